@@ -125,6 +125,9 @@ const cacheMagic = "confcenter cache 1 "
 // fileName returns the name of an entry's file.
 func fileName(kind string, key feedKey) string {
 	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", kind, key.name, key.path, key.merged)
+	if key.marks {
+		text = append(text, "\x00marks"...)
+	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]) + ".cache"
 }
@@ -136,7 +139,7 @@ func (e *entry) encode() []byte {
 	about = jsontext.AppendQuote(append(about, `,"name":`...), e.key.name)
 	about = jsontext.AppendQuote(append(about, `,"path":`...), e.key.path)
 	about = jsontext.AppendQuote(append(about, `,"epoch":`...), e.epoch)
-	about = fmt.Appendf(about, `,"merged":%t,"exists":%t,"mtime":%d,"stored":"%d"}`, e.key.merged, e.exists, e.mtime, e.stored.UnixMilli())
+	about = fmt.Appendf(about, `,"merged":%t,"marks":%t,"exists":%t,"mtime":%d,"stored":"%d"}`, e.key.merged, e.key.marks, e.exists, e.mtime, e.stored.UnixMilli())
 	rest := append(append(about, '\n'), e.raw...)
 	sum := sha256.Sum256(rest)
 	out := hex.AppendEncode([]byte(cacheMagic), sum[:])
@@ -169,7 +172,7 @@ func decodeEntry(file []byte) (*entry, error) {
 	}
 	e := &entry{
 		kind:  string(r.Text("kind")),
-		key:   feedKey{string(r.Text("name")), string(r.Text("path")), r.Flag("merged")},
+		key:   feedKey{string(r.Text("name")), string(r.Text("path")), r.Flag("merged"), r.Flag("marks")},
 		epoch: string(r.Text("epoch")), exists: r.Flag("exists"),
 		mtime: mtime, stored: time.UnixMilli(stored),
 	}
@@ -223,7 +226,7 @@ func (c *cache) load(key feedKey) *Document {
 	}
 	e := c.read(kindConfig, key)
 	if e == nil && key.path != "" {
-		if e = c.read(kindConfig, feedKey{key.name, "", key.merged}); e != nil {
+		if e = c.read(kindConfig, feedKey{key.name, "", key.merged, key.marks}); e != nil {
 			e.raw = cut(e.raw, key.path)
 		}
 	}

@@ -308,7 +308,7 @@ func TestCacheEntryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := &entry{
 			kind: rapid.SampledFrom([]string{kindConfig, kindMain}).Draw(t, "kind"),
-			key:  feedKey{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "path"), rapid.Bool().Draw(t, "merged")}, epoch: rapid.String().Draw(t, "epoch"),
+			key:  feedKey{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "path"), rapid.Bool().Draw(t, "merged"), rapid.Bool().Draw(t, "marks")}, epoch: rapid.String().Draw(t, "epoch"),
 			mtime: rapid.Int32().Draw(t, "mtime"), stored: time.UnixMilli(rapid.Int64Range(0, 1<<40).Draw(t, "stored")),
 		}
 		if e.exists = rapid.Bool().Draw(t, "exists"); e.exists {
@@ -323,7 +323,7 @@ func TestCacheEntryRoundTrip(t *testing.T) {
 // No file makes the decoder fail in any other way than by an error, and what it
 // takes it would write in the same words.
 func FuzzDecodeEntry(f *testing.F) {
-	e := &entry{kind: kindConfig, key: feedKey{"a.json", "/k", true}, mtime: 5, epoch: "e", stored: time.UnixMilli(1), exists: true, raw: []byte(`{"k":1}`)}
+	e := &entry{kind: kindConfig, key: feedKey{"a.json", "/k", true, false}, mtime: 5, epoch: "e", stored: time.UnixMilli(1), exists: true, raw: []byte(`{"k":1}`)}
 	good := e.encode()
 	f.Add(good)
 	f.Add(good[:len(good)-2])

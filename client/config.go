@@ -24,6 +24,9 @@ type Query struct {
 	// Merged asks for the document merged over the files it inherits from, as
 	// programs usually want it; false for the file alone.
 	Merged bool
+	// Marks asks for the marks of sealed values, also if the program may know what they are: a
+	// document that was read with them can be written back, and its values stay sealed.
+	Marks bool
 	// NewerThan, if not 0, makes GetConfig answer ErrUpToDate unless the version
 	// is greater. It is ignored by Watch and Bind.
 	NewerThan int32
@@ -40,7 +43,7 @@ func (c *Client) Get(ctx context.Context, name string) (*Document, error) {
 // watch, a handle or the disk cache, and is Stale; if they do not have it either, the
 // error is ErrUnreachable or codes.Timeout.
 func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
-	key := feedKey{q.Name, q.Path, q.Merged}
+	key := feedKey{q.Name, q.Path, q.Merged, q.Marks}
 	if key.name == "" {
 		key.name = c.MainConfig()
 	}
@@ -66,7 +69,7 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 // is none.
 func (c *Client) known(key feedKey) *Document {
 	c.mu.Lock()
-	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged}]
+	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged, key.marks}]
 	c.mu.Unlock()
 	if doc := part.known(); doc != nil {
 		return doc.aged()
@@ -92,7 +95,11 @@ func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Docu
 }
 
 func queryFrame(key feedKey, newer int32) []byte {
-	return protocol.FinishFrame(protocol.AppendConfigQuery(begin(protocol.GetConfig), key.name, key.path, newer, key.merged), 0)
+	query := protocol.AppendConfigQuery(begin(protocol.GetConfig), key.name, key.path, newer, key.merged)
+	if key.marks {
+		query = protocol.WithMarks(query)
+	}
+	return protocol.FinishFrame(query, 0)
 }
 
 // document parses GETCONFIG's reply. The error is ErrUpToDate if there is nothing newer.

@@ -21,6 +21,9 @@ type DocumentWatchOptions struct {
 	Path string
 	// Merged asks for documents merged over the files they inherit from.
 	Merged bool
+	// Reveal asks for sealed values revealed, as far as the program may know them. Without it there
+	// are marks.
+	Reveal bool
 	// From asks for the changes after that revision: DocumentNotice.Revision of what was
 	// done last. If what has changed since is no longer kept the watch begins with a Resync.
 	// 0: from now.
@@ -103,7 +106,7 @@ func (c *Client) WatchDocuments(ctx context.Context, o DocumentWatchOptions) (*D
 	kind := &watchKind{
 		watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, parse: protocol.ParseConfigEvents, marks: true,
 		append: func(dst []byte, r protocol.KVWatchRequest) []byte {
-			return protocol.AppendConfigWatch(dst, protocol.ConfigWatch{Filter: r.Filter, Path: o.Path, From: r.From, Past: r.Past, State: r.State, Prev: true})
+			return protocol.AppendConfigWatch(dst, protocol.ConfigWatch{Filter: r.Filter, Path: o.Path, From: r.From, Past: r.Past, State: r.State, Prev: true, Reveal: o.Reveal})
 		},
 		table: func(c *conn) *watchTable { return &c.documents },
 	}

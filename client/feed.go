@@ -17,6 +17,7 @@ import (
 type feedKey struct {
 	name, path string
 	merged     bool
+	marks      bool // see Query
 }
 
 // wirePath is the path in the subscription. The server keeps one subscription per name
@@ -404,7 +405,7 @@ func (f *feed) book(sess *session, known bool) *call {
 	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Inherit: f.key.merged, MissingOK: true}
 	if f.key.path == "" {
 		// One subscription serves both forms, so it must not lose the bases.
-		s.Inherit = f.c.feeds[feedKey{f.key.name, "", true}] != nil
+		s.Inherit = f.c.feeds[feedKey{f.key.name, "", true, false}] != nil || f.c.feeds[feedKey{f.key.name, "", true, true}] != nil
 	}
 	if known {
 		s.Mtime, s.HasMtime = f.doc.Mtime, true

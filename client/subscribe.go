@@ -87,7 +87,7 @@ func (w *follower) move(name string) {
 	var next *feed
 	var err error
 	if name != "" {
-		if next, err = w.c.hold(feedKey{name, w.query.Path, w.query.Merged}); err != nil {
+		if next, err = w.c.hold(feedKey{name, w.query.Path, w.query.Merged, w.query.Marks}); err != nil {
 			w.fail(nil, err)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
@@ -218,7 +219,7 @@ func acceptsRaw(r *http.Request) bool {
 // configGet returns a file as it is on disk.
 func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	raw := p.flag("raw") || acceptsRaw(r)
+	raw, reveal := p.flag("raw") || acceptsRaw(r), p.flag("reveal")
 	name, err := p.fileName()
 	if err != nil {
 		return err
@@ -233,12 +234,15 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return noSuchFile(name)
 	}
 	if raw {
-		return g.sendRaw(w, &file)
+		return g.sendRaw(w, &file, reveal)
 	}
 	if file.state() == stateGood && unchanged(r, file.version()) {
 		return w.sendUnchanged(file.version())
 	}
 	text, err := g.textOf(w, &file)
+	if err == nil && reveal {
+		text, err = g.revealed(w, text)
+	}
 	if err != nil {
 		return err
 	}
@@ -264,11 +268,14 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 
 // sendRaw answers with the bytes of the file. It never answers "not modified",
 // because the version stays the same when only whitespace has changed.
-func (g *Gateway) sendRaw(w *reply, file *fileState) error {
+func (g *Gateway) sendRaw(w *reply, file *fileState, reveal bool) error {
 	if file.state() == stateDeleted {
 		return noSuchFile(file.name)
 	}
 	text, err := g.stores.Config.ReadFile(file.name, w.takeFile)
+	if err == nil && reveal {
+		text, err = g.revealed(w, text)
+	}
 	if err != nil {
 		return err
 	}
@@ -276,6 +283,21 @@ func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 	w.Header()["Cache-Control"] = noStore
 	w.setLength(len(text))
 	return w.send(text)
+}
+
+// revealed is the text of a file with the sealed values that the caller may know. A broken one has
+// none.
+func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
+	if !seal.Has(text) {
+		return text, nil
+	}
+	if _, err := jsontext.Check(text); err != nil {
+		return text, nil
+	}
+	if err := w.grow(len(text)); err != nil {
+		return nil, err
+	}
+	return w.rights.Revealed(g.cfg.ring(), text), nil
 }
 
 // indentation is the one that the config store writes.
@@ -303,7 +325,9 @@ func (g *Gateway) textOf(w *reply, file *fileState) ([]byte, error) {
 // configResolved returns a document with everything it inherits, and the origin of
 // each part.
 func (g *Gateway) configResolved(w *reply, r *http.Request) error {
-	name, err := nameOf(r)
+	p := parametersOf(r)
+	reveal := p.flag("reveal")
+	name, err := p.fileName()
 	if err != nil {
 		return err
 	}
@@ -318,6 +342,11 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	for !ready {
 		node.Prepare(true, false)
 		text, ready = node.Contents(true)
+	}
+	if reveal {
+		if text, err = g.revealed(w, text); err != nil {
+			return err
+		}
 	}
 	origins, complete := node.Origins()
 	if w.rights != nil {

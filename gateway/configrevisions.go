@@ -46,6 +46,10 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 		return err
 	}
 	sub.path, sub.cut = q.Path, documentCut
+	if q.Reveal {
+		rights := w.rights.Apart()
+		sub.reveal = func(text []byte) []byte { return rights.Revealed(g.cfg.ring(), text) }
+	}
 	return g.runStream(w, r, sub, style)
 }
 
@@ -58,7 +62,7 @@ func (p *parameters) documentWatch() documents.Watch {
 	q := documents.Watch{
 		Filter: kv.Filter{NS: documents.Own, Text: p.text("prefix"), Exact: named}, Path: p.text("path"),
 		Past: p.has("from"), From: kv.Revision(p.count("from")), State: p.flag("state"),
-		Prev: p.flag("prev"), Changes: p.flag("changes"),
+		Prev: p.flag("prev"), Changes: p.flag("changes"), Reveal: p.flag("reveal"),
 	}
 	if p.flag("resolved") {
 		q.Filter.NS = documents.Resolved

@@ -18,6 +18,7 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/openid"
+	"confcenter/access/seal"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -76,6 +77,8 @@ type Config struct {
 	// Rights returns what whoever sent a request may do, or why the request is refused. It is
 	// called from any goroutine. Default with Control: what the request proves.
 	Rights func(r *http.Request) (*guard.Caller, error)
+	// Secrets has the keys of sealed values; nil: there are none.
+	Secrets Secrets
 	// AccessLog logs every request.
 	AccessLog bool
 
@@ -122,6 +125,20 @@ func (cfg *Config) jar() jar {
 		return jar{}
 	}
 	return jar{cfg.OpenID.External()}
+}
+
+// Secrets has the keys of sealed values. It may be called from any goroutine, and must not wait.
+type Secrets interface {
+	Ring() *seal.Ring // nil: there are none
+	Trouble() error   // why there are not all; nil: there are
+}
+
+// ring has the keys of sealed values; nil: there are none.
+func (cfg *Config) ring() *seal.Ring {
+	if cfg.Secrets == nil {
+		return nil
+	}
+	return cfg.Secrets.Ring()
 }
 
 // ConfigStore is what the gateway needs of a config store.

@@ -38,6 +38,9 @@ func (g *Gateway) readyChecks() []check {
 	if g.cfg.Certificates != nil {
 		checks = append(checks, check{"tls", g.cfg.Certificates, true})
 	}
+	if g.cfg.Secrets != nil {
+		checks = append(checks, check{"secrets", g.cfg.Secrets.Trouble, true})
+	}
 	if len(g.cfg.Open) > 0 {
 		checks = append(checks, check{"access", g.everybody, true})
 	}

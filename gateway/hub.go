@@ -180,9 +180,10 @@ func (h *hub) note(s *subscription, revision, kept kv.Revision) {
 type subscription struct {
 	hub    *hub
 	filter kv.Filter
-	wake   chan struct{} // capacity 1
-	turn   *turn         // of the stream; nil in tests
-	path   string        // of documents: the part that is told of; "": the whole
+	wake   chan struct{}            // capacity 1
+	turn   *turn                    // of the stream; nil in tests
+	path   string                   // of documents: the part that is told of; "": the whole
+	reveal func(text []byte) []byte // of documents: reveals what the reader may know; nil: nothing
 	cut    follow.Cut
 	// opened is the newest revision when it began, if the store makes changes only for those who want
 	// them: up to there the hub may have nothing for it.
@@ -277,6 +278,9 @@ func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 	for {
 		n, ok, far := s.cursor.Take(s.since, s.cut)
 		if !far {
+			if ok && s.reveal != nil {
+				n.Events = documents.Reveal(n.Events, s.reveal)
+			}
 			if ok && s.path != "" {
 				s.narrow(&n)
 			}
@@ -355,6 +359,9 @@ func (s *subscription) since(revision kv.Revision) follow.Chunk {
 // frameOf returns the frame of an event that poll has returned, if others may need it,
 // too. The caller releases it.
 func (s *subscription) frameOf(e *kv.Event, state bool, form form) *frame {
+	if s.reveal != nil {
+		return nil
+	}
 	if cost := s.cut.Cost(e); cost >= sseChunk || s.live && s.hub.open.Load() > 1 {
 		return s.hub.frames.of(frameKeyOf(e, state, s.path, form), e)
 	}

@@ -50,6 +50,11 @@ const tcpDurations = "server_request_duration_seconds"
 // source: routes, commands, limits and kinds of requests.
 func (g *Gateway) readings() metric.Readings {
 	list := append(g.httpReadings(), g.troubleReadings()...)
+	trouble := int64(0)
+	if g.cfg.Secrets != nil && g.cfg.Secrets.Trouble() != nil {
+		trouble = 1
+	}
+	list = append(list, metric.Reading{Name: "secrets_trouble", Help: "1 while values cannot be sealed, or not all be revealed: /readyz?verbose says why.", N: trouble})
 	if g.fleet != nil {
 		list = append(list, g.fleet.Stats()...)
 	}

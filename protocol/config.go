@@ -20,6 +20,8 @@ type ConfigQuery struct {
 	Newer int32
 	// Inherit asks for the document merged over its bases.
 	Inherit bool
+	// Marks asks for the marks of sealed values, also if they may be revealed.
+	Marks bool
 }
 
 var emptyString = []byte(`""`)
@@ -29,7 +31,7 @@ var emptyString = []byte(`""`)
 func (r *Request) ConfigQuery() ConfigQuery {
 	q := ConfigQuery{FileRaw: emptyString}
 	// One pass instead of five look-ups: this is the hottest request there is.
-	var file, path, newer, incbase, inbase *jsontext.Member
+	var file, path, newer, incbase, inbase, marks *jsontext.Member
 	for i := range r.members {
 		m := &r.members[i]
 		switch string(m.Key) {
@@ -43,6 +45,8 @@ func (r *Request) ConfigQuery() ConfigQuery {
 			first(&incbase, m)
 		case "inbase":
 			first(&inbase, m)
+		case "marks":
+			first(&marks, m)
 		}
 	}
 	if file != nil && file.Kind == jsontext.String {
@@ -55,6 +59,7 @@ func (r *Request) ConfigQuery() ConfigQuery {
 		q.Newer, _ = jsontext.Int32(newer.Raw)
 	}
 	q.Inherit = incbase != nil && incbase.Flag() || inbase != nil && inbase.Flag()
+	q.Marks = marks != nil && marks.Flag()
 	return q
 }
 
@@ -79,6 +84,12 @@ func AppendConfigQuery(dst []byte, name, path string, newer int32, inherit bool)
 		dst = appendInt(dst, "incbase", 1)
 	}
 	return append(dst, '}')
+}
+
+// WithMarks makes a request of AppendConfigQuery ask for the marks of sealed values, also if they
+// may be revealed.
+func WithMarks(query []byte) []byte {
+	return append(appendInt(query[:len(query)-1], "marks", 1), '}')
 }
 
 // The three replies to GETCONFIG besides a document. A C++ client that is up to date

@@ -25,7 +25,7 @@ func (r *Request) ConfigWatch() (ConfigWatch, error) {
 		Filter: kv.Filter{NS: OwnConfig, Text: string(m.Text(o, kvjson.Prefix)), Exact: o.Has(kvjson.Name)},
 		Path:   string(m.Text(o, kvjson.Path)),
 		From:   kv.Revision(m.Count(o, kvjson.From)), Past: o.Has(kvjson.From), State: m.Flag(o, kvjson.State),
-		Prev: m.Flag(o, kvjson.Prev), Changes: m.Flag(o, kvjson.Changes),
+		Prev: m.Flag(o, kvjson.Prev), Changes: m.Flag(o, kvjson.Changes), Reveal: m.Flag(o, kvjson.Reveal),
 	}
 	if m.Flag(o, kvjson.Resolved) {
 		q.Filter.NS = ResolvedConfig
@@ -58,6 +58,7 @@ func AppendConfigWatch(dst []byte, q ConfigWatch) []byte {
 	w.Flag(kvjson.State, q.State)
 	w.Flag(kvjson.Prev, q.Prev)
 	w.Flag(kvjson.Changes, q.Changes)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

@@ -14,6 +14,7 @@ var models = [...]struct {
 	{"flow", 0x0400, "FL"},
 	{"bench", 0x0500, "BN"},
 	{"auth", 0x0600, "AU"},
+	{"secret", 0x0900, "SE"},
 }
 
 const ownIDs Command = 0x80
@@ -64,4 +65,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands)
+var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, secretCommands)

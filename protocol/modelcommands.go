@@ -87,3 +87,8 @@ var authCommands = []Row{
 	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
 	{ID: 0x0605, Name: "AUEND", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, who", Response: "code, count, revision"},
 }
+
+var secretCommands = []Row{
+	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "", Response: "code, seals, trouble, newest, keys"},
+	{ID: 0x0901, Name: "SEROTATE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "", Response: "code, newest, revision"},
+}

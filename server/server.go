@@ -12,6 +12,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -63,6 +64,8 @@ type Config struct {
 	Control *control.Control
 	// Audit takes down who logs in and what is refused for lack of a right. Default nil: nobody does.
 	Audit access.Notes
+	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
+	Ring func() *seal.Ring
 	// Lobby is where connections begin, which other fronts of the process share. Default
 	// one of its own.
 	Lobby *admission.Lobby
@@ -186,7 +189,7 @@ func New(cfg Config, stores Stores) *Server {
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control, Audit: cfg.Audit,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control, Audit: cfg.Audit, Ring: cfg.Ring,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})

@@ -13,11 +13,13 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/openid"
 	"confcenter/access/policy"
+	"confcenter/access/seal"
 	"confcenter/confstore"
 	"confcenter/gateway"
 	"confcenter/internal/atomicfile"
 	"confcenter/server/gate"
 	"confcenter/state/auth"
+	"confcenter/state/secret"
 )
 
 // accessOptions are the settings of access control.
@@ -69,14 +71,15 @@ func (o *accessOptions) check(refuse func(format string, args ...any)) {
 type gatekeeper struct {
 	control  *control.Control // nil: there is no access control
 	provider *openid.Provider // that people sign in at; nil: none
-	open     []string         // the addresses that other machines reach although there is none
+	secrets  gateway.Secrets
+	open     []string // the addresses that other machines reach although there is none
 	close    func()
 }
 
 // openControl opens access control, if it is on, on stores that are open.
 func (o *options) openControl(state *state, store *confstore.Store, log zerolog.Logger) (gatekeeper, error) {
 	if !o.access.on {
-		return gatekeeper{open: o.reachable(), close: func() {}}, nil
+		return gatekeeper{secrets: state.models.Secret(), open: o.reachable(), close: func() {}}, nil
 	}
 	places, err := o.access.parsed()
 	if err != nil {
@@ -94,7 +97,7 @@ func (o *options) openControl(state *state, store *confstore.Store, log zerolog.
 	}
 	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Log: log})
 	tokens.Obey(c)
-	return gatekeeper{control: c, provider: provider, close: func() {
+	return gatekeeper{control: c, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()
 		if provider != nil {
 			provider.Close()
@@ -138,12 +141,26 @@ func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) e
 	return nil
 }
 
-// roleCheck is what the documents ask about their changes. Access control opens after them.
-type roleCheck struct {
+// later is what the documents ask about their changes. It opens after them.
+type later struct {
 	control atomic.Pointer[control.Control]
+	secrets atomic.Pointer[secret.Keys]
 }
 
-func (r *roleCheck) check(name string, before, contents []byte, by *access.Actor) error {
+func (r *later) know(c *control.Control, secrets *secret.Keys) {
+	r.control.Store(c)
+	r.secrets.Store(secrets)
+}
+
+// ring has the keys of sealed values.
+func (r *later) ring() *seal.Ring {
+	if keys := r.secrets.Load(); keys != nil {
+		return keys.Ring()
+	}
+	return nil
+}
+
+func (r *later) check(name string, before, contents []byte, by *access.Actor) error {
 	return r.control.Load().Check(name, before, contents, by)
 }
 

@@ -25,7 +25,7 @@ func newDocument(d *client.Document) document {
 }
 
 func (a *app) getCommand() *cobra.Command {
-	var merged, raw bool
+	var merged, raw, reveal bool
 	command := &cobra.Command{
 		Use:   "get NAME [PATH]",
 		Short: "Print a file, or what is at a key path in it",
@@ -42,8 +42,9 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 	command.ValidArgsFunction = c.completeName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "merge the file over those it inherits from, as programs see it")
 	command.Flags().BoolVarP(&raw, "raw", "r", false, "print a string without its quotes")
+	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		d, err := connected.GetConfig(ctx, queryOf(args, merged))
+		d, err := connected.GetConfig(ctx, queryOf(args, merged, reveal))
 		if err != nil {
 			return err
 		}
@@ -52,12 +53,18 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 }
 
 // queryOf is the query for the arguments NAME [PATH].
-func queryOf(args []string, merged bool) client.Query {
-	query := client.Query{Name: args[0], Merged: merged}
+func queryOf(args []string, merged, reveal bool) client.Query {
+	query := client.Query{Name: args[0], Merged: merged, Marks: !reveal}
 	if len(args) > 1 {
 		query.Path = args[1]
 	}
 	return query
+}
+
+// defineReveal defines the flag of verbs that print marks unless they are told not to: what they
+// print is mostly looked at, kept or written back.
+func defineReveal(command *cobra.Command, reveal *bool) {
+	command.Flags().BoolVar(reveal, "reveal", false, "print sealed values instead of their marks, as far as you may know them")
 }
 
 func (a *app) printContents(contents []byte, raw bool) error {

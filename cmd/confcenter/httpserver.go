@@ -62,6 +62,7 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, cert
 	return gateway.Config{
 		Control:        access.control,
 		OpenID:         access.provider,
+		Secrets:        access.secrets,
 		Open:           access.open,
 		TLSListen:      o.tls,
 		TLS:            certs.config,

@@ -51,6 +51,7 @@ type options struct {
 	http            httpOptions
 	tls             tlsOptions
 	access          accessOptions
+	secret          secretOptions
 
 	configFile  string
 	printConfig bool
@@ -72,6 +73,7 @@ func (o *options) define(command *cobra.Command) {
 	o.http.define(f)
 	o.tls.define(f)
 	o.access.define(f)
+	o.secret.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
@@ -98,7 +100,7 @@ func (o *options) define(command *cobra.Command) {
 
 // settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
-	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable, secretVariable}, lockVariables...)} // SOAK: make soak
+	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable, secretVariable, keyVariable}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
 		if wanted(f.Name) {
 			set.Add(f.Name, f.Value, f.Changed)
@@ -126,6 +128,7 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 	if err := set.Resolve(o.configFile, string(text), environ); err != nil {
 		return nil, usageError{err}
 	}
+	o.secret.text, _ = lookup(environ, keyVariable)
 	o.http.given = set.Find("http").Origin.Kind != settings.Default
 	return set, nil
 }
@@ -179,6 +182,7 @@ func (o *options) check() error {
 	o.http.check(refuse)
 	o.tls.check(o.servesTLS(), refuse)
 	o.access.check(refuse)
+	o.secret.check(refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

@@ -51,6 +51,8 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"session-idle", "2h0m0s", "1h0m0s", "2m0s", "3m0s"},
 		{"session-age", "12h0m0s", "1h0m0s", "2h0m0s", "3h0m0s"},
 		{"max-sessions", "1000", "1", "2", "3"},
+		{"secret-key-file", `""`, "a.key", "b.key", "c.key"},
+		{"secret-key-command", `""`, "echo a", "echo b", "echo c"},
 		{"conf", "./conf", dir + "/.", dir + "/./", dir},
 		{"data", "./data", "d1", "d2", "d3"},
 		{"server-id", "1", "2", "3", "4"},
@@ -145,6 +147,8 @@ oidc-domains = ""                           # default
 session-idle = 2h0m0s                       # default
 session-age = 12h0m0s                       # default
 max-sessions = 1000                         # default
+secret-key-file = ""                        # default
+secret-key-command = ""                     # default
 conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
@@ -186,7 +190,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:27", from)
+	require.Equal(t, "file printed.conf:29", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

@@ -115,8 +115,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	var roles roleCheck
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: roles.check, Log: log,
+	var later later
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, Ring: later.ring, Log: log,
 		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)
@@ -132,7 +132,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer access.close()
-	roles.control.Store(access.control)
+	later.know(access.control, state.models.Secret())
 	certs, err := o.openCertificates(log)
 	if err != nil {
 		return cannotStart(err)
@@ -200,6 +200,7 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) server.Config {
 	return server.Config{
 		Control:         access.control,
+		Ring:            access.secrets.Ring,
 		Lobby:           lobby,
 		Memory:          budget.Peers,
 		Listen:          o.listen,

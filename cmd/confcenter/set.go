@@ -59,19 +59,23 @@ const maxInput = 64 << 20
 func (a *app) setCommand() *cobra.Command {
 	var mtime, ifMtime int32
 	var request client.SetRequest
+	var secret bool
 	command := &cobra.Command{
-		Use:   "set NAME [FILE|-] | set NAME PATH VALUE",
+		Use:   "set NAME [FILE|-] | set NAME PATH VALUE | set NAME PATH --secret",
 		Short: "Write a file on the server, or one value in it",
 		Long: `Set replaces the whole file NAME on the server with the JSON in FILE or, without FILE
 or with "-", on standard input. With PATH and VALUE it changes only what is at that
 key path, such as /database/hosts/0; VALUE is JSON. Set returns when the change is on
 the server's disk and in service, and prints the name and the version now served.
+With --secret the value is the text on standard input, or one that the terminal asks for,
+and the server seals it: files, history and backups have a mark in its place.
 
 The exit code is 5 if the server has something newer than --mtime, or a version
 other than --if-mtime; then nothing has changed. With PATH nobody else's change is
 lost: if the file changes in the meantime, set reads it again.`,
 		Example: `  confcenter set app2-dev /key4 1235
   confcenter set app1-dev /key3/subkey3 '"a string"'
+  pass db/prod | confcenter set db /password --secret
   confcenter set app1-dev.json ./app1-dev.json -m "more workers for the sale"
 
   # change only what was read
@@ -88,9 +92,20 @@ lost: if the file changes in the meantime, set reads it again.`,
 	command.Flags().Int32Var(&mtime, "mtime", 0, "version of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
 	defineWho(command, &request.Author, &request.Comment)
+	command.Flags().BoolVar(&secret, "secret", false, "the value at PATH is a text from standard input, or from a prompt, and is sealed")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		flags := command.Flags()
 		request.Name, request.Mtime, request.IfMtime = args[0], given(flags, "mtime", &mtime), given(flags, "if-mtime", &ifMtime)
+		if secret {
+			if len(args) != 2 {
+				return usageError{fmt.Errorf("--secret needs NAME and PATH, and takes the value from standard input")}
+			}
+			text, err := a.readSecret(args[0] + " " + args[1])
+			if err != nil {
+				return err
+			}
+			args = append(args, toSeal(text))
+		}
 		if len(args) == 3 {
 			if strings.Trim(args[1], "/ ") == "" {
 				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())}
@@ -176,7 +191,7 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 func (c *connection) writeAt(ctx context.Context, connected *client.Client, request client.SetRequest, path, value string) error {
 	named := request.IfMtime != nil
 	for {
-		d, err := connected.Get(ctx, request.Name)
+		d, err := connected.GetConfig(ctx, client.Query{Name: request.Name, Marks: true})
 		if err != nil {
 			return err
 		}

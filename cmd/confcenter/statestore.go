@@ -182,7 +182,7 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
-	}})
+	}, Secret: o.secret.config(log)})
 	s.watching.Go(func() { s.remind(log) })
 	s.startLanding(&o.landing, config, log)
 	return s, nil

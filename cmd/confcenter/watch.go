@@ -59,12 +59,13 @@ documents of the same revision follow.`,
 	f.IntVar(&w.count, "count", 0, "stop after this many lines, the first being the current contents if they are printed; 0 = never")
 	f.Int64Var(&from, "from", 0, "print every revision after this one; 0 = from now on")
 	f.StringVar(&prefix, "prefix", "", "print every revision of the files whose names begin with this prefix; \"\" = all files")
+	defineReveal(command, &w.Reveal)
 	f.BoolVar(&w.changes, "changes", false, "print which key paths change in every revision, with old and new value")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		prefixed := f.Changed("prefix")
 		if !prefixed && !f.Changed("from") && !w.changes {
 			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return a.watch(ctx, connected, queryOf(args, w.Merged), w.count, c.output.json())
+				return a.watch(ctx, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.output.json())
 			})
 		}
 		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes

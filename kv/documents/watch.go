@@ -32,6 +32,8 @@ type Watch struct {
 	Prev bool
 	// Changes asks for the paths that changed instead of the contents.
 	Changes bool
+	// Reveal asks for sealed values revealed, as far as whoever asks may know them.
+	Reveal bool
 }
 
 // ErrNameAndPrefix refuses a watch that has both: its filter could have only one of them.

@@ -14,7 +14,7 @@ const (
 	Before
 	By
 	Bytes
-	Changes // of documents, as are Contents, Mtime, New, Old, Path and Resolved
+	Changes // of documents, as are Contents, Mtime, New, Old, Path, Resolved and Reveal
 	Coalesce
 	Code
 	Confirm
@@ -102,6 +102,7 @@ const (
 	Results
 	Resync
 	Rev
+	Reveal
 	Revision // HTTP: Rev
 	Rows
 	Saving
@@ -148,7 +149,7 @@ var fieldNames = [fieldCount]string{
 	Size: "size", State: "state", Synced: "synced", Table: "table", Tables: "tables", Target: "target", Then: "then", Through: "through",
 	Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value",
 	Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch", Who: "who",
-	Changes: "changes", Contents: "contents", Mtime: "mtime", New: "new", Old: "old", Path: "path", Resolved: "resolved",
+	Changes: "changes", Contents: "contents", Mtime: "mtime", New: "new", Old: "old", Path: "path", Resolved: "resolved", Reveal: "reveal",
 }
 
 func (f Field) String() string { return fieldNames[f] }

@@ -13,6 +13,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/jsonpath"
 	"confcenter/meta"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -113,17 +114,22 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		})
 		return false
 	}
-	if !found {
-		value = jsonNull
-	}
 	end := protocol.ConfigEnd
 	if node.Deleted() {
 		end = protocol.ConfigEndDeleted
 	}
+	sealed := node.Sealed(q.Inherit)
+	if sealed && !q.Marks {
+		f.reveal(s, h, q, node, value, end)
+		return true
+	}
+	if !found {
+		value = jsonNull
+	}
 	out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
 	if len(value) < loop.WholeFrame {
 		out = append(append(out, value...), end...)
-		if whole {
+		if whole && !sealed { // what is kept is found before anybody asks whether there is something to reveal
 			node.KeepAnswer(q.Inherit, q.FileRaw, s.Body(out))
 		}
 		s.End(out)
@@ -131,6 +137,34 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	s.EndShared(out, value, end)
 	return true
+}
+
+// reveal answers with the sealed values that the peer may know; of the others with their marks. Without
+// a value there is none at the path, unless it leads into one that is sealed.
+func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQuery, node *confstore.Node, value []byte, end string) {
+	ring, mtime := f.gate.Ring(), node.Mtime(q.Inherit)
+	if value != nil && len(value) < loop.WholeFrame {
+		out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
+		s.End(append(ring.AppendRevealed(out, value, s.Rights.Reveals), end...))
+		return
+	}
+	rights, inherit, name, path := s.Rights.Apart(), q.Inherit, bytes.Clone(q.FileRaw), bytes.Clone(q.Path)
+	s.Later(h, func(dst []byte) []byte {
+		dst = protocol.AppendConfigStart(dst, mtime, name)
+		if value != nil {
+			return append(ring.AppendRevealed(dst, value, rights.Reveals), end...)
+		}
+		whole, ready := node.Contents(inherit)
+		for !ready {
+			node.Prepare(inherit, false)
+			whole, ready = node.Contents(inherit)
+		}
+		found, ok := jsonpath.Lookup(rights.Revealed(ring, whole), path)
+		if !ok {
+			found = jsonNull
+		}
+		return append(append(dst, found...), end...)
+	})
 }
 
 var jsonNull = []byte("null")

@@ -14,6 +14,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -46,14 +47,22 @@ type Config struct {
 	IdentifyTimeout time.Duration
 	Control         *control.Control // nil: there is no access control
 	Audit           access.Notes     // of refusals and logins
+	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
+	Ring func() *seal.Ring
 }
 
 // New makes a gate without handlers.
 func New(group *loop.Group, cfg Config) *Gate {
+	if cfg.Ring == nil {
+		cfg.Ring = func() *seal.Ring { return nil }
+	}
 	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
+
+// Ring has the keys of sealed values; nil: there are none. It may be called from any goroutine.
+func (g *Gate) Ring() *seal.Ring { return g.cfg.Ring() }
 
 // Add adds the handlers of a family.
 func (g *Gate) Add(routes map[protocol.Command]Route) {

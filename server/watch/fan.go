@@ -137,8 +137,8 @@ func (f *fanOut) tellTopic(budget int) bool {
 			f.watches = slices.Clone(t.watches[f.form])
 			f.hub.cursor.Hand(t.parts)
 		}
-		if f.form == byPath {
-			if !f.tellPaths(t, budget) {
+		if f.form == apart {
+			if !f.tellApart(t, budget) {
 				return false
 			}
 			f.watches = nil
@@ -159,9 +159,9 @@ func (f *fanOut) tellTopic(budget int) bool {
 	return true
 }
 
-// tellPaths leaves the watches that have a path to the workers, who find out what the topic's
+// tellApart leaves the watches that share no frames to the workers, who find out what the topic's
 // events mean to each. It returns false if the budget ended first.
-func (f *fanOut) tellPaths(t *topic, budget int) bool {
+func (f *fanOut) tellApart(t *topic, budget int) bool {
 	for ; f.next < len(f.watches); f.next++ {
 		if f.spent >= budget {
 			return false

@@ -38,16 +38,17 @@ type topic struct {
 	parts   []follow.Part   // matching events of the current batch
 }
 
-// byPath is the list of a topic's watches that have a path; the lists before are those of the forms.
+// apart is the list of a topic's watches that have a path, or are told what others may not know;
+// the lists before are those of the forms.
 const (
-	byPath = forms
-	lists  = forms + 1
+	apart = forms
+	lists = forms + 1
 )
 
 // list is the place of the watch's list in its topic.
 func (w *watch) list() form {
-	if w.path != "" {
-		return byPath
+	if w.path != "" || w.reveal != nil {
+		return apart
 	}
 	return w.form
 }

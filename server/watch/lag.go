@@ -158,6 +158,9 @@ func (c *catchUp) next(t *turn) bool {
 	if !ok {
 		return false
 	}
+	if w.reveal != nil {
+		n.Events = documents.Reveal(n.Events, w.reveal)
+	}
 	if w.path != "" && len(n.Events) > 0 {
 		n.Events = documents.Narrow(n.Events, w.path, n.Kind == kv.State)
 		if len(n.Events) == 0 && (n.Kind == kv.State || n.More || !w.halfway) {

@@ -30,6 +30,8 @@ type request struct {
 	follow.Request
 	form form
 	path string // only of what changes there; empty: everything
+	// reveals asks for sealed values as far as the peer may know them
+	reveals bool
 }
 
 // ofKeys is the watch on keys of the state store.
@@ -56,7 +58,7 @@ var ofDocuments = &talk{
 	family: gate.OfDocuments, watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, event: protocol.CfEvent, marks: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.ConfigWatch()
-		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, path: q.Path}
+		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, path: q.Path, reveals: q.Reveal}
 		to.form = formOf(q.Prev, q.Changes)
 		return to, err
 	},

@@ -29,6 +29,9 @@ type watch struct {
 	form  form
 	path  string // only of what changes there; empty: everything
 	topic *topic
+	// reveal reveals what the peer may know of a text; nil: nothing. Only a worker calls it, while
+	// busy.
+	reveal func(text []byte) []byte
 
 	cursor *follow.Cursor // its position; the loop's, or a worker's while busy
 
@@ -191,6 +194,10 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	g.Count.Watches.Add(1)
 	k.last++
 	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, marked: rev}
+	if want.reveals {
+		rights, gate := k.s.Rights.Apart(), k.f.gate
+		w.reveal = func(text []byte) []byte { return rights.Revealed(gate.Ring(), text) }
+	}
 	k.byID[w.id] = w
 	k.hub.add(w)
 	if want.State || cursor.At().Rev < rev {

@@ -17,6 +17,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/secret"
 )
 
 // Config is what the models are given.
@@ -28,6 +29,7 @@ type Config struct {
 	Bench   bench.Config   // its clock is that above
 	History history.Config // likewise
 	Auth    auth.Config    // likewise
+	Secret  secret.Config  // likewise, and its log
 }
 
 // Host has the models. Close it before their store.
@@ -36,6 +38,7 @@ type Host struct {
 	store  *state.Embedded
 	models []state.Model
 	tokens *auth.Tokens
+	secret *secret.Keys
 	cfg    Config
 	cancel context.CancelFunc
 
@@ -51,6 +54,8 @@ func Open(store kv.Archive, cfg Config) *Host {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
+	cfg.Secret.Clock, cfg.Secret.Log = cfg.Clock, cfg.Log
+	h.secret = secret.Open(h.store, cfg.Secret)
 	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	h.models = []state.Model{
@@ -58,10 +63,12 @@ func Open(store kv.Archive, cfg Config) *Host {
 		{Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}},
 		{Name: "history", Operations: history.Operations, Asked: history.Open(store, cfg.History), Count: &state.Count{}},
 		{Name: "auth", Operations: auth.Operations, Asked: h.tokens, Count: &state.Count{}},
+		{Name: "secret", Operations: secret.Operations, Asked: h.secret, Count: &state.Count{}},
 	}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
 	h.running.Go(func() { h.run(ctx, "auth", h.tokens.Run) })
+	h.running.Go(func() { h.run(ctx, "secret", h.secret.Run) })
 	return h
 }
 
@@ -90,6 +97,9 @@ func (h *Host) Models() []state.Model { return h.models }
 
 // Tokens are the tokens of the server.
 func (h *Host) Tokens() *auth.Tokens { return h.tokens }
+
+// Secret are the data keys of the server.
+func (h *Host) Secret() *secret.Keys { return h.secret }
 
 // Store is where the models keep what they know.
 func (h *Host) Store() state.Store { return h.store }

@@ -9,6 +9,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/secret"
 )
 
 // Log lists the changes of a document, or of all, newest first.
@@ -371,4 +372,14 @@ func (c *AuthCalls) Sessions(ctx context.Context, q *auth.SessionsAsk) (*auth.Se
 // End ends a session at the console, or all of somebody.
 func (c *AuthCalls) End(ctx context.Context, q *auth.EndAsk) (*auth.Ended, error) {
 	return call[auth.EndAsk, auth.Ended](ctx, c.c, 0x0605, true, q)
+}
+
+// Status tells which data keys there are, and whether values can be sealed.
+func (c *SecretCalls) Status(ctx context.Context, q *secret.StatusAsk) (*secret.Status, error) {
+	return call[secret.StatusAsk, secret.Status](ctx, c.c, 0x0900, false, q)
+}
+
+// Rotate makes a new data key, which seals from then on, and wraps all by the newest secret key.
+func (c *SecretCalls) Rotate(ctx context.Context, q *secret.RotateAsk) (*secret.Rotated, error) {
+	return call[secret.RotateAsk, secret.Rotated](ctx, c.c, 0x0901, true, q)
 }

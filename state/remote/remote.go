@@ -75,6 +75,12 @@ type AuthCalls struct{ c *client.Client }
 // Auth is the tokens of the server that c is connected to.
 func Auth(c *client.Client) *AuthCalls { return &AuthCalls{c} }
 
+// SecretCalls has a method for each operation of a server's data keys.
+type SecretCalls struct{ c *client.Client }
+
+// Secret is the data keys of the server that c is connected to.
+func Secret(c *client.Client) *SecretCalls { return &SecretCalls{c} }
+
 // HistoryCalls has a method for each operation of a server's history of documents.
 type HistoryCalls struct{ c *client.Client }
 

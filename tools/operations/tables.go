@@ -6,6 +6,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/secret"
 )
 
 // models are the tables that everything follows from.
@@ -14,4 +15,5 @@ var models = []state.Model{
 	{Name: "flow", Operations: flow.Operations},
 	{Name: "bench", Operations: bench.Operations},
 	{Name: "auth", Operations: auth.Operations},
+	{Name: "secret", Operations: secret.Operations},
 }

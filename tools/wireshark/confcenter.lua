@@ -165,6 +165,8 @@ local COMMANDS = {
   [0x0603] = { "AUCAN", 4194304, "" },
   [0x0604] = { "AUSESSIONS", 4194304, "" },
   [0x0605] = { "AUEND", 4194304, "" },
+  [0x0900] = { "SESTATUS", 4194304, "" },
+  [0x0901] = { "SEROTATE", 4194304, "" },
 }
 
 local names = {}

@@ -10,6 +10,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/access/seal"
 )
 
 // Caller is token:a, who may do what rules say: "read kv:a/*" allows to read, and "-read kv:a/b" denies it.
@@ -27,4 +28,18 @@ func Caller(t require.TestingT, rules ...string) *guard.Caller {
 	require.NoError(t, err)
 	who := &access.Identity{Name: "token:a"}
 	return &guard.Caller{Permits: policy.New(role).Of(who), Who: who}
+}
+
+// Ring has one key, by which values of tests are sealed.
+func Ring() *seal.Ring {
+	k := seal.DataKey{ID: "k", Made: 1}
+	copy(k.Key[:], "a key of tests")
+	return seal.NewRing([]seal.DataKey{k})
+}
+
+// Sealed is JSON with the values sealed that ask for it, as in a place called origin.
+func Sealed(t require.TestingT, origin, text string) string {
+	sealed, err := Ring().Seal(origin, []byte(text))
+	require.NoError(t, err)
+	return string(sealed)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -35,6 +36,7 @@ type Bench struct {
 	Gate  *gate.Gate
 	Desk  *gate.Desk // after Open
 	Stop  func()     // ends loop and workers; may be called early
+	Ring  *seal.Ring // of sealed values; set it before there are sessions
 
 	mu    sync.Mutex
 	noted []access.Event // guarded by mu
@@ -59,7 +61,7 @@ func (b *Bench) note(e access.Event) {
 func NewBench(t T, limits loop.Limits) *Bench {
 	b := &Bench{T: t, Clock: clock.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
-	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Audit: b.note})
+	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Audit: b.note, Ring: func() *seal.Ring { return b.Ring }})
 	b.Stop = sync.OnceFunc(b.Group.Close)
 	t.Cleanup(b.Stop)
 	return b

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
+	"confcenter/access/seal"
+)
+
+// keptSecrets are the keys of tests.
+type keptSecrets struct{ trouble error }
+
+func (keptSecrets) Ring() *seal.Ring { return guardtest.Ring() }
+func (s keptSecrets) Trouble() error { return s.trouble }
+
+// secretsKit is a gateway on documents with sealed values.
+func secretsKit(t *testing.T, cfg func(*Config)) *kit {
+	k := start(t, func(c *Config, _ *Stores) {
+		c.Secrets = keptSecrets{}
+		if cfg != nil {
+			cfg(c)
+		}
+	})
+	for name, text := range map[string]string{
+		"base.json":  guardtest.Sealed(t, "config:base.json", `{ "pw" : {"$seal":"of base"} }`),
+		"heir.json":  guardtest.Sealed(t, "config:heir.json", `{"own":{"$seal":"of heir"}}`),
+		"_meta.json": `{"conf_inherit":{"heir.json":"base.json"}}`,
+	} {
+		require.Equal(t, http.StatusOK, k.do("PUT", "/v1/config/file?name="+name, text).status)
+	}
+	return k
+}
+
+func TestFilesAreShownWithMarksUnlessTheyAreAskedToBeRevealed(t *testing.T) {
+	k := secretsKit(t, nil)
+	for _, path := range []string{"file?name=base.json", "file?name=base.json&raw=1", "resolved?name=heir.json", "search?q=of+base", "search?q=pw", "files"} {
+		got := k.get(configRoot + path)
+		require.Equal(t, http.StatusOK, got.status, path)
+		require.NotContains(t, got.body, "of base", path)
+		require.NotContains(t, got.body, "of heir", path)
+	}
+	raw := k.get(configRoot + "file?name=base.json&raw=1")
+	require.Equal(t, `{ "pw" : "of base" }`, k.get(configRoot+"file?name=base.json&raw=1&reveal=1").body)
+	require.Contains(t, k.get(configRoot+"file?name=base.json&reveal=1").body, `"text":"{ \"pw\" : \"of base\" }"`)
+	require.Contains(t, k.get(configRoot+"resolved?name=heir.json&reveal=1").body, `"document":{"pw":"of base","own":"of heir"}`)
+
+	require.Equal(t, http.StatusOK, k.do("PUT", configRoot+"file?name=base.json", raw.body).status)
+	require.Equal(t, raw.body, k.get(configRoot+"file?name=base.json&raw=1").body, "what was read is written back as it was")
+	require.Contains(t, k.get(configRoot+"search?q=secret:v1").body, `"base.json"`)
+}
+
+func TestOverHTTPTheOriginDecidesWhoIsRevealedWhat(t *testing.T) {
+	var rights atomic.Pointer[guard.Caller]
+	k := secretsKit(t, func(c *Config) {
+		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+	})
+	for _, c := range []struct {
+		rules      string
+		base, heir bool
+	}{
+		{"read config,watch config,reveal config:heir.json", false, true},
+		{"read config,watch config,reveal config:base.json", true, false},
+		{"* config", true, true},
+		{"* config,-reveal config:base.json", false, true},
+	} {
+		rights.Store(guardtest.Caller(t, strings.Split(c.rules, ",")...))
+		stream := k.listen(configRoot+"revisions?name=heir.json&resolved=1&state=1&reveal=1", "")
+		for _, body := range []string{
+			k.get(configRoot + "resolved?name=heir.json&reveal=1").body,
+			stream.take(1)[0],
+		} {
+			require.Equal(t, c.base, strings.Contains(body, `"pw":"of base"`), "%s %s", c.rules, body)
+			require.Equal(t, c.heir, strings.Contains(body, `"own":"of heir"`), "%s %s", c.rules, body)
+		}
+	}
+}
+
+func TestAStreamOfRevisionsRevealsOnlyIfItIsAskedTo(t *testing.T) {
+	k := secretsKit(t, nil)
+	query := func(more string) string {
+		return configRoot + "revisions?" + url.PathEscape("name=heir.json&resolved=1&prev=1") + more
+	}
+	plain, marks, part := k.listen(query("&reveal=1"), ""), k.listen(query(""), ""), k.listen(query("&reveal=1&path=/own"), "")
+	for _, s := range []*eventSource{plain, marks, part} {
+		s.take(1)
+	}
+	for _, value := range []string{"second", "third"} {
+		text := guardtest.Sealed(t, "config:heir.json", `{"own":{"$seal":"`+value+`"}}`)
+		require.Equal(t, http.StatusOK, k.do("PUT", configRoot+"file?name=heir.json", text).status)
+		require.Contains(t, plain.take(1)[0], `"contents":{"pw":"of base","own":"`+value+`"}`)
+		require.Contains(t, part.take(1)[0], `"contents":"`+value+`"`)
+		got := marks.take(1)[0]
+		require.NotContains(t, got, value)
+		require.Contains(t, got, `$secret:`)
+	}
+}
+
+func TestTroubleWithSecretsIsToldToProbes(t *testing.T) {
+	k := secretsKit(t, func(c *Config) { c.Secrets = keptSecrets{errors.New("it was not given")} })
+	ready := k.get("/readyz?verbose")
+	require.Equal(t, http.StatusOK, ready.status)
+	require.Contains(t, ready.body, "[!]secrets trouble: it was not given")
+	require.Contains(t, k.get("/metrics").body, "\nconfcenter_secrets_trouble 1\n")
+	require.Contains(t, secretsKit(t, nil).get("/metrics").body, "\nconfcenter_secrets_trouble 0\n")
+}

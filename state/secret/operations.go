@@ -1,0 +1,106 @@
+package secret
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/access/seal"
+	"confcenter/codes"
+	"confcenter/state"
+)
+
+// Operations is what can be asked of Keys, in the order of their numbers on the wire: new ones go
+// to the end.
+var Operations = []state.Operation{
+	state.Define("status", access.RolesRead, "GET status", "tells which data keys there are, and whether values can be sealed", (*Keys).Status),
+	state.Define("rotate", access.RolesGrant, "POST rotate", "makes a new data key, which seals from then on, and wraps all by the newest secret key", (*Keys).Rotate).
+		Refuses(codes.NotImplemented, "the server has no secret key").
+		Refuses(codes.Limit, "there are as many data keys as there may be"),
+}
+
+// StatusAsk asks for the state of the keys.
+type StatusAsk struct{}
+
+// Status is the state of the keys.
+type Status struct {
+	Seals   bool      `json:"seals" doc:"values can be sealed"`
+	Trouble string    `json:"trouble,omitempty" doc:"what is wrong; empty: nothing"`
+	Newest  string    `json:"newest,omitempty" doc:"the data key that seals"`
+	Keys    []DataKey `json:"keys" doc:"the data keys, oldest first"`
+}
+
+// DataKey is what is told of a data key.
+type DataKey struct {
+	ID   string `json:"id" doc:"as it is in the marks of the values that it seals"`
+	Made int64  `json:"made" doc:"when, in ms since 1970"`
+	By   string `json:"by" doc:"the secret key that wraps it, by the beginning of a digest"`
+}
+
+// Status tells which data keys there are.
+func (k *Keys) Status(ctx context.Context, _ *access.Actor, _ *StatusAsk) (*Status, error) {
+	records, err := k.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{Seals: k.Ring().Seals()}
+	if trouble := k.Trouble(); trouble != nil {
+		s.Trouble = trouble.Error()
+	}
+	for _, r := range records {
+		s.Keys = append(s.Keys, DataKey{r.id, r.Made, r.By})
+	}
+	if s.Seals {
+		s.Newest = k.Ring().Newest()
+	}
+	return s, nil
+}
+
+// RotateAsk asks for a new data key.
+type RotateAsk struct{}
+
+// Rotated says what seals from now on.
+type Rotated struct {
+	Newest   string `json:"newest" doc:"the new data key"`
+	Revision int64  `json:"revision" doc:"of the state store, that has it"`
+}
+
+// Rotate makes a new data key. Before that it takes the secret key anew from where it comes from.
+// codes.NotImplemented: there is none. codes.Limit: there are MaxKeys.
+func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rotated, error) {
+	if k.cfg.Source == nil {
+		return nil, codes.Errorf(codes.NotImplemented, "this server has no secret key: start it with --secret-key-file")
+	}
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	if err := k.look(ctx); err != nil {
+		return nil, err
+	}
+	records, err := k.records(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(records) >= MaxKeys:
+		return nil, codes.Errorf(codes.Limit, "there are %d data keys, which is the limit", len(records))
+	}
+	all, err := open(k.taken, records)
+	if err != nil {
+		return nil, err
+	}
+	next := seal.NewDataKey(k.cfg.Clock.Now())
+	if n := len(all); n > 0 {
+		next.Made = max(next.Made, all[n-1].Made+1) // it is the newest even if clocks went back
+	}
+	rev, err := k.keep(ctx, by, k.taken, &next, 0)
+	if err != nil {
+		return nil, err
+	}
+	k.ring.Store(seal.NewRing(append(all, next)))
+	k.cfg.Log.Info().Str("key", next.ID).Msg("a new data key seals from now on")
+	return &Rotated{next.ID, int64(rev)}, nil
+}
+
+// Used implements [state.User].
+func (k *Keys) Used(ctx context.Context) ([]state.Used, error) {
+	records, err := k.records(ctx)
+	return []state.Used{{What: "data keys", N: int64(len(records)), Limit: MaxKeys}}, err
+}
