@@ -53,8 +53,11 @@ type Config struct {
 	Places []Place     // of peers that prove nothing; the first that is right counts
 	// Administrators are further names, with their kinds, of those who may do everything.
 	Administrators []string
-	Clock          clock.Clock // nil: the machine's
-	Log            zerolog.Logger
+	// Revoked reports whether a certificate is revoked. After it has begun to say so of one,
+	// call Renew. nil: none is.
+	Revoked func(*x509.Certificate) bool
+	Clock   clock.Clock // nil: the machine's
+	Log     zerolog.Logger
 }
 
 // Control decides who gets in, and what they may do. Its methods may be called from any
@@ -161,6 +164,9 @@ func (c *Control) take(now *confstore.Snapshot) {
 func roleName(document string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(document, policy.RolePrefix), ".json")
 }
+
+// Renew has callers renew what they may do, soon: something outside has changed.
+func (c *Control) Renew() { c.poke() }
 
 func (c *Control) poke() { poke(c.changed) }
 
@@ -282,7 +288,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 		if err := policy.CheckIdentity(name); err != nil {
 			return nil, codes.Errorf(codes.NotIdentified, "the subject of the certificate cannot be a name: %w", err)
 		}
-		pass.who, pass.until = &access.Identity{Name: name}, p.Certificate.NotAfter.UnixMilli()
+		pass.who, pass.cert = &access.Identity{Name: name}, p.Certificate
 	default:
 		name := c.placeOf(p)
 		if name == "" {
@@ -293,7 +299,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 	pass.who = c.known(pass.who)
 	permits, ok := pass.Renew(nil)
 	if !ok {
-		return nil, codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended; get a new one")
+		return nil, codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended or was revoked; get a new one")
 	}
 	return &guard.Caller{Permits: permits, Who: pass.who, Pass: pass}, nil
 }
@@ -302,9 +308,9 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 type pass struct {
 	control *Control
 	who     *access.Identity
-	token   string        // its id; empty: it was not by a token
-	session *auth.Session // nil: it was not by one
-	until   int64         // ms since 1970; 0: it does not end
+	token   string            // its id; empty: it was not by a token
+	session *auth.Session     // nil: it was not by one
+	cert    *x509.Certificate // nil: it was not by one
 }
 
 // Renew implements [guard.Pass].
@@ -320,11 +326,12 @@ func (p *pass) Renew(had *policy.Permits) (now *policy.Permits, ok bool) {
 		}
 		c.remind(until)
 	}
-	if p.until != 0 {
-		if p.until <= c.cfg.Clock.Now().UnixMilli() {
+	if p.cert != nil {
+		until := p.cert.NotAfter.UnixMilli()
+		if until <= c.cfg.Clock.Now().UnixMilli() || c.cfg.Revoked != nil && c.cfg.Revoked(p.cert) {
 			return nil, false
 		}
-		c.remind(p.until)
+		c.remind(until)
 	}
 	r := c.rules.Load()
 	now = r.Of(p.who)

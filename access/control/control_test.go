@@ -205,6 +205,21 @@ func TestThatACertificateEndsIsNoticed(t *testing.T) {
 	k.until("the end", ended.Load)
 }
 
+func TestThatACertificateIsRevokedIsNoticed(t *testing.T) {
+	var revoked atomic.Bool
+	k := start(t, nil, func(cfg *control.Config) { cfg.Revoked = func(*x509.Certificate) bool { return revoked.Load() } })
+	proof := &control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(time.Hour)}}
+	caller, err := k.Admit(proof)
+	require.NoError(t, err)
+	require.True(t, caller.Renew())
+	revoked.Store(true)
+	k.Renew()
+	<-k.told
+	require.False(t, caller.Renew())
+	_, err = k.Admit(proof)
+	require.ErrorContains(t, err, "revoked")
+}
+
 func TestABrokenRoleChangesNothing(t *testing.T) {
 	k := start(t, map[string]string{"_access/games.json": games})
 	caller, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})

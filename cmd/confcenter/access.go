@@ -77,7 +77,7 @@ type gatekeeper struct {
 }
 
 // openControl opens access control, if it is on, on stores that are open.
-func (o *options) openControl(state *state, store *confstore.Store, log zerolog.Logger) (gatekeeper, error) {
+func (o *options) openControl(state *state, store *confstore.Store, certs certificates, log zerolog.Logger) (gatekeeper, error) {
 	if !o.access.on {
 		return gatekeeper{secrets: state.models.Secret(), open: o.reachable(), close: func() {}}, nil
 	}
@@ -95,7 +95,14 @@ func (o *options) openControl(state *state, store *confstore.Store, log zerolog.
 	if err != nil {
 		return gatekeeper{}, err
 	}
-	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Log: log})
+	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Log: log}
+	if certs.files != nil {
+		cfg.Revoked = certs.files.Revoked
+	}
+	c := control.Open(cfg)
+	if certs.files != nil {
+		certs.files.Follow(c.Renew)
+	}
 	tokens.Obey(c)
 	return gatekeeper{control: c, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()

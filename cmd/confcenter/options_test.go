@@ -38,6 +38,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"tls-cert", `""`, "a.pem", "b.pem", "c.pem"},
 		{"tls-key", `""`, "a.pem", "b.pem", "c.pem"},
 		{"tls-client-ca", `""`, "a.pem", "b.pem", "c.pem"},
+		{"tls-client-crl", `""`, "a.pem", "b.pem", "c.pem"},
 		{"access-control", "false", "true", "false", "true"},
 		{"listen-as", `""`, "listen=a", "10.0.0.0/8=b,http=c", "http@::1=d"},
 		{"administrators", `""`, "cert:CN=a", "person:a@b,cert:CN=b", "cert:CN=c"},
@@ -134,6 +135,7 @@ tls-listen = ""                             # default
 tls-cert = ""                               # default
 tls-key = ""                                # default
 tls-client-ca = ""                          # default
+tls-client-crl = ""                         # default
 access-control = false                      # default
 listen-as = ""                              # default
 administrators = ""                         # default
@@ -190,7 +192,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:29", from)
+	require.Equal(t, "file printed.conf:30", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

@@ -127,17 +127,17 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
-	access, err := o.openControl(state, store, log)
-	if err != nil {
-		return cannotStart(err)
-	}
-	defer access.close()
-	later.know(access.control, state.models.Secret())
 	certs, err := o.openCertificates(log)
 	if err != nil {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, certs.close()) }()
+	access, err := o.openControl(state, store, certs, log)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer access.close()
+	later.know(access.control, state.models.Secret())
 	srv := server.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {

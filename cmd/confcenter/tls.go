@@ -23,6 +23,7 @@ func (o *tlsOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate for --tls-listen and --http-tls with those between it and the authority, in PEM; taken anew when it changes")
 	f.StringVar(&o.files.Key, "tls-key", "", "file of its key, in PEM")
 	f.StringVar(&o.files.ClientCA, "tls-client-ca", "", "file of the authorities that clients' certificates must come from, in PEM; clients must show one, with --access-control they may; empty = clients need none")
+	f.StringVar(&o.files.ClientCRL, "tls-client-crl", "", "file of the revocation lists of these authorities, in PEM; taken anew when it changes")
 }
 
 // servesTLS reports whether anything is served with TLS.
@@ -32,14 +33,17 @@ func (o *tlsOptions) check(wanted bool, refuse func(format string, args ...any))
 	switch {
 	case wanted && (o.files.Cert == "" || o.files.Key == ""):
 		refuse("tls-listen and http-tls need a certificate and its key: --tls-cert and --tls-key")
+	case o.files.ClientCRL != "" && o.files.ClientCA == "":
+		refuse("tls-client-crl has what the authorities of --tls-client-ca have revoked, which is not set")
 	case !wanted && o.files != tlsfiles.Paths{}:
-		refuse("tls-cert, tls-key and tls-client-ca are for --tls-listen and --http-tls, of which neither is set")
+		refuse("tls-cert, tls-key, tls-client-ca and tls-client-crl are for --tls-listen and --http-tls, of which neither is set")
 	}
 }
 
 // certificates are those that TLS is served with. Without TLS there are none.
 type certificates struct {
 	config  *tls.Config
+	files   *tlsfiles.Files // nil: there is no TLS
 	trouble func() error
 	close   func() error
 }
@@ -54,7 +58,7 @@ func (o *options) openCertificates(log zerolog.Logger) (certificates, error) {
 	if err != nil {
 		return certificates{}, err
 	}
-	return certificates{files.Config(), files.Trouble, files.Close}, nil
+	return certificates{files.Config(), files, files.Trouble, files.Close}, nil
 }
 
 // clientTLS are the settings of TLS that all client verbs share.

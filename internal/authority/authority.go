@@ -29,7 +29,7 @@ func New() (*Authority, error) {
 	a := &Authority{}
 	var err error
 	a.cert, a.key, err = sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		NotAfter: time.Now().Add(time.Hour),
 	}, nil, nil)
 	return a, err
@@ -83,6 +83,20 @@ func (a *Authority) Issue(name string, expires time.Time) (Pair, error) {
 		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}),
 		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
 	}, err
+}
+
+// Revoke is the authority's list of certificates that it has revoked, in PEM: those of pairs.
+func (a *Authority) Revoke(due time.Time, pairs ...Pair) ([]byte, error) {
+	list := &x509.RevocationList{Number: big.NewInt(time.Now().UnixNano()), ThisUpdate: due.Add(-24 * time.Hour), NextUpdate: due}
+	for _, p := range pairs {
+		c, err := p.Certificate()
+		if err != nil {
+			return nil, err
+		}
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.Leaf.SerialNumber, RevocationTime: list.ThisUpdate})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), err
 }
 
 // Certificate is the pair as crypto/tls takes it.

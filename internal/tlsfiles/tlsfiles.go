@@ -26,6 +26,8 @@ type Paths struct {
 	// ClientCA has the authorities that clients' certificates must come from; empty: clients
 	// need none.
 	ClientCA string
+	// ClientCRL has what these authorities have revoked; empty: nothing.
+	ClientCRL string
 	// Optional says that clients need not show a certificate, but that one they show must come
 	// from there.
 	Optional bool
@@ -39,7 +41,9 @@ type Files struct {
 	log   zerolog.Logger
 
 	used    atomic.Pointer[tls.Config]
-	trouble atomic.Pointer[error] // of the files as they are; nil: none
+	revoked atomic.Pointer[revocations]
+	told    atomic.Pointer[func()] // when something was taken; nil: nobody
+	trouble atomic.Pointer[error]  // of the files as they are; nil: none
 
 	life   context.Context
 	end    context.CancelFunc
@@ -93,6 +97,14 @@ func (f *Files) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.used.Load(), nil }}
 }
 
+// Follow has fn called after other files were taken, instead of whom Follow had called before.
+// fn must not wait.
+func (f *Files) Follow(fn func()) { f.told.Store(&fn) }
+
+// Revoked reports whether the authorities have revoked a client's certificate. New connections
+// with it are refused in any case.
+func (f *Files) Revoked(c *x509.Certificate) bool { return f.revoked.Load().has(c) }
+
 // Trouble is what is wrong with the files as they are, nil if they are in force and valid.
 func (f *Files) Trouble() error {
 	if trouble := f.trouble.Load(); trouble != nil {
@@ -102,11 +114,14 @@ func (f *Files) Trouble() error {
 	if now := f.clock.Now(); now.After(leaf.NotAfter) {
 		return fmt.Errorf("the certificate in %s has expired, at %s; replace it", f.paths.Cert, leaf.NotAfter.Format(time.RFC3339))
 	}
+	if r := f.revoked.Load(); r != nil && !r.due.IsZero() && f.clock.Now().After(r.due) {
+		return fmt.Errorf("the revocation list in %s should have been replaced at %s; what it says still counts", f.paths.ClientCRL, r.due.Format(time.RFC3339))
+	}
 	return nil
 }
 
 func (f *Files) read() (text [][]byte, err error) {
-	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.ClientCA} {
+	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.ClientCA, f.paths.ClientCRL} {
 		var one []byte
 		if path != "" {
 			if one, err = os.ReadFile(path); err != nil {
@@ -142,6 +157,9 @@ func (f *Files) look() {
 	f.trouble.Store(nil)
 	leaf := f.used.Load().Certificates[0].Leaf
 	f.log.Info().Stringer("subject", leaf.Subject).Time("expires", leaf.NotAfter).Msg("TLS certificates reloaded")
+	if tell := f.told.Load(); tell != nil {
+		(*tell)()
+	}
 }
 
 // take puts the certificates in force, if they are good.
@@ -168,6 +186,14 @@ func (f *Files) take(text [][]byte) error {
 			return fmt.Errorf("%s has no certificate in PEM", f.paths.ClientCA)
 		}
 	}
+	var revoked *revocations
+	if f.paths.ClientCRL != "" {
+		if revoked, err = parseRevocations(text[3], text[2]); err != nil {
+			return fmt.Errorf("%s: %w", f.paths.ClientCRL, err)
+		}
+		c.VerifyConnection = revoked.verify
+	}
+	f.revoked.Store(revoked)
 	f.used.Store(c)
 	f.taken = text
 	return nil

@@ -197,3 +197,66 @@ func TestAnAuthorityThatIsTakenAwayIsNotTrusted(t *testing.T) {
 	_, err = k.shown(mine)
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 }
+
+func TestRevokedCertificatesAreRefused(t *testing.T) {
+	k := start(t, true)
+	_ = k.Close()
+	one, two := k.issue("client one"), k.issue("client two")
+	revoke := func(by *authority.Authority, due time.Time, pairs ...authority.Pair) {
+		list, err := by.Revoke(due, pairs...)
+		require.NoError(t, err)
+		k.write(k.paths.ClientCRL, list)
+	}
+	due := k.clock.Now().Add(time.Hour)
+	k.paths.ClientCRL = k.paths.Cert + ".crl"
+	revoke(k.from, due)
+	var err error
+	k.Files, err = Open(k.paths, k.clock, zerolog.New(zerolog.SyncWriter(&k.log)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = k.Close() })
+	told := 0
+	k.Follow(func() { told++ })
+	certs := map[string]tls.Certificate{}
+	for name, pair := range map[string]authority.Pair{"one": one, "two": two} {
+		certs[name], err = pair.Certificate()
+		require.NoError(t, err)
+	}
+	enters := func(name string) error {
+		_, err := k.shown(certs[name])
+		return err
+	}
+	require.NoError(t, enters("one"))
+	require.False(t, k.Revoked(certs["one"].Leaf))
+
+	revoke(k.from, due, one)
+	k.look()
+	require.Equal(t, 1, told)
+	require.True(t, k.Revoked(certs["one"].Leaf))
+	require.ErrorContains(t, enters("one"), "client one is revoked")
+	require.NoError(t, enters("two"))
+	require.NoError(t, k.Trouble())
+
+	// what cannot be believed changes nothing
+	stranger, err := authority.New()
+	require.NoError(t, err)
+	for _, bad := range []func(){
+		func() { revoke(stranger, due, two) },
+		func() { k.write(k.paths.ClientCRL, []byte("nonsense")) },
+		func() { require.NoError(t, os.Remove(k.paths.ClientCRL)) },
+	} {
+		bad()
+		k.look()
+		require.ErrorContains(t, enters("one"), "is revoked")
+		require.NoError(t, enters("two"))
+		require.Error(t, k.Trouble())
+	}
+	require.Equal(t, 1, told)
+
+	revoke(k.from, due)
+	k.look()
+	require.NoError(t, enters("one"))
+	revoke(k.from, k.clock.Now().Add(-time.Minute), two)
+	k.look()
+	require.ErrorContains(t, k.Trouble(), "should have been replaced")
+	require.ErrorContains(t, enters("two"), "is revoked", "it still counts")
+}
