@@ -185,7 +185,7 @@ func (g *Gateway) permit(w *reply, r *http.Request, rt *route) (err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return err
 	}
-	if g.cfg.Control != nil && !rt.quiet { // a page that is left open polls
+	if g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
 		g.cfg.Control.Used(w.rights)
 	}
 	return w.rights.Right(rt.right, rt.named)

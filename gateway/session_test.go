@@ -339,6 +339,8 @@ func TestPollsDoNotPutOffTheEndOfASession(t *testing.T) {
 		require.Equal(t, 200, p.get(path, cookie, ours).status)
 		require.Equal(t, first, until(), path)
 	}
+	require.Equal(t, 200, p.get("/v1/kv", cookie, ours, "X-Confcenter-Idle: 1").status, "what a page shows is not quiet")
+	require.Equal(t, first, until())
 	require.Eventually(t, func() bool {
 		require.Equal(t, 200, p.get("/v1/kv", cookie, ours).status)
 		return until() > first

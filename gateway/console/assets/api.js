@@ -28,8 +28,39 @@ export class Refusal extends Error {
   }
 }
 
+// signedOut is told when the server does not know any more who asks.
+let signedOut = () => {};
+export function whenSignedOut(fn) {
+  signedOut = fn;
+}
+
+// refused is told why a stream is, which is not asked for again.
+let refused = () => {};
+export function whenRefused(fn) {
+  refused = fn;
+}
+
+// refusalOf asks once more for a stream that did not open, to learn why; null if it might now.
+async function refusalOf(url) {
+  const stop = new AbortController();
+  try {
+    const response = await fetch(url, { signal: stop.signal, cache: "no-store" });
+    return response.ok ? null : new Refusal(response.status, parsed(await response.text()) ?? {});
+  } catch {
+    return null;
+  } finally {
+    stop.abort();
+  }
+}
+
+// A page that is left open asks on, which does not put off the end of its session.
+const ACTIVE = 60_000;
+let active = Date.now();
+for (const input of ["pointerdown", "keydown"]) addEventListener(input, () => (active = Date.now()), { capture: true, passive: true });
+
 async function ask(method, path, { query, body, match, absent, comment, signal, text } = {}) {
   const headers = { "X-Confcenter-Origin": "console" };
+  if (Date.now() - active > ACTIVE) headers["X-Confcenter-Idle"] = "1";
   if (comment) headers["X-Confcenter-Comment"] = encodeURIComponent(comment);
   if (match !== undefined) headers["If-Match"] = `"${match}"`;
   if (absent) headers["If-None-Match"] = "*";
@@ -42,6 +73,7 @@ async function ask(method, path, { query, body, match, absent, comment, signal, 
     throw new Refusal(0, { error: "unreachable" });
   }
   const answer = await response.text();
+  if (response.status === 401 && path !== "session") signedOut();
   if (!response.ok) throw new Refusal(response.status, parsed(answer) ?? { detail: answer.trim() });
   return text ? answer : parsed(answer) ?? {};
 }
@@ -208,6 +240,27 @@ export const bench = {
   history: (of, id, signal) => ask("GET", `bench/${of}/history`, { query: { id }, signal }),
 };
 
+// session is that of this browser.
+export const session = {
+  async who(signal) {
+    const answer = await ask("GET", "session", { signal });
+    if (answer.access_control && !answer.name) signedOut();
+    return answer;
+  },
+  byToken: (token) => ask("POST", "session", { body: body({ token }) }),
+  byProvider: (back) => ask("POST", "session/openid", { body: body({ return: back }) }),
+  end: (all) => ask("DELETE", "session", { query: { all } }),
+};
+
+// auth is everybody's tokens and sessions.
+export const auth = {
+  tokens: (after) => ask("GET", "auth/tokens", { query: { after } }),
+  make: (token) => ask("POST", "auth/token", { body: body(token) }),
+  revoke: (id) => ask("POST", "auth/revoke", { body: body({ id }) }),
+  sessions: (after) => ask("GET", "auth/sessions", { query: { after } }),
+  end: (id) => ask("POST", "auth/end", { body: body({ id }) }),
+};
+
 export const clients = (signal) => ask("GET", "clients", { signal });
 export const status = (signal) => ask("GET", "status", { signal });
 export const samples = (signal) => ask("GET", "status/samples", { signal });
@@ -228,16 +281,25 @@ export function listen(path, query, events, { state = () => {}, fresh = () => {}
   const open = () => {
     clearTimeout(timer);
     source?.close();
-    const mine = new EventSource(address(path, { ...query, last }));
+    const url = address(path, { ...query, last });
+    const mine = new EventSource(url);
     source = mine;
     mine.addEventListener("open", () => {
       wait = 500;
       state("live");
       if (!last) fresh();
     });
-    mine.addEventListener("error", () => {
+    mine.addEventListener("error", async () => {
       state("waiting");
       if (mine.readyState !== EventSource.CLOSED || mine !== source) return;
+      const refusal = await refusalOf(url);
+      if (mine !== source) return;
+      if (refusal?.status === 401) signedOut();
+      if (refusal?.status === 403) {
+        state("none");
+        refused(refusal);
+        return;
+      }
       timer = setTimeout(open, wait);
       wait = Math.min(wait * 2, 10_000);
     });

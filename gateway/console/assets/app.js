@@ -1,22 +1,30 @@
 // The frame around the pages: where one is, language, theme, live or not.
 
+import { whenRefused } from "./api.js";
+import { refusalText } from "./dialogs.js";
 import { button, h, icon, put, steady } from "./dom.js";
 import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
 import { problemText } from "./problems.js";
+import * as access from "./access.js";
 import * as bench from "./bench.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
 import * as flow from "./flow.js";
+import * as session from "./session.js";
 import * as status from "./status.js";
 import * as storage from "./storage.js";
 import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
-const pages = { configs, store, storage, flow, bench, clients, status };
+// A page that is not always there exports offered.
+const pages = { configs, store, storage, flow, bench, clients, status, access };
+const isOffered = (name) => Object.hasOwn(pages, name) && (pages[name].offered?.() ?? true);
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });
 const sick = h("div", { class: "banners", role: "alert", id: "troubles" });
+const mayNot = h("div", { class: "banners", role: "alert", id: "refused" }); // why the page has no news
+const gate = h("div", { id: "gate", hidden: true }); // in place of main while nobody is signed in
 const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status", id: "live" });
 let page = null; // {name, view}
@@ -36,7 +44,7 @@ function where() {
       return part;
     }
   });
-  return { name: parts[0] in pages ? parts[0] : "configs", rest: parts.slice(1) };
+  return { name: isOffered(parts[0]) ? parts[0] : "configs", rest: parts.slice(1) };
 }
 
 function showLive(told) {
@@ -74,9 +82,9 @@ function drawHeader() {
       },
     } }, t("skip")),
     h("a", { class: "brand", href: "#/configs" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), h("b", null, "confcenter")),
-    h("nav", { "aria-label": t("nav") }, Object.keys(pages).map((name) =>
-      h("a", { href: `#/${name}`, id: `nav-${name}` }, t(`page.${name}`)))),
-    h("div", { class: "switches" }, live,
+    session.known() ? h("nav", { "aria-label": t("nav") }, Object.keys(pages).filter(isOffered).map((name) =>
+      h("a", { href: `#/${name}`, id: `nav-${name}` }, t(`page.${name}`)))) : null,
+    h("div", { class: "switches" }, live, session.badge(),
       h("button", { type: "button", class: "btn bare lang", id: "language", lang: other === "zh" ? "zh-CN" : "en", title: t("language.switch"),
         on: { click: () => setLanguage(other) } }, other === "zh" ? "中文" : "English"),
       button(t("theme.switch", { theme: t(`theme.${theme()}`) }), () => setTheme(next),
@@ -100,12 +108,34 @@ function setLanguage(to) {
   show();
 }
 
+// askWho shows the page to sign in on. What was begun stays behind it, for whoever began it.
+function askWho() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  main.hidden = true;
+  gate.hidden = false;
+  document.title = `${t("signin.title")} · confcenter`;
+  put(gate, session.form(() => {
+    put(gate);
+    gate.hidden = true;
+    main.hidden = false;
+    page = page && { ...page, name: "" }; // drawn anew
+    drawHeader();
+    show();
+  }));
+  drawHeader();
+}
+
 function show() {
+  if (!session.known()) {
+    askWho();
+    return;
+  }
   const { name, rest } = where();
   if (page?.name !== name) {
     page?.view.close();
     showLive("none");
     put(main);
+    put(mayNot);
     document.title = `${t(`page.${name}`)} · confcenter`;
     main.className = `page-${name}`;
     page = { name, view: pages[name].open(main, { live: showLive }) };
@@ -131,7 +161,10 @@ window.addEventListener("beforeunload", (event) => {
   if (configs.unsaved() || unsavedKeys()) event.preventDefault();
 });
 
-document.body.append(header, sick, main);
+document.body.append(header, sick, mayNot, gate, main);
+whenRefused((err) => put(mayNot, h("div", { class: "banner warn" }, icon("warn"), h("span", null, refusalText(err)))));
+await session.load();
+session.watch(askWho);
 status.sample((answer) => {
   answers = answer !== null;
   showLive(liveState);
@@ -139,7 +172,7 @@ status.sample((answer) => {
   troubles = answer.troubles ?? [];
   open = answer.open ?? [];
   showTroubles();
-});
+}, () => !session.known());
 drawHeader();
 show();
 document.documentElement.dataset.ready = "true";

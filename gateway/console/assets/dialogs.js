@@ -4,10 +4,12 @@
 import { button, h, put } from "./dom.js";
 import { has, t } from "./i18n.js";
 import { shown } from "./names.js";
+import { problemText } from "./problems.js";
 
 // refusalText is an error in words: what it means, and the server's detail.
 export function refusalText(err) {
   const name = `error.${err.reason}`;
+  if (err.reason === "forbidden") return problemText(shown(err.message));
   if (err.reason && has(name)) return err.message && err.message !== err.reason ? `${t(name)} (${shown(err.message)})` : t(name);
   return err.reason === undefined ? err.message : shown(err.message);
 }

@@ -1,7 +1,7 @@
 // The page of the server's state. The server keeps samples of the last minutes; from
 // the moment the console is opened on they are gone on with here.
 
-import { Refusal, samples as askSamples, status as ask } from "./api.js";
+import { Refusal, samples as askSamples, session, status as ask } from "./api.js";
 import { barChart, lineChart } from "./charts.js";
 import { refusalText } from "./dialogs.js";
 import { h, put } from "./dom.js";
@@ -16,6 +16,7 @@ const SHORT = 60_000; // in the beginning
 const samples = []; // {at, started, connections, requests, http, pushes}
 let latest = null; // the newest answer
 let failed = null; // or why there is none
+let mayNot = false; // who is here may not know it
 let redraw = () => {};
 
 // earlier takes in what the server has kept, in the time of this machine's clock.
@@ -33,11 +34,17 @@ async function earlier() {
   }
 }
 
-// sample begins to ask, once. heard is told each answer, null if there is none.
-export function sample(heard) {
+// sample begins to ask, once, and pauses while there is nobody to ask for. heard is told each
+// answer, null if there is none.
+export function sample(heard, paused) {
   const once = async () => {
-    if (document.hidden) return;
+    if (document.hidden || paused()) return;
     try {
+      if (mayNot) { // but whether the server is there, and still knows who asks
+        await session.who(AbortSignal.timeout(PATIENCE));
+        heard({});
+        return;
+      }
       latest = await ask(AbortSignal.timeout(PATIENCE));
       failed = null;
       heard(latest);
@@ -46,7 +53,8 @@ export function sample(heard) {
       while (samples.length && samples[0].at < at - SPAN - 2 * INTERVAL) samples.shift();
     } catch (err) {
       failed = err.name === "TimeoutError" ? new Refusal(0, { error: "unreachable" }) : err;
-      heard(null);
+      mayNot ||= err.status === 403;
+      heard(err.status === 403 ? {} : null);
     }
     redraw();
   };

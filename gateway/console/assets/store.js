@@ -1,7 +1,7 @@
 // The page of the state store: namespaces, the keys of one, one key.
 
 import { listen, store as api } from "./api.js";
-import { confirm, dialog, say, sayRefusal } from "./dialogs.js";
+import { confirm, dialog, refusalText, say, sayRefusal } from "./dialogs.js";
 import { button, debounce, h, icon, nextFrame, put, throttle } from "./dom.js";
 import { createEntry } from "./entry.js";
 import { bytes, number, span, t } from "./i18n.js";
@@ -136,6 +136,7 @@ class Page {
   // ---- namespaces
 
   async loadNamespaces() {
+    if (this.mayNot) return;
     try {
       const all = [];
       let after;
@@ -149,7 +150,10 @@ class Page {
       this.counts();
       this.drawNamespaces();
     } catch (err) {
-      if (err.status) sayRefusal(err); // an absent server shows at the top
+      if (err.status === 403) {
+        this.mayNot = true;
+        put(this.totals, refusalText(err));
+      } else if (err.status) sayRefusal(err); // an absent server shows at the top
     }
   }
 
