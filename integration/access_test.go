@@ -201,7 +201,9 @@ func TestALeaseEndsWithTheTokenOfItsOwner(t *testing.T) {
 	require.Contains(t, theirs.Call(protocol.KVRevoke, about), `"code":1021`)
 	root.Call(protocol.OfModel("auth", 2), fmt.Sprintf(`{"id":%q}`, id))
 	began := time.Now()
-	eventually(t, "the lock is free", func() bool { return !strings.Contains(theirs.Call(protocol.KVGet, `{"ns":"locks","key":"k"}`), `"code":0`) })
+	eventually(t, "the lock is free", func() bool {
+		return !strings.Contains(theirs.Call(protocol.KVGet, `{"ns":"locks","key":"k"}`), `"code":0`)
+	})
 	require.Less(t, time.Since(began), 5*time.Second, "within about a second")
 }
 

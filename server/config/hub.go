@@ -180,12 +180,17 @@ func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) (rea
 			return true
 		}
 	} else if sub.inherit {
+		exact := f.exact
 		for _, base := range basesToTell(c) {
+			if !sub.of.s.Rights.Names(base) {
+				exact = false // the peer is told of its own document instead
+				continue
+			}
 			if node := f.batch.Snapshot.Node(base); node != nil {
 				f.send(sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
 			}
 		}
-		if f.exact && !c.Own && len(c.Bases) > 0 {
+		if exact && !c.Own && len(c.Bases) > 0 {
 			return true
 		}
 	}

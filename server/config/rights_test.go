@@ -109,3 +109,33 @@ func TestARefusalDoesNotTellWhetherTheDocumentExists(t *testing.T) {
 		require.Equal(t, strings.ReplaceAll(there[0], "base.json", "none.json"), none[0])
 	}
 }
+
+// A changed base is pushed under its own name only to those who may read it. Others are told of
+// their own document, also where CppCloud's pushes have the base's name alone.
+func TestAPushNamesNoBaseThatMayNotBeRead(t *testing.T) {
+	files := map[string]string{"a.json": `{"n":1}`, "heir.json": `{"h":1}`, "_meta.json": `{"conf_inherit":{"heir.json":"a.json"}}`}
+	for _, exact := range []bool{false, true} {
+		for _, c := range []struct {
+			rule  string
+			names []string
+		}{
+			{"-read config:a.json", []string{"heir.json"}},
+			{"-read config:other.json", map[bool][]string{false: {"a.json", "heir.json"}, true: {"a.json"}}[exact]},
+		} {
+			s := newDocKit(t, files)
+			s.docs.cfg.FrameExact = exact
+			s.Rights = guardtest.Caller(t, "* config", c.rule)
+			require.Contains(t, book(s, `{"file_pattern":"heir.json","incbase":1}`), `"code":0`)
+			s.w.Got.Reset()
+			s.post(change(t, s, `{"n":2}`))
+			s.Loop.Wake()
+			var told []string
+			for _, name := range []string{"a.json", "heir.json"} {
+				if strings.Contains(s.w.Got.String(), `"filename":"`+name+`"`) {
+					told = append(told, name)
+				}
+			}
+			require.Equal(t, c.names, told, "%t %s", exact, c.rule)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package integration
+
+import "confcenter/protocol"
+
+var (
+	historyLog, historyShow, historyDiff, historyBlame = protocol.OfModel("history", 0), protocol.OfModel("history", 1), protocol.OfModel("history", 2), protocol.OfModel("history", 3)
+	historyExplain, historyRollback, historyApply      = protocol.OfModel("history", 4), protocol.OfModel("history", 6), protocol.OfModel("history", 8)
+	historyExport, historyPreview                      = protocol.OfModel("history", 9), protocol.OfModel("history", 10)
+	authMake, authList, authRevoke                     = protocol.OfModel("auth", 0), protocol.OfModel("auth", 1), protocol.OfModel("auth", 2)
+)
+
+// directWays name what is hidden.
+var directWays = []way{
+	// documents, by name
+	{name: "a document", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden.json"}`, leads: true},
+	{name: "without its ending", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden"}`, leads: true},
+	{name: "one key of it", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden","key_pattern":"/v"}`, leads: true},
+	{name: "if it is newer", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden.json","gt_mtime":1}`, leads: true},
+	{name: "out of a directory", cmd: protocol.GetConfig, body: `{"file_pattern":"game/../secret/hidden.json"}`},
+	{name: "twice the slash", cmd: protocol.GetConfig, body: `{"file_pattern":"secret//hidden.json"}`},
+	{name: "a dot", cmd: protocol.GetConfig, body: `{"file_pattern":"./secret/hidden.json"}`},
+	{name: "upper case", cmd: protocol.GetConfig, body: `{"file_pattern":"SECRET/Hidden.json"}`},
+	{name: "escaped in JSON", cmd: protocol.GetConfig, body: `{"file_pattern":"secret\u002fhidden.json"}`, leads: true},
+	{name: "the name twice", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden.json","file_pattern":"game/a.json"}`, leads: true},
+	{name: "wide letters", cmd: protocol.GetConfig, body: `{"file_pattern":"ｓecret/hidden.json"}`},
+	{name: "a zero byte", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden.json\u0000game/a.json"}`},
+	{name: "with what is inherited", cmd: protocol.GetConfig, body: `{"file_pattern":"secret/hidden.json","incbase":1}`, leads: true},
+	{name: "a role", cmd: protocol.GetConfig, body: `{"file_pattern":"_access/intruder.json"}`},
+	{name: "names", cmd: protocol.GetCfgName, body: `{}`, leads: true},
+	{name: "names with details", cmd: protocol.GetCfgName, body: `{"detail":true}`, leads: true},
+	{name: "a file over HTTP", request: "GET /v1/config/file?name=secret/hidden.json", leads: true},
+	{name: "its bytes", request: "GET /v1/config/file?name=secret/hidden.json&raw=1", leads: true},
+	{name: "percent-encoded", request: "GET /v1/config/file?name=secret%2Fhidden.json", leads: true},
+	{name: "encoded twice", request: "GET /v1/config/file?name=secret%252Fhidden.json"},
+	{name: "two names", request: "GET /v1/config/file?name=game/a.json&name=secret/hidden.json"},
+	{name: "out of a path", request: "GET /v1/config/../config/file?name=secret/hidden.json"},
+	{name: "a path with two slashes", request: "GET //v1//config/file?name=secret/hidden.json"},
+	{name: "a semicolon", request: "GET /v1/config/file;x=1?name=secret/hidden.json"},
+	{name: "resolved", request: "GET /v1/config/resolved?name=secret/hidden.json", leads: true},
+	{name: "only the head", request: "HEAD /v1/config/file?name=secret/hidden.json"},
+	{name: "what is allowed", request: "OPTIONS /v1/config/file?name=secret/hidden.json"},
+	{name: "all files", request: "GET /v1/config/files", leads: true},
+	{name: "searching", request: "GET /v1/config/search?q=M4RKED", leads: true},
+	{name: "a stream of documents", request: "GET /v1/config/stream"},
+	{name: "documents and their state", request: "GET /v1/config/revisions?state=1", leads: true},
+	{name: "one document's state", request: "GET /v1/config/revisions?name=secret/hidden.json&state=1", leads: true},
+	{name: "a wide prefix of documents", cmd: protocol.CfWatch, body: `{"prefix":"","state":1}`},
+	{name: "a prefix that ends in a name", cmd: protocol.CfWatch, body: `{"prefix":"secret/hid","state":1}`},
+	{name: "a subscription", cmd: protocol.BookCfgChange, body: `{"file_pattern":"secret/hidden.json"}`},
+	{name: "writing without looking", cmd: protocol.SetConfig, body: `{"filename":"secret/hidden.json","contents":{}}`},
+	{name: "a version to compare", cmd: protocol.SetConfig, body: `{"filename":"secret/hidden.json","contents":{},"if_mtime":MTIME}`},
+	{name: "an older version", cmd: protocol.SetConfig, body: `{"filename":"secret/hidden.json","contents":{},"mtime":1}`},
+	{name: "deleting", cmd: protocol.SetConfig, body: `{"filename":"secret/hidden.json"}`},
+	{name: "deleting over HTTP", request: "DELETE /v1/config/file?name=secret/hidden.json"},
+	{name: "another method", request: "POST /v1/config/file?name=secret/hidden.json", body: `{}`, header: "X-HTTP-Method-Override: PUT"},
+	{name: "a file below a file", cmd: protocol.SetConfig, body: `{"filename":"secret/hidden.json/x.json","contents":{}}`},
+	// inheritance
+	{name: "making it a base", cmd: protocol.SetConfig, body: `{"filename":"_meta.json","contents":{"conf_inherit":{"game/a.json":"secret/hidden.json"}}}`},
+	{name: "making a role a base", cmd: protocol.SetConfig, body: `{"filename":"_meta.json","contents":{"conf_inherit":{"game/a.json":"_access/intruder.json"}}}`},
+	{name: "a base by a chain", request: "PUT /v1/config/file?name=_meta.json", body: `{"conf_inherit":{"game/a":"game/b","game/b":"secret/hidden"},"inherit_options":{"*":{"chain":true}}}`},
+	{name: "a base by apply", cmd: historyApply, body: `{"documents":[{"name":"_meta.json","text":"{\"conf_inherit\":{\"game/a.json\":\"secret/hidden.json\"}}"}]}`},
+	{name: "a base on trial", cmd: historyPreview, body: `{"name":"_meta.json","text":"{\"conf_inherit\":{\"game/a.json\":\"secret/hidden.json\"}}"}`},
+	{name: "explaining an heir", cmd: historyExplain, body: `{"name":"game/heir.json"}`},
+	// keys
+	{name: "a key", cmd: protocol.KVGet, body: `{"ns":"vault","key":"k"}`, leads: true},
+	{name: "a key raw", cmd: protocol.KVGet, body: `{"ns":"vault","key":"k","raw":1}`, leads: true},
+	{name: "a key that was", cmd: protocol.KVGet, body: `{"ns":"vault","key":"k","rev":REVISION}`, leads: true},
+	{name: "several keys", cmd: protocol.KVMGet, body: `{"ns":"shared","keys":["open","hidden"]}`, leads: true},
+	{name: "a namespace", cmd: protocol.KVList, body: `{"ns":"shared"}`, leads: true},
+	{name: "an empty prefix", cmd: protocol.KVList, body: `{"ns":"shared","prefix":"","after":"g","limit":1}`, leads: true},
+	{name: "after a key", cmd: protocol.KVList, body: `{"ns":"shared","prefix":"","after":"open","limit":1}`},
+	{name: "counting", cmd: protocol.KVList, body: `{"ns":"vault","count_only":true}`},
+	{name: "namespaces", cmd: protocol.KVNames, body: `{}`, leads: true},
+	{name: "a key's past", cmd: protocol.KVHistory, body: `{"ns":"vault","key":"k"}`, leads: true},
+	{name: "restoring", cmd: protocol.KVRestore, body: `{"ns":"vault","key":"k","rev":REVISION}`},
+	{name: "in a transaction", cmd: protocol.KVTxn, body: `{"ns":"vault","then":[{"op":"get","key":"k"}]}`, leads: true},
+	{name: "in the other branch", cmd: protocol.KVTxn, body: `{"ns":"mine","if":[{"key":"none","target":"version","op":">","number":0}],"then":[],"else":[{"op":"get","ns":"vault","key":"k"}]}`, leads: true},
+	{name: "by comparing", cmd: protocol.KVTxn, body: `{"ns":"mine","if":[{"ns":"vault","key":"k","target":"value","op":">","value":"A"}],"then":[{"op":"put","key":"k","value":"yes"}]}`},
+	{name: "a previous value", cmd: protocol.KVPut, body: `{"ns":"blind","key":"n","value":"x","prev":true}`},
+	{name: "the bound of an increment", cmd: protocol.KVIncr, body: `{"ns":"blind","key":"n","by":0,"max":5}`},
+	{name: "compare and swap", cmd: protocol.KVCas, body: `{"ns":"blind","key":"n","expect":{"value":"1"},"value":"2"}`},
+	{name: "only if it is as it was", cmd: protocol.KVPut, body: `{"ns":"blind","key":"n","value":"2","if_mod":1}`},
+	{name: "deleting with the value", cmd: protocol.KVDel, body: `{"ns":"blind","key":"n","prev":true}`},
+	{name: "deleting a prefix", cmd: protocol.KVDelPrefix, body: `{"ns":"shared","prefix":"h"}`},
+	{name: "dropping", cmd: protocol.KVDrop, body: `{"ns":"vault","confirm":"vault"}`},
+	{name: "watching all", cmd: protocol.KVWatch, body: `{"state":true}`},
+	{name: "watching a namespace", cmd: protocol.KVWatch, body: `{"ns":"shared","state":true}`},
+	{name: "watching an open range", cmd: protocol.KVWatch, body: `{"ns":"shared","prefix":"","state":true,"prev":true}`},
+	{name: "watching the past", cmd: protocol.KVWatch, body: `{"ns":"vault","key":"k","after":1}`},
+	{name: "a token that another has used", cmd: protocol.KVPut, body: `{"ns":"shared","key":"open","value":"1","token":"guessed"}`},
+	// players
+	{name: "a player's fields", cmd: protocol.StAll, body: `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42"}`, leads: true},
+	{name: "one field", cmd: protocol.StGet, body: `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","names":["gold"]}`, leads: true},
+	{name: "a field's previous value", cmd: protocol.StUpdate, body: `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","fields":{"gold":"1"},"prev":1}`},
+	{name: "owners", cmd: protocol.StOwners, body: `{"appId":"1","regionId":"1"}`},
+	{name: "another owner by its path", request: "GET /v1/storage/1/1/bag/7%2F..%2F42"},
+	{name: "the fields' namespace", cmd: protocol.KVList, body: `{"ns":"@storage/1_1"}`, leads: true},
+	// programs
+	{name: "programs", cmd: protocol.GetCli, body: `{}`, leads: true},
+	{name: "programs by name", cmd: protocol.GetCli, body: `{"svrname":"*"}`},
+	{name: "programs over HTTP", request: "GET /v1/clients", leads: true},
+	{name: "warnings", cmd: protocol.GetWarn, body: `{}`},
+	{name: "the operation log", cmd: protocol.GetLogr, body: `{}`},
+	{name: "a message to a program", cmd: protocol.Exchang, body: `{"to":1,"msg":"x"}`},
+	{name: "hanging up on a program", cmd: protocol.Hungup, body: `{"svrid":1}`},
+}
+
+// secondWays lead to the same data once more: by what was, by other edges and by figures.
+var secondWays = []way{
+	// the past of documents
+	{name: "the past", cmd: historyShow, body: `{"name":"secret/hidden.json"}`, leads: true},
+	{name: "at a revision", cmd: historyShow, body: `{"name":"secret/hidden@REVISION"}`, leads: true},
+	{name: "as programs got it", cmd: historyShow, body: `{"name":"secret/hidden","resolved":true}`, leads: true},
+	{name: "comparing", cmd: historyDiff, body: `{"name":"secret/hidden","from":"0","paths":true}`, leads: true},
+	{name: "blame", cmd: historyBlame, body: `{"name":"secret/hidden"}`},
+	{name: "explain", cmd: historyExplain, body: `{"name":"secret/hidden","path":"/v"}`, leads: true},
+	{name: "the log of all", cmd: historyLog, body: `{}`, leads: true},
+	{name: "the log of one", cmd: historyLog, body: `{"name":"secret/hidden"}`},
+	{name: "exporting", cmd: historyExport, body: `{}`, leads: true},
+	{name: "exporting from a name on", request: "GET /v1/history/export?from=secret/hidden.json", leads: true},
+	{name: "rolling back", cmd: historyRollback, body: `{"name":"secret/hidden.json","dry_run":true}`},
+	{name: "rolling all back", cmd: historyRollback, body: `{"all":true,"rev":"1"}`},
+	{name: "pruning", cmd: historyApply, body: `{"documents":[{"name":"game/a.json","keep":true}],"prune":true}`},
+	{name: "what a document is based on", cmd: historyApply, body: `{"documents":[{"name":"secret/hidden.json","keep":true,"base":"none"}]}`},
+	{name: "previewing", cmd: historyPreview, body: `{"name":"secret/hidden.json","text":"{}"}`},
+	{name: "the log's namespace", cmd: protocol.KVList, body: `{"ns":"@conf"}`},
+	{name: "the contents' namespace", cmd: protocol.KVList, body: `{"ns":"@conf/doc"}`},
+	// the same over HTTP
+	{name: "a key over HTTP", request: "GET /v1/store/key?ns=vault&key=k", leads: true},
+	{name: "keys over HTTP", request: "GET /v1/store/keys?ns=shared&values=1&contains=M4RKED", leads: true},
+	{name: "counting over HTTP", request: "GET /v1/store/keys?ns=vault&count=1"},
+	{name: "the past over HTTP", request: "GET /v1/store/history?ns=vault&key=k", leads: true},
+	{name: "a batch", request: "POST /v1/store/batch?ns=vault", body: `{"items":[{"key":"k","delete":true}]}`},
+	{name: "a stream", request: "GET /v1/store/stream?ns=shared&state=1"},
+	{name: "resuming a stream", request: "GET /v1/store/stream?ns=vault&key=k", header: "Last-Event-ID: 1"},
+	// Plum's
+	{name: "Plum's namespaces", request: "GET /v1/kv", leads: true},
+	{name: "Plum's keys", request: "GET /v1/kv/vault/keys", leads: true},
+	{name: "Plum's list", request: "GET /v1/kv/shared?prefix=", leads: true},
+	{name: "Plum's get", request: "GET /v1/kv/vault/k", leads: true},
+	{name: "Plum's get, encoded", request: "GET /v1/kv/mine%2F..%2Fvault/k"},
+	{name: "Plum's get, out of a path", request: "GET /v1/kv/mine/../vault/k"},
+	{name: "Plum's put", request: "PUT /v1/kv/vault/k", body: `{"value":"x","type":"string"}`},
+	{name: "Plum's delete", request: "DELETE /v1/kv/vault/k"},
+	{name: "Plum's batch", request: "POST /v1/kv/vault/batch", body: `{"items":[{"key":"k","value":"v","type":"string"}]}`},
+	{name: "Plum's stream", request: "GET /v1/stream?namespace=vault"},
+	// the server's own
+	{name: "a backup", request: "GET /v1/backup"},
+	{name: "status", request: "GET /v1/status"},
+	{name: "samples", request: "GET /v1/status/samples"},
+	{name: "metrics", request: "GET /metrics"},
+	{name: "pprof", request: "GET /debug/pprof/goroutine"},
+	{name: "what is not ready", request: "GET /readyz?verbose"},
+	{name: "figures", cmd: protocol.KVStat, body: `{}`},
+}
+
+// idWays name leases, tokens and what these may do, whose ids can be guessed.
+var idWays = []way{
+	// leases and locks
+	{name: "another's lease", cmd: protocol.KVLeaseInfo, body: `{"lease":LEASE}`},
+	{name: "keeping it", cmd: protocol.KVAlive, body: `{"lease":LEASE}`},
+	{name: "ending it", cmd: protocol.KVRevoke, body: `{"lease":LEASE}`},
+	{name: "ending it in a transaction", request: "POST /v1/store/txn", body: `{"then":[{"op":"revoke","lease":LEASE}]}`},
+	{name: "adding a key to it", cmd: protocol.KVPut, body: `{"ns":"mine","key":"k","value":"1","lease":LEASE}`},
+	{name: "what the holder wrote", cmd: protocol.KVLock, body: `{"ns":"blind","key":"lock","lease":LEASE}`},
+	{name: "giving its lock back", cmd: protocol.KVUnlock, body: `{"ns":"blind","key":"lock","fence":FENCE}`},
+	{name: "a fence elsewhere", cmd: protocol.KVPut, body: `{"ns":"mine","key":"k","value":"1","if_fence":{"ns":"vault","key":"lock","fence":1}}`},
+	// roles and tokens
+	{name: "a role of its own", cmd: protocol.SetConfig, body: `{"filename":"_access/more.json","contents":{"rules":[{"who":["*"],"allow":["*"],"what":["*"]}]}}`},
+	{name: "a role in other letters", cmd: protocol.SetConfig, body: `{"filename":"_Access/more.json","contents":{"rules":[{"who":["*"],"allow":["*"],"what":["*"]}]}}`},
+	{name: "granting what it lacks", token: "granter", cmd: protocol.SetConfig, body: `{"filename":"_access/more.json","contents":{"rules":[{"who":["token:granter"],"allow":["read"],"what":["kv:vault"]}]}}`},
+	{name: "granting by apply", token: "granter", cmd: historyApply, body: `{"documents":[{"name":"_access/more.json","text":"{\"rules\":[{\"who\":[\"*\"],\"allow\":[\"*\"],\"what\":[\"*\"]}]}"}]}`},
+	{name: "a token with more groups", token: "granter", cmd: authMake, body: `{"name":"granter","groups":["administrators"]}`},
+	{name: "a token of another", token: "granter", cmd: authMake, body: `{"name":"intruder","groups":["administrators"]}`},
+	{name: "revoking the administrator's", token: "granter", request: "POST /v1/auth/revoke", body: `{"id":"TOKENID0"}`},
+	{name: "a token", cmd: authMake, body: `{"name":"intruder"}`},
+	{name: "all tokens", cmd: authList, body: `{}`, leads: true},
+	{name: "revoking a token", cmd: authRevoke, body: `{"id":"TOKENID"}`},
+	{name: "the tokens' namespace", cmd: protocol.KVList, body: `{"ns":"@access"}`, leads: true},
+	{name: "writing the tokens' namespace", cmd: protocol.KVPut, body: `{"ns":"@access","key":"token/TOKENID","value":"x"}`},
+}
+
+// trustWays make a request look as if it came from somebody who is trusted.
+var trustWays = []way{
+	// no caller is trusted for how it calls
+	{name: "a forwarded address", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "X-Forwarded-For: 127.0.0.1"},
+	{name: "a real address", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "X-Real-IP: 127.0.0.1"},
+	{name: "a trusted agent", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "User-Agent: Nacos-Server"},
+	{name: "another host", request: "GET /v1/store/key?ns=vault&key=k", header: "Host: localhost"},
+	{name: "another path", request: "GET /livez", header: "X-Original-URL: /v1/store/key?ns=vault&key=k"},
+	{name: "a rewritten path", request: "GET /livez", header: "X-Rewrite-URL: /v1/store/key?ns=vault&key=k"},
+	{name: "a remote user", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "X-Remote-User: administrator"},
+	{name: "a certificate in a header", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "X-SSL-Client-S-DN: CN=root"},
+	{name: "another scheme", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "Authorization: Basic YWRtaW46YWRtaW4="},
+	{name: "an id for a token", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "Authorization: Bearer cct_TOKENID_"},
+	{name: "a cookie", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "Cookie: session=TOKENID"},
+	{name: "a token in the query", token: "-", request: "GET /v1/store/key?ns=vault&key=k&token=TOKENID"}}
