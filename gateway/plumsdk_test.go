@@ -208,3 +208,35 @@ func (s *sdk) getInt(key string, fallback int64) int64 {
 	}
 	return n
 }
+
+// Behind --listen-as Plum's SDK has what the roles allow, and takes a refusal for a call that has
+// failed: it goes on with what it has.
+func TestPlumsSDKWithRightsAndWithout(t *testing.T) {
+	k, with := rightsKit(t)
+	with("* kv:plum", "read kv:shared")
+	mine := newSDK(t, k, "plum")
+	require.True(t, mine.put("k", "v", "string"))
+	require.True(t, mine.putBatch(map[string]string{"a": "1", "b": "2"}))
+	require.True(t, mine.remove("a"))
+	fresh := newSDK(t, k, "plum")
+	require.True(t, fresh.refresh())
+	require.Equal(t, map[string]string{"k": "v", "b": "2"}, fresh.values)
+
+	for _, ns := range []string{"shared", "other"} {
+		s := newSDK(t, k, ns)
+		require.Equal(t, ns == "shared", s.refresh(), ns)
+		require.False(t, s.put("k", "v", "string"), ns)
+		require.False(t, s.putBatch(map[string]string{"a": "1"}), ns)
+		require.False(t, s.remove("k"), ns)
+		require.Equal(t, "fallback", s.get("k", "fallback"), ns)
+		require.EqualValues(t, 7, s.getInt("k", 7), ns)
+		require.Empty(t, s.values, ns)
+	}
+
+	with("read kv:plum") // it is taken away
+	require.False(t, mine.put("k", "w", "string"))
+	require.Equal(t, "v", mine.get("k", ""))
+	with()
+	require.False(t, fresh.refresh())
+	require.Equal(t, "v", fresh.get("k", ""))
+}
