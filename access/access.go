@@ -31,6 +31,9 @@ type Actor struct {
 	Comment string // the actor's reason, in its own words
 	Commit  string // of git, in hexadecimal, if a file came with one
 	Token   string // of the request
+	// Approver is who approved of it, by the name of what was proved, if somebody had to. Only
+	// the model of reviews says so, when it makes the change.
+	Approver string
 	// Identity is who it was proved to be; nil without access control, and of changes that came
 	// from no connection.
 	Identity *Identity
@@ -77,6 +80,10 @@ func (a *Actor) By() string {
 	switch {
 	case a == nil:
 		return ""
+	case a.Approver != "":
+		asked := *a
+		asked.Approver = ""
+		return asked.By() + ", approved by " + a.Approver
 	case a.Identity == nil:
 		return cmp.Or(a.Author, a.Name)
 	case a.Author == "":

@@ -24,11 +24,12 @@ func TestActorsAreNamedAsTheOperationLogDoes(t *testing.T) {
 func TestWhoMadeAChangeIsWhatWasProved(t *testing.T) {
 	game := &access.Identity{Name: "token:game"}
 	for want, actor := range map[string]*access.Actor{
-		"":                  nil,
-		"2001-20@fleet":     {Name: "2001-20@fleet"},
-		"Zoë":               {Name: "2001-20@fleet", Author: "Zoë"},
-		"token:game":        {Name: "root", Identity: game},
-		"root (token:game)": {Name: "2001-20@fleet", Author: "root", Identity: game},
+		"":              nil,
+		"2001-20@fleet": {Name: "2001-20@fleet"},
+		"Zoë":           {Name: "2001-20@fleet", Author: "Zoë"},
+		"token:game":    {Name: "root", Identity: game},
+		"root (token:game), approved by token:zoe": {Author: "root", Identity: game, Approver: "token:zoe"},
+		"root (token:game)":                        {Name: "2001-20@fleet", Author: "root", Identity: game},
 	} {
 		require.Equal(t, want, actor.By())
 	}

@@ -63,7 +63,7 @@ func (s *setting) changed() (r change.Result) {
 	if s.out == nil || s.err != nil {
 		return r
 	}
-	r.Documents = s.documents()
+	r.Documents, r.Approval = s.documents(), s.approval
 	for _, c := range s.out.changes {
 		r.Told = append(r.Told, c.Name)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/seal"
+	"confcenter/confstore/change"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
@@ -45,6 +46,8 @@ type Config struct {
 	// there was none, and says why. by made the change; nil: it was made to a file, which is then
 	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
 	Check func(name string, before, contents []byte, by *access.Actor) error
+	// Approval has changes held that need another person's approval; nil, as by default: none do.
+	Approval Approval
 	// Ring has the keys by which values of documents are sealed, now; nil, as by default: there are
 	// none, and what is to be sealed is refused. It must not wait.
 	Ring func() *seal.Ring
@@ -119,6 +122,16 @@ type Config struct {
 	// IndexBytes is the size from which Node.Lookup wants an index instead of
 	// reading the text, default 4 KiB.
 	IndexBytes int
+}
+
+// Approval knows what is only changed with another person's approval, and keeps such changes.
+// Those made to files, by the server itself, and once they are approved are none of its business.
+type Approval interface {
+	// Marked reports whether a document is only changed so. It must not wait.
+	Marked(name string) bool
+	// Hold keeps a change, durably, and returns codes.Held with its number; or why it cannot be
+	// kept. It may wait for a disk.
+	Hold(*change.Held) error
 }
 
 func (c Config) withDefaults() Config {

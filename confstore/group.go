@@ -38,6 +38,8 @@ type setting struct {
 	asked doclog.Digest
 	made  *doclog.Made // when it was asked for before
 
+	approval []string // the documents because of which somebody has to approve
+
 	one [1]fileSetting // the array of files of a Set
 }
 
@@ -314,7 +316,11 @@ func (w *writer) judge(p planner, s *setting, more *int) error {
 		f.result.Mtime = doc.served
 	}
 	s.out = pl.apply(&w.rec.limits)
-	return nil
+	err = w.hold(s)
+	if err != nil {
+		s.fail(err)
+	}
+	return err
 }
 
 // judgeFile works out what becomes of one document.

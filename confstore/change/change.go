@@ -49,11 +49,27 @@ type Result struct {
 	Replayed bool
 	// Documents are those that the change touches, by name.
 	Documents []Changed
+	// Approval are the documents that it makes others of and that are only changed with another
+	// person's approval, by name: they are among Documents, or inherit from one of these. A change
+	// that is not only checked is held then, and not made.
+	Approval []string
 	// Told are the names of the documents that subscribers are told of, as they are themselves or
 	// with what they inherit. They are not told of those of which only the layout has changed.
 	Told []string
 	// Refused says why nothing was changed, if that is for some of the documents, by name.
 	Refused []Refusal
+}
+
+// Held is a change that needs another person's approval, as it is to be made then.
+type Held struct {
+	// Documents are all of the change, each with the Base that it was compared with. What was
+	// to be sealed in them is.
+	Documents []Document
+	// Marked are those because of which it is held, as in Result.Approval.
+	Marked []string
+	Actor  *access.Actor
+	// Asked identifies what was asked for: with the Actor's token it is held only once.
+	Asked doclog.Digest
 }
 
 // Changed is what a change makes of a document.

@@ -48,6 +48,8 @@ type ChangeAnswer struct {
 	Refused   []Refused `json:"refused,omitempty" doc:"of dry_run: why it would be refused; at most 1000 documents"`
 	Told      int64     `json:"told,omitempty" doc:"of dry_run: how many programs would be told of it"`
 	Programs  []Program `json:"programs,omitempty" doc:"of dry_run: those, at most 100"`
+	Held      bool      `json:"held,omitempty" doc:"of dry_run: it would be held until another person approves it"`
+	Approval  []string  `json:"approval,omitempty" doc:"of dry_run: the documents because of which it would be, at most 1000 of those that you may read"`
 }
 
 // Touched is what a change makes of a document.
@@ -99,7 +101,14 @@ func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	}
 	answer := answerOf(done.Revision, done.Documents)
 	if req.Check {
-		answer.Told, answer.Programs = h.told(guard.From(ctx), done.Told)
+		who := guard.From(ctx)
+		answer.Told, answer.Programs = h.told(who, done.Told)
+		answer.Held = len(done.Approval) > 0
+		for _, name := range done.Approval {
+			if who.Names(name) && len(answer.Approval) < mostRefused {
+				answer.Approval = append(answer.Approval, name)
+			}
+		}
 	}
 	return answer, nil
 }

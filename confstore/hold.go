@@ -1,0 +1,64 @@
+package confstore
+
+import (
+	"slices"
+
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+)
+
+// marked are the documents because of which a change needs somebody's approval, by name. They
+// include those that only inherit from what it changes, because they are served anew as well.
+func (w *writer) marked(s *setting) (names []string) {
+	by := s.files[0].req.Actor
+	if w.cfg.Approval == nil || by == nil || by.Identity == nil || by.Approver != "" {
+		return nil
+	}
+	for _, c := range s.out.changes {
+		if w.cfg.Approval.Marked(c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	for i := range s.files { // of which perhaps only the layout changes
+		if f := &s.files[i]; f.write && w.cfg.Approval.Marked(f.req.Name) {
+			names = append(names, f.req.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hold has a change kept that somebody has to approve; nil: it is to be made.
+func (w *writer) hold(s *setting) error {
+	if s.approval = w.marked(s); s.approval == nil || s.job.check {
+		return nil
+	}
+	held := s.held()
+	kept := &struct{ err error }{}
+	err := w.rec.scribe.do(func() error {
+		kept.err = w.cfg.Approval.Hold(held)
+		return nil
+	})
+	if err == nil {
+		err = kept.err
+	}
+	return err
+}
+
+// held is a change as it is to be made when it is approved. What is to stay as it is, or is as
+// requested already, must be so then.
+func (s *setting) held() *change.Held {
+	h := &change.Held{Marked: s.approval, Actor: s.files[0].req.Actor, Asked: s.job.question()}
+	for i := range s.files {
+		f := &s.files[i]
+		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
+		if d.Base == nil {
+			d.Base = new(doclog.Digest)
+			if n := s.out.plan.prev.Node(f.req.Name); n.live() {
+				*d.Base = n.own.hash
+			}
+		}
+		h.Documents = append(h.Documents, d)
+	}
+	return h
+}

@@ -1,0 +1,142 @@
+package confstore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/access/seal"
+	"confcenter/codes"
+	"confcenter/confstore/change"
+)
+
+// keeper is an Approval that marks what is below live.
+type keeper struct {
+	held []*change.Held
+	full bool
+}
+
+func (a *keeper) Marked(name string) bool { return strings.HasPrefix(name, "live/") }
+
+func (a *keeper) Hold(h *change.Held) error {
+	if a.full {
+		return codes.Errorf(codes.Limit, "too many")
+	}
+	a.held = append(a.held, h)
+	return codes.Errorf(codes.Held, "held as %d", len(a.held))
+}
+
+var zoe = &access.Actor{Origin: access.OverTCP, Identity: &access.Identity{Name: "token:zoe"}}
+
+func keptKit(t *testing.T, files map[string]string) (*kit, *keeper) {
+	k := newKit(t, files)
+	require.NoError(t, k.Close())
+	a := &keeper{}
+	ring := testRing("k")
+	k.cfg.Approval, k.cfg.Ring = a, func() *seal.Ring { return ring }
+	k.open()
+	return k, a
+}
+
+func TestAChangeOfWhatIsMarkedIsHeldAndNotMade(t *testing.T) {
+	k, a := keptKit(t, map[string]string{
+		"live/a.json": `{"a":1}`, "live/heir.json": `{}`, "base.json": `{"b":1}`, "base2.json": `{"b":2}`, "other.json": `{}`,
+		"_meta.json": `{"conf_inherit":{"live/heir.json":"base.json"}}`,
+	})
+	revision := k.cfg.State.Revision()
+	for what, c := range map[string]struct {
+		req    change.Request
+		marked []string
+	}{
+		"a document":            {change.Request{Documents: []change.Document{write("live/a.json", `{"a":2}`)}}, []string{"live/a.json"}},
+		"a new one":             {change.Request{Documents: []change.Document{write("live/n.json", `{}`)}}, []string{"live/n.json"}},
+		"its end":               {change.Request{Documents: []change.Document{{Name: "live/a.json"}}}, []string{"live/a.json"}},
+		"its layout":            {change.Request{Documents: []change.Document{write("live/a.json", `{"a": 1}`)}}, []string{"live/a.json"}},
+		"what it inherits":      {change.Request{Documents: []change.Document{write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
+		"from whom it inherits": {change.Request{Documents: []change.Document{write("_meta.json", `{"conf_inherit":{"live/heir.json":"base2.json"}}`)}}, []string{"live/heir.json"}},
+		"one of several":        {change.Request{Documents: []change.Document{write("other.json", `{"o":1}`), write("live/a.json", `{"a":2}`), {Name: "base.json", Keep: true}}}, []string{"live/a.json"}},
+		"several, one as it is": {change.Request{Documents: []change.Document{write("live/a.json", `{"a":1}`), write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
+	} {
+		c.req.Actor, a.held = zoe, nil
+		c.req.Check = true
+		would, err := changeNow(t, k.Store, c.req)
+		require.NoError(t, err, what)
+		require.Equal(t, c.marked, would.Approval, what)
+		require.Empty(t, a.held, what)
+
+		c.req.Check = false
+		_, err = changeNow(t, k.Store, c.req)
+		require.Equal(t, codes.Held, codes.Of(err), what)
+		require.Len(t, a.held, 1, what)
+		require.Equal(t, c.marked, a.held[0].Marked, what)
+		require.Equal(t, zoe, a.held[0].Actor)
+		require.Len(t, a.held[0].Documents, len(c.req.Documents), what)
+		for _, d := range a.held[0].Documents {
+			require.NotNil(t, d.Base, "%s: it is what it was compared with", what)
+		}
+	}
+	k.none()
+	require.Equal(t, revision, k.cfg.State.Revision())
+	require.Equal(t, `{"a":1}`, k.text("live/a.json"))
+
+	res, err := k.set(SetRequest{Name: "live/a.json", Contents: []byte(`{"a":2}`), Actor: zoe})
+	require.Equal(t, codes.Held, codes.Of(err))
+	require.Equal(t, k.Snapshot().Node("live/a.json").Mtime(false), res.Mtime, "the version that there is")
+	_, err = k.set(SetRequest{Name: "live/a.json", Actor: zoe})
+	require.Equal(t, codes.Held, codes.Of(err))
+	a.full = true
+	_, err = k.set(SetRequest{Name: "live/a.json", Contents: []byte(`{"a":2}`), Actor: zoe})
+	require.Equal(t, codes.Limit, codes.Of(err), "what cannot be held is not made")
+	k.none()
+}
+
+// What is approved is what was held: the same bytes, unless something has changed meanwhile.
+func TestWhatWasHeldCanBeMade(t *testing.T) {
+	k, a := keptKit(t, map[string]string{"live/a.json": `{"a":1}`, "other.json": `{}`})
+	held := func() change.Request {
+		_, err := changeNow(t, k.Store, change.Request{Actor: zoe, Documents: []change.Document{write("live/a.json", `{ "a":2}`), write("other.json", `{}`)}})
+		require.Equal(t, codes.Held, codes.Of(err))
+		approved := *zoe
+		approved.Approver = "token:max"
+		return change.Request{Documents: a.held[len(a.held)-1].Documents, Actor: &approved}
+	}
+	req, late := held(), held()
+	_, err := changeNow(t, k.Store, req)
+	require.NoError(t, err)
+	data, err := k.ReadFile("live/a.json", anySize)
+	require.NoError(t, err)
+	require.Equal(t, `{ "a":2}`, string(data))
+	_, err = changeNow(t, k.Store, late)
+	require.Equal(t, codes.Conflict, codes.Of(err))
+}
+
+func TestWhoIsTrustedNeedsNoApproval(t *testing.T) {
+	k, a := keptKit(t, map[string]string{"live/a.json": `{"a":1}`})
+	k.put("live/a.json", `{"a":2}`)
+	k.next()
+	for n, by := range []*access.Actor{nil, {Origin: access.Server}} {
+		_, err := k.set(SetRequest{Name: "live/a.json", Contents: []byte{'[', byte('0' + n), ']'}, Actor: by})
+		require.NoError(t, err)
+		k.next()
+	}
+	_, err := k.set(SetRequest{Name: "other.json", Contents: []byte(`{}`), Actor: zoe})
+	require.NoError(t, err)
+	k.next()
+	_, err = k.set(SetRequest{Name: "live/a.json", Contents: []byte(`[1]`), Actor: zoe})
+	require.NoError(t, err, "it is so already")
+	require.Empty(t, a.held)
+}
+
+func TestWhatIsHeldIsSealed(t *testing.T) {
+	k, a := keptKit(t, nil)
+	req := change.Request{Actor: zoe, Documents: []change.Document{write("live/a.json", `{"password":{"$seal":"`+plain+`"}}`)}}
+	for range 2 {
+		_, err := changeNow(t, k.Store, req)
+		require.Equal(t, codes.Held, codes.Of(err))
+	}
+	require.NotContains(t, string(a.held[0].Documents[0].File), plain)
+	require.Contains(t, string(a.held[0].Documents[0].File), "$secret:v1:")
+	require.Equal(t, a.held[0].Asked, a.held[1].Asked, "it is known again though it is sealed otherwise")
+}
