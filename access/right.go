@@ -43,6 +43,9 @@ const (
 	RolesRead  // roles and tokens, and what they allow
 	RolesGrant // to make and revoke tokens
 
+	ReviewRead  // changes that wait for approval: those that the caller may read or approve, or has asked for
+	ReviewWrite // to approve, reject and withdraw them: likewise
+
 	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
 	ServicesRead  // the service registry
@@ -60,7 +63,7 @@ var rightNames = [...]string{
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
 	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
-	RolesRead: "roles:read", RolesGrant: "roles:grant",
+	RolesRead: "roles:read", RolesGrant: "roles:grant", ReviewRead: "review:read", ReviewWrite: "review:write",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read", StatusProfile: "status:profile",
 }

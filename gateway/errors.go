@@ -92,6 +92,9 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 		storagejson.WriteVersions(&out, mismatch.Fields)
 		body = out.Buf
 	}
+	if held := (*access.Held)(nil); errors.As(err, &held) {
+		body = appendNumber(body, `,"held":`, held.Number)
+	}
 	if after > 0 {
 		body = appendNumber(body, `,"retry_after":`, int64((after+time.Millisecond-1)/time.Millisecond))
 	}

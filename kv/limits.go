@@ -37,6 +37,7 @@ const (
 	BenchNamespace = "@bench" // nodes and jobs of the bench
 
 	AccessNamespace = "@access" // tokens
+	ReviewNamespace = "@review" // changes that wait for approval
 
 	ConfigNamespace = "@conf"  // what is known of each document of the configurations
 	archivePrefix   = "@conf/" // their versions and contents: Archived as well
@@ -56,6 +57,8 @@ func Guarded(ns string) (owner string) {
 		return "the configurations"
 	case ns == AccessNamespace:
 		return "access control"
+	case ns == ReviewNamespace:
+		return "the reviews"
 	}
 	return ""
 }

@@ -12,13 +12,14 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
 // The rows are written from the tables. An operation that is missing has no command yet.
 func TestEveryOperationOfAModelHasItsCommand(t *testing.T) {
 	rows := 0
-	for model, operations := range map[string][]state.Operation{"flow": flow.Operations, "bench": bench.Operations, "history": history.Operations, "auth": auth.Operations, "secret": secret.Operations} {
+	for model, operations := range map[string][]state.Operation{"flow": flow.Operations, "bench": bench.Operations, "history": history.Operations, "auth": auth.Operations, "review": review.Operations, "secret": secret.Operations} {
 		for place, o := range operations {
 			row := protocol.Lookup(protocol.OfModel(model, place))
 			require.NotNil(t, row, "%s %s: run go generate ./tools/operations ./tools/wireshark", model, o.Name)

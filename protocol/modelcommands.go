@@ -11,9 +11,9 @@ var historyCommands = []Row{
 	{ID: 0x0303, Name: "CFBLAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev, offset", Response: "code, name, at, keys, looked, next"},
 	{ID: 0x0304, Name: "CFEXPLAIN", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev", Response: "code, name, at, path, merge, rules, files, winner, value, length"},
 	{ID: 0x0305, Name: "CFPRUNE", Role: Served, MaxBody: MaxBody, Right: access.HistoryWrite, Request: "keep, days, dry_run", Response: "code, dry_run, versions, bytes, chunks, changes, documents, more"},
-	{ID: 0x0306, Name: "CFROLLBACK", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "name, rev, all, author, comment, token, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs"},
+	{ID: 0x0306, Name: "CFROLLBACK", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "name, rev, all, author, comment, token, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs, held, approval"},
 	{ID: 0x0307, Name: "CFSTAGE", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "token, documents", Response: "code, documents, bytes, expires"},
-	{ID: 0x0308, Name: "CFAPPLY", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "author, comment, token, documents, staged, prune, whole, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs"},
+	{ID: 0x0308, Name: "CFAPPLY", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "author, comment, token, documents, staged, prune, whole, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs, held, approval"},
 	{ID: 0x0309, Name: "CFEXPORT", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "rev, from, offset, hashes", Response: "code, at, documents, next, next_offset"},
 	{ID: 0x030A, Name: "CFPREVIEW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, text", Response: "code, name, at, refused, length, text, paths, more, heirs, files, told, programs"},
 }
@@ -80,12 +80,20 @@ var benchCommands = []Row{
 }
 
 var authCommands = []Row{
-	{ID: 0x0600, Name: "AUTOKEN", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "name, groups, ttl", Response: "code, id, text, expires"},
+	{ID: 0x0600, Name: "AUTOKEN", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "name, groups, ttl", Response: "code, id, text, expires, held"},
 	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next"},
 	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id", Response: "code, revision"},
 	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules"},
 	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
 	{ID: 0x0605, Name: "AUEND", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, who", Response: "code, count, revision"},
+}
+
+var reviewCommands = []Row{
+	{ID: 0x0800, Name: "RVLIST", Role: Served, MaxBody: MaxBody, Right: access.ReviewRead, Request: "all, after, limit", Response: "code, changes, next"},
+	{ID: 0x0801, Name: "RVSHOW", Role: Served, MaxBody: MaxBody, Right: access.ReviewRead, Request: "number, offset", Response: "code, number, state, by, author, comment, made, expires, count, things, decider, reason, decided, revision, parts, next, outdated"},
+	{ID: 0x0802, Name: "RVAPPROVE", Role: Served, MaxBody: MaxBody, Right: access.ReviewWrite, Request: "number, comment", Response: "code, number, state, decider, revision"},
+	{ID: 0x0803, Name: "RVREJECT", Role: Served, MaxBody: MaxBody, Right: access.ReviewWrite, Request: "number, comment", Response: "code, number, state, decider, revision"},
+	{ID: 0x0804, Name: "RVWITHDRAW", Role: Served, MaxBody: MaxBody, Right: access.ReviewWrite, Request: "number", Response: "code, number, state, decider, revision"},
 }
 
 var secretCommands = []Row{

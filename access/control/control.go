@@ -117,7 +117,8 @@ func (c *Control) Close() {
 func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
 
 // first is what is in force at the start. A role that was never understood may be one that
-// prohibits something: until it is mended nobody but administrators gets anything.
+// prohibits or marks something: until it is mended nobody but administrators gets anything, and
+// they change nothing alone.
 func (c *Control) first() *ruling {
 	var broken []string
 	for _, f := range c.cfg.Roles.Faults() {
@@ -128,8 +129,8 @@ func (c *Control) first() *ruling {
 	if broken == nil {
 		return nil
 	}
-	c.cfg.Log.Error().Strs("roles", broken).Msg("these roles are broken, and were never in force: until they are mended or removed, only administrators may do anything")
-	return &ruling{Policy: policy.New()}
+	c.cfg.Log.Error().Strs("roles", broken).Msg("these roles are broken, and were never in force: until they are mended or removed, only administrators may do anything, and change something only with each other's approval")
+	return &ruling{Policy: policy.New(policy.MarkEverything())}
 }
 
 // take puts the roles of a snapshot in force. A role that cannot be read keeps the one before.
@@ -363,6 +364,9 @@ func (c *Control) Explain(id *access.Identity, v policy.Verb, class policy.Class
 
 // Of is what an identity may do now.
 func (c *Control) Of(id *access.Identity) *policy.Permits { return c.rules.Load().Of(c.known(id)) }
+
+// Marks are what changes only with another person's approval.
+func (c *Control) Marks() *policy.Marks { return c.rules.Load().Marks() }
 
 // known is an identity with the groups that the settings give it.
 func (c *Control) known(id *access.Identity) *access.Identity {

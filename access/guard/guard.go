@@ -111,6 +111,8 @@ func (c *Caller) Right(right access.Right, named bool) error {
 		return c.allOf(policy.KV)
 	case right == access.KVLease && named, right == access.KVLock && named:
 		return c.Leases()
+	case (right == access.ReviewRead || right == access.ReviewWrite) && c.Who == nil:
+		return codes.Errorf(codes.Forbidden, "you may not review changes without being somebody; give a token")
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
@@ -258,6 +260,9 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 // owned needs v with everything that the owner of a guarded namespace has, since its keys are
 // not the owner's names. A right to keys is no right to what owners keep in them.
 func (c *Caller) owned(v policy.Verb, ns string) error {
+	if ns == kv.ReviewNamespace { // what is held may be of any class
+		return whatIsHeld(c, v)
+	}
 	class, _ := ownerOf(ns)
 	if class == policy.Config && v == policy.Read {
 		v = policy.History
@@ -280,6 +285,16 @@ func ownerOf(ns string) (class policy.Class, ok bool) {
 		return policy.Config, true
 	}
 	return policy.Roles, true
+}
+
+// whatIsHeld needs v with everything that can be held for approval.
+func whatIsHeld(c *Caller, v policy.Verb) error {
+	for _, class := range [...]policy.Class{policy.Roles, policy.KV, policy.Config} {
+		if err := c.Whole(v, class); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func shownKey(ns, key string) string { return ns + "/" + key }

@@ -187,7 +187,9 @@ func TestTheRightOfARow(t *testing.T) {
 	some, all, none := guardtest.Caller(t, "read kv:a/*"), guardtest.Caller(t, "read kv"), new(guard.Caller)
 	for right, want := range map[access.Right][4]bool{
 		access.Anyone:       {true, true, true, true},
-		access.Nobody:       {true, true, true, true}, // nobody acts on it
+		access.Nobody:       {true, true, true, true},  // nobody acts on it
+		access.ReviewRead:   {true, true, true, false}, // the model asks for each thing
+		access.ReviewWrite:  {true, true, true, false},
 		access.KVRead:       {false, true, true, false},
 		access.KVEach:       {false, false, true, false}, // see none below
 		access.KVWrite:      {false, false, false, false},
@@ -199,6 +201,7 @@ func TestTheRightOfARow(t *testing.T) {
 	require.Error(t, none.Right(access.KVRead, true))
 	require.Error(t, none.Right(access.KVEach, true))
 	require.NoError(t, guardtest.Caller(t, "* kv").Right(access.KVEach, false))
+	require.NoError(t, (&guard.Caller{Who: &access.Identity{Name: "token:a"}}).Right(access.ReviewWrite, false), "the model asks for each thing")
 	require.Equal(t, []kv.Namespace{{Name: "a"}}, some.Namespaces([]kv.Namespace{{Name: "@conf"}, {Name: "a"}, {Name: "b"}}))
 	require.NotSame(t, some, some.Apart())
 	require.NoError(t, some.Apart().Key(policy.Read, []byte("a"), []byte("k")))

@@ -123,7 +123,7 @@ func ParseClass(name string) (Class, error) {
 
 // Of is the class and the verb of a right that a row of the command or route table names. ok is
 // false for rights that need no decision about a name of their own: access.Anyone,
-// access.Nobody and access.KVEach.
+// access.Nobody, access.KVEach, and those of reviews, which are about things of any class.
 func Of(right access.Right) (c Class, v Verb, ok bool) {
 	s := saidBy[right]
 	return s.class, s.verb, s.verb != 0

@@ -15,10 +15,13 @@ import (
 	"confcenter/access/policy"
 	"confcenter/access/seal"
 	"confcenter/confstore"
+	"confcenter/confstore/change"
 	"confcenter/gateway"
 	"confcenter/internal/atomicfile"
 	"confcenter/server/gate"
 	"confcenter/state/auth"
+	"confcenter/state/host"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
@@ -152,11 +155,20 @@ func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) e
 type later struct {
 	control atomic.Pointer[control.Control]
 	secrets atomic.Pointer[secret.Keys]
+	reviews atomic.Pointer[review.Reviews]
 }
 
-func (r *later) know(c *control.Control, secrets *secret.Keys) {
+// know has the documents obey from now on; c is nil without access control.
+func (r *later) know(c *control.Control, models *host.Host) {
 	r.control.Store(c)
-	r.secrets.Store(secrets)
+	r.secrets.Store(models.Secret())
+	if c == nil {
+		return
+	}
+	reviews := models.Reviews()
+	reviews.Obey(c)
+	models.Tokens().Await(reviews.HoldToken)
+	r.reviews.Store(reviews)
 }
 
 // ring has the keys of sealed values.
@@ -166,6 +178,15 @@ func (r *later) ring() *seal.Ring {
 	}
 	return nil
 }
+
+// Marked implements confstore.Approval.
+func (r *later) Marked(name string) bool {
+	reviews := r.reviews.Load()
+	return reviews != nil && reviews.Marked(name)
+}
+
+// Hold implements confstore.Approval. Nothing is marked before there is somebody to hold it.
+func (r *later) Hold(h *change.Held) error { return r.reviews.Load().Hold(h) }
 
 func (r *later) check(name string, before, contents []byte, by *access.Actor) error {
 	return r.control.Load().Check(name, before, contents, by)

@@ -49,6 +49,9 @@ func (a *app) showDecision(answer any) error {
 func (a *app) showToken(answer any) error {
 	made := answer.(*auth.Made)
 	fmt.Fprintf(a.stderr, "confcenter: the token %s, which is not shown again:\n", made.ID)
+	if made.Held > 0 {
+		fmt.Fprintf(a.stderr, "confcenter: held as change %d: it is of no use before another person approves\n", made.Held)
+	}
 	_, err := fmt.Fprintln(a.stdout, made.Text)
 	return err
 }

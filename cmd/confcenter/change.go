@@ -37,8 +37,11 @@ func (a *app) showChange(answer any) error {
 	return nil
 }
 
-// showTold prints which programs would be told of a change.
+// showTold prints which programs would be told of a change, and whether it would have to wait.
 func (a *app) showTold(change *history.ChangeAnswer) {
+	if change.Held {
+		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(strings.Join(change.Approval, ", ")))
+	}
 	if change.Told == 0 {
 		fmt.Fprintln(a.stdout, "no connected program uses them")
 		return

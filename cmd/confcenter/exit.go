@@ -15,6 +15,7 @@ const (
 	exitUnreachable = 4
 	exitRefused     = 5
 	exitDiffers     = 6
+	exitHeld        = 7
 )
 
 const exitCodesHelp = `Exit codes:
@@ -25,7 +26,8 @@ const exitCodesHelp = `Exit codes:
   4  no server could be reached, or none answered in time
   5  refused by the server: a conflict, an older version, a lock held by somebody else,
      a name, value or size that is not allowed
-  6  apply or rollback with --dry-run: there is something to change`
+  6  apply or rollback with --dry-run: there is something to change
+  7  nothing is changed yet: somebody else has to approve it, see confcenter review`
 
 // errDiffers tells scripts that a dry run would change something.
 var errDiffers = errors.New("nothing was changed: this was a dry run")
@@ -47,6 +49,8 @@ func exitCode(err error) int {
 		return exitDiffers
 	}
 	switch codes.Of(err) {
+	case codes.Held:
+		return exitHeld
 	case codes.NotFound, codes.NotSubscribed, codes.LeaseGone:
 		return exitNotFound
 	case codes.Unreachable, codes.Timeout, codes.Closed:

@@ -87,7 +87,7 @@ func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs 
 	if o.http.off() {
 		return nil, nil
 	}
-	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
+	stores := gateway.Stores{Config: store, State: state.edge, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
 	g, err := gateway.New(o.http.config(lobby, budget, certs, access, log), stores, srv)
 	if err != nil {
 		return nil, err

@@ -116,7 +116,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	var later later
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, Ring: later.ring, Log: log,
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, Ring: later.ring, Approval: &later, Log: log,
 		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)
@@ -137,7 +137,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer access.close()
-	later.know(access.control, state.models.Secret())
+	later.know(access.control, state.models)
 	srv := server.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {

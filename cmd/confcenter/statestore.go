@@ -25,6 +25,7 @@ import (
 	"confcenter/state/auth"
 	"confcenter/state/history"
 	"confcenter/state/host"
+	"confcenter/state/review"
 	"confcenter/storage"
 )
 
@@ -139,6 +140,7 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 // state is the state store of a running server.
 type state struct {
 	store   kvstore.Engine
+	edge    *review.Store // the same for whoever writes on behalf of peers
 	locks   *kvlock.Manager
 	players *storage.Storage
 	models  *host.Host
@@ -178,11 +180,13 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 	if err != nil {
 		return nil, errors.Join(err, landed.close())
 	}
-	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
+	s := &state{store: store, players: players, landed: landed, closing: make(chan struct{})}
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
-	}, Secret: o.secret.config(log)})
+	}, Secret: o.secret.config(log), Review: review.Config{Documents: config, Memory: budget.Bodies}})
+	s.edge = s.models.Reviews().Guard(store)
+	s.locks = kvlock.New(s.edge, kvlock.Config{Queues: budget.Queues})
 	s.watching.Go(func() { s.remind(log) })
 	s.startLanding(&o.landing, config, log)
 	return s, nil
@@ -220,7 +224,7 @@ func (s *state) close() error {
 
 // serve adds the state store to stores.
 func (s *state) serve(stores server.Stores) server.Stores {
-	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.store, s.locks, s.store.Stats, s.players
+	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.edge, s.locks, s.store.Stats, s.players
 	stores.Models = s.models.Models()
 	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory
 	return stores

@@ -63,6 +63,7 @@ type Tokens struct {
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
 
 	judge atomic.Pointer[Judge]
+	hold  atomic.Pointer[Hold]
 }
 
 // Judge decides what identities may do.
@@ -203,6 +204,7 @@ type Made struct {
 	ID      string `json:"id" doc:"by which it is listed and revoked"`
 	Text    string `json:"text" doc:"the token: it is shown only here, and nobody can find it out again"`
 	Expires int64  `json:"expires,omitempty" doc:"when, in ms since 1970"`
+	Held    int64  `json:"held,omitempty" doc:"it is of no use before another person approves of this change; absent: nobody has to"`
 }
 
 // Make makes a token.
@@ -233,10 +235,14 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 		return nil, err
 	}
 	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: tokenPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}
+	made := &Made{ID: id, Text: text, Expires: r.Expires}
+	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
+		return made, err
+	}
 	if _, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{put}, System: true, Actor: by}); err != nil {
 		return nil, err
 	}
-	return &Made{ID: id, Text: text, Expires: r.Expires}, nil
+	return made, nil
 }
 
 func (q *MakeAsk) check() error {

@@ -17,6 +17,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
@@ -30,6 +31,7 @@ type Config struct {
 	History history.Config // likewise
 	Auth    auth.Config    // likewise
 	Secret  secret.Config  // likewise, and its log
+	Review  review.Config  // likewise; its tokens are those of the host
 }
 
 // Host has the models. Close it before their store.
@@ -39,6 +41,7 @@ type Host struct {
 	models []state.Model
 	tokens *auth.Tokens
 	secret *secret.Keys
+	review *review.Reviews
 	cfg    Config
 	cancel context.CancelFunc
 
@@ -58,17 +61,21 @@ func Open(store kv.Archive, cfg Config) *Host {
 	h.secret = secret.Open(h.store, cfg.Secret)
 	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
+	cfg.Review.Clock, cfg.Review.Tokens = cfg.Clock, h.tokens
+	h.review = review.Open(store, h.store, cfg.Review)
 	h.models = []state.Model{
 		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},
 		{Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}},
 		{Name: "history", Operations: history.Operations, Asked: history.Open(store, cfg.History), Count: &state.Count{}},
 		{Name: "auth", Operations: auth.Operations, Asked: h.tokens, Count: &state.Count{}},
 		{Name: "secret", Operations: secret.Operations, Asked: h.secret, Count: &state.Count{}},
+		{Name: "review", Operations: review.Operations, Asked: h.review, Count: &state.Count{}},
 	}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
 	h.running.Go(func() { h.run(ctx, "auth", h.tokens.Run) })
 	h.running.Go(func() { h.run(ctx, "secret", h.secret.Run) })
+	h.running.Go(func() { h.run(ctx, "review", h.review.Run) })
 	return h
 }
 
@@ -100,6 +107,9 @@ func (h *Host) Tokens() *auth.Tokens { return h.tokens }
 
 // Secret are the data keys of the server.
 func (h *Host) Secret() *secret.Keys { return h.secret }
+
+// Reviews are the changes that wait for approval.
+func (h *Host) Reviews() *review.Reviews { return h.review }
 
 // Store is where the models keep what they know.
 func (h *Host) Store() state.Store { return h.store }

@@ -14,6 +14,7 @@ import (
 	"confcenter/state/history"
 	"confcenter/state/host"
 	"confcenter/state/remote"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
@@ -23,7 +24,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	h := host.Open(store, host.Config{})
 	for i, m := range h.Models() {
-		require.Equal(t, [...]string{"flow", "bench", "history", "auth", "secret"}[i], m.Name)
+		require.Equal(t, [...]string{"flow", "bench", "history", "auth", "secret", "review"}[i], m.Name)
 		require.NotEmpty(t, m.Operations)
 		for k := range m.Operations {
 			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" || o.Name == "tokens" || o.Name == "status" && m.Name == "secret" || o.Name == "log" {
@@ -41,6 +42,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
 	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
 	require.Equal(t, len(auth.Operations), reflect.TypeFor[*remote.AuthCalls]().NumMethod())
+	require.Equal(t, len(review.Operations), reflect.TypeFor[*remote.ReviewCalls]().NumMethod())
 	require.Equal(t, len(secret.Operations), reflect.TypeFor[*remote.SecretCalls]().NumMethod())
 	require.Equal(t, len(history.Operations), reflect.TypeFor[*remote.HistoryCalls]().NumMethod())
 	require.Equal(t, len(bench.Operations), reflect.TypeFor[*remote.BenchCalls]().NumMethod())

@@ -9,6 +9,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
@@ -372,6 +373,32 @@ func (c *AuthCalls) Sessions(ctx context.Context, q *auth.SessionsAsk) (*auth.Se
 // End ends a session at the console, or all of somebody.
 func (c *AuthCalls) End(ctx context.Context, q *auth.EndAsk) (*auth.Ended, error) {
 	return call[auth.EndAsk, auth.Ended](ctx, c.c, 0x0605, true, q)
+}
+
+// List lists the changes that wait for approval, of those that you may read or approve, or have
+// asked for.
+func (c *ReviewCalls) List(ctx context.Context, q *review.ListAsk) (*review.Listed, error) {
+	return call[review.ListAsk, review.Listed](ctx, c.c, 0x0800, false, q)
+}
+
+// Show shows a change, compared with what there is now.
+func (c *ReviewCalls) Show(ctx context.Context, q *review.ShowAsk) (*review.Shown, error) {
+	return call[review.ShowAsk, review.Shown](ctx, c.c, 0x0801, false, q)
+}
+
+// Approve approves of a change that somebody else has asked for, and makes it.
+func (c *ReviewCalls) Approve(ctx context.Context, q *review.ApproveAsk) (*review.Decision, error) {
+	return call[review.ApproveAsk, review.Decision](ctx, c.c, 0x0802, true, q)
+}
+
+// Reject rejects a change, which is not made.
+func (c *ReviewCalls) Reject(ctx context.Context, q *review.RejectAsk) (*review.Decision, error) {
+	return call[review.RejectAsk, review.Decision](ctx, c.c, 0x0803, true, q)
+}
+
+// Withdraw takes back a change that you have asked for.
+func (c *ReviewCalls) Withdraw(ctx context.Context, q *review.WithdrawAsk) (*review.Decision, error) {
+	return call[review.WithdrawAsk, review.Decision](ctx, c.c, 0x0804, true, q)
 }
 
 // Status tells which data keys there are, and whether values can be sealed.

@@ -75,6 +75,12 @@ type AuthCalls struct{ c *client.Client }
 // Auth is the tokens of the server that c is connected to.
 func Auth(c *client.Client) *AuthCalls { return &AuthCalls{c} }
 
+// ReviewCalls has a method for each operation of a server's reviews.
+type ReviewCalls struct{ c *client.Client }
+
+// Review is the changes that wait for approval at the server that c is connected to.
+func Review(c *client.Client) *ReviewCalls { return &ReviewCalls{c} }
+
 // SecretCalls has a method for each operation of a server's data keys.
 type SecretCalls struct{ c *client.Client }
 

@@ -6,6 +6,7 @@ import (
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
+	"confcenter/state/review"
 	"confcenter/state/secret"
 )
 
@@ -15,5 +16,6 @@ var models = []state.Model{
 	{Name: "flow", Operations: flow.Operations},
 	{Name: "bench", Operations: bench.Operations},
 	{Name: "auth", Operations: auth.Operations},
+	{Name: "review", Operations: review.Operations},
 	{Name: "secret", Operations: secret.Operations},
 }

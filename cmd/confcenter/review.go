@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/state/review"
+)
+
+// reviewCommand is the group of verbs for changes that wait for approval.
+func (a *app) reviewCommand() *cobra.Command {
+	return a.modelCommand(&cobra.Command{
+		Use:   "review",
+		Short: "Changes that wait for another person's approval",
+		Long: `Review lists the changes that somebody has asked for and somebody else has to approve,
+shows what they would do, and approves, rejects or withdraws them. What needs approval
+is said by roles, see docs/access.md. Verbs whose change is held exit with code 7.`,
+		Example: `  confcenter review list
+  confcenter review show 12
+  confcenter review approve 12 -m "as agreed"`,
+	}, "review", review.Operations, map[string]special{"show": {show: a.showReview}})
+}
+
+// showReview prints a change and what it would do, line by line.
+func (a *app) showReview(answer any) error {
+	c := answer.(*review.Shown)
+	var b strings.Builder
+	fmt.Fprintf(&b, "change %d, %s, by %s at %s", c.Number, c.State, dash(c.By), timeOf(c.Made))
+	if c.Author != "" {
+		fmt.Fprintf(&b, " for %s", dash(c.Author))
+	}
+	b.WriteByte('\n')
+	if c.Comment != "" {
+		fmt.Fprintf(&b, "why: %s\n", dash(c.Comment))
+	}
+	if c.Decider != "" {
+		fmt.Fprintf(&b, "decided by %s at %s %s\n", dash(c.Decider), timeOf(c.Decided), dash(c.Reason))
+	}
+	for i := range c.Parts {
+		showPart(&b, &c.Parts[i])
+	}
+	if c.Outdated {
+		b.WriteString("it cannot be approved any more, because something has changed since it was asked for\n")
+	}
+	if c.Next > 0 {
+		fmt.Fprintf(&b, "more: --offset %d\n", c.Next)
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+func showPart(b *strings.Builder, p *review.Part) {
+	fmt.Fprintf(b, "%-8s %s", p.Kind, dash(p.What))
+	if p.Outdated {
+		b.WriteString(" (changed since)")
+	}
+	b.WriteByte('\n')
+	if p.Old != "" || p.Kind == review.Deleted && p.Diff == "" {
+		fmt.Fprintf(b, "- %s\n", dash(p.Old))
+	}
+	if p.Type != "" {
+		fmt.Fprintf(b, "+ %s (%s)\n", dash(p.New), p.Type)
+	}
+	b.WriteString(p.Diff)
+	if p.Cut {
+		b.WriteString("…\n")
+	}
+}

@@ -1,0 +1,63 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Hold keeps a token, which put would write, if by needs somebody's approval to make it: then it
+// fails with codes.Held.
+type Hold func(ctx context.Context, by *access.Actor, put *kv.Op) error
+
+// Await has tokens made only after somebody has approved, where hold says so.
+func (t *Tokens) Await(hold Hold) { t.hold.Store(&hold) }
+
+// held returns the number under which a token waits for approval; 0: nobody has to approve.
+func (t *Tokens) held(ctx context.Context, by *access.Actor, put *kv.Op) (int64, error) {
+	hold := t.hold.Load()
+	if hold == nil {
+		return 0, nil
+	}
+	err := (*hold)(ctx, by, put)
+	if held := (*access.Held)(nil); errors.As(err, &held) {
+		return held.Number, nil
+	}
+	return 0, err
+}
+
+// MayMake refuses a token, by what is kept of it, that by may not make.
+func (t *Tokens) MayMake(by *access.Actor, kept []byte) error {
+	r, err := readRecord(kept)
+	if err != nil {
+		return err
+	}
+	return t.mayHandle(by, r.identity())
+}
+
+// Describe says whose a token is, by what is kept of it.
+func (t *Tokens) Describe(kept []byte) string {
+	r, err := readRecord(kept)
+	if err != nil {
+		return "a token"
+	}
+	text := "a token for " + policy.ByToken + r.Name
+	if len(r.Groups) > 0 {
+		text += " in the groups " + strings.Join(r.Groups, ", ")
+	}
+	return text
+}
+
+func readRecord(kept []byte) (*record, error) {
+	r := new(record)
+	if err := json.Unmarshal(kept, r); err != nil {
+		return nil, codes.Errorf(codes.Internal, "what is kept of a token: %w", err)
+	}
+	return r, nil
+}

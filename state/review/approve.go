@@ -1,0 +1,206 @@
+package review
+
+import (
+	"context"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/state/auth"
+)
+
+// approve makes a change of which by approves.
+func (r *Reviews) approve(ctx context.Context, rec *record, things []thing, by *access.Actor) error {
+	if rec.State == Approving { // what a stop or a disk has cut short
+		return r.finish(ctx, rec, things)
+	}
+	b, err := r.body(rec)
+	if err != nil {
+		return err
+	}
+	if err := r.stillMay(ctx, rec, b); err != nil {
+		return err
+	}
+	decider := actorOf(by)
+	next := *rec
+	next.State, next.Decider = Approving, &decider
+	if b.Documents == nil {
+		return r.commit(ctx, rec, things, b, by)
+	}
+	if _, err := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{next.put()}, Actor: by}); err != nil {
+		return err
+	}
+	return r.finish(ctx, rec, things)
+}
+
+// commit makes a change of keys, or a token, in the transaction that says that it is approved.
+func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *body, by *access.Actor) error {
+	decider := actorOf(by)
+	as := *rec
+	as.Decider = &decider
+	actor := as.approved()
+	actor.Token = ""
+	txn := &kv.Txn{Actor: actor}
+	if b.Token != nil {
+		txn.If, txn.Then = []kv.Compare{kv.Absent(b.Token.NS, b.Token.Key)}, []kv.Op{*b.Token}
+	} else {
+		if err := r.sameKeys(rec, b.Txn); err != nil {
+			return err
+		}
+		txn.Fences, txn.If, txn.Then = b.Txn.Fences, b.Txn.If, b.Txn.Then
+		for _, w := range b.Txn.Was {
+			txn.If = append(txn.If, kv.Compare{NS: w.NS, Key: w.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(w.Mod)})
+		}
+	}
+	rev, err := r.conclude(ctx, rec, things, Approved, by, 0, txn)
+	switch {
+	case codes.Of(err) == codes.Conflict:
+		return outdated(rec)
+	case err == nil:
+		rec.Revision = int64(rev)
+	}
+	return err
+}
+
+func outdated(rec *record) error {
+	return codes.Errorf(codes.Conflict, "change %d cannot be made any more, because what it was compared with has changed since; nothing was changed: reject or withdraw it, and ask for it again", rec.Number)
+}
+
+// sameKeys refuses to delete prefixes that have keys by now that nobody has asked to delete.
+func (r *shelf) sameKeys(rec *record, t *transaction) error {
+	asked := make(map[[2]string]bool, len(t.Then))
+	for i := range t.Then {
+		asked[[2]string{t.Then[i].NS, t.Then[i].Key}] = true
+	}
+	for _, p := range t.Prefixes {
+		keys, err := r.keysOf(&kv.Op{NS: p.NS, Key: string(p.Text)})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if !asked[[2]string{p.NS, key}] {
+				return outdated(rec)
+			}
+		}
+	}
+	return nil
+}
+
+// finish changes documents as somebody has approved, and says that it is done. If it is not known
+// whether they are changed the record stays as it is, and it can be asked again: the token sees to
+// it that it happens once. If they cannot be changed, nobody has approved yet.
+func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error {
+	b, err := r.body(rec)
+	if err != nil {
+		return err
+	}
+	revision, err := r.change(ctx, rec, b)
+	switch {
+	case err == nil:
+		_, err = r.conclude(ctx, rec, things, Approved, nil, revision, &kv.Txn{})
+		return err
+	case unknown(err):
+		return codes.Errorf(codes.Timeout, "change %d is approved, but the server's disk does not answer, so it is not known yet whether it is made; ask again, or read the log later", rec.Number)
+	}
+	next := *rec
+	next.State, next.Decider = Pending, nil
+	if _, failed := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{next.put()}}); failed != nil {
+		return failed
+	}
+	if codes.Of(err) == codes.Conflict {
+		return outdated(rec)
+	}
+	return err
+}
+
+// unknown reports whether a change may have been made though it failed with err, or can be tried
+// again as it is.
+func unknown(err error) bool {
+	switch codes.Of(err) {
+	case codes.Timeout, codes.Storage, codes.Busy, codes.Closed, codes.Internal:
+		return true
+	}
+	return false
+}
+
+// change changes documents.
+func (r *Reviews) change(ctx context.Context, rec *record, b *body) (kv.Revision, error) {
+	req := change.Request{Actor: rec.approved()}
+	for i := range b.Documents {
+		d := &b.Documents[i]
+		base := new(doclog.Digest)
+		if d.Base != "" {
+			if err := base.UnmarshalText([]byte(d.Base)); err != nil {
+				return 0, err
+			}
+		}
+		req.Documents = append(req.Documents, change.Document{Name: d.Name, File: d.File, Keep: d.Keep, Base: base})
+	}
+	type outcome struct {
+		revision kv.Revision
+		err      error
+	}
+	done := make(chan outcome, 1)
+	if err := r.cfg.Documents.Change(req, func(res change.Result, err error) { done <- outcome{res.Revision, err} }); err != nil {
+		return 0, err
+	}
+	select {
+	case o := <-done:
+		return o.revision, o.err
+	case <-ctx.Done():
+		return 0, codes.Errorf(codes.Timeout, "%w", ctx.Err())
+	}
+}
+
+// stillMay refuses a change whose author may not make it any more: the token has ended, or the
+// roles allow less.
+func (r *Reviews) stillMay(ctx context.Context, rec *record, b *body) error {
+	switch id := &rec.By.Identity; {
+	case strings.HasPrefix(id.Name, policy.ByToken):
+		valid, err := r.cfg.Tokens.Identities(ctx)
+		if err != nil {
+			return err
+		}
+		if !valid[auth.KeyOf(id)] {
+			return mayNot(rec)
+		}
+	case !strings.HasPrefix(id.Name, policy.AsPerson):
+		id.Groups = nil // only the settings give them any
+	}
+	if r.mayMake(rec, b) != nil {
+		return mayNot(rec)
+	}
+	return nil
+}
+
+func mayNot(rec *record) error {
+	return codes.Errorf(codes.Forbidden, "whoever asked for change %d may not make it any more, and nothing was changed: reject it", rec.Number)
+}
+
+// mayMake needs all that its author needs to make a change.
+func (r *Reviews) mayMake(rec *record, b *body) error {
+	id := &rec.By.Identity
+	author := &guard.Caller{Permits: (*r.rules.Load()).Of(id), Who: id}
+	for i := range b.Documents {
+		if d := &b.Documents[i]; !d.Keep {
+			if err := author.Change(d.Name, d.File == nil); err != nil {
+				return err
+			}
+		}
+	}
+	if b.Token != nil {
+		if err := author.Whole(policy.Grant, policy.Roles); err != nil {
+			return err
+		}
+		return r.cfg.Tokens.MayMake(&access.Actor{Identity: id}, b.Token.Value.Data)
+	}
+	if b.Txn == nil {
+		return nil
+	}
+	return author.Txn(&kv.Txn{Fences: b.Txn.Fences, If: b.Txn.If, Then: b.Txn.Then})
+}

@@ -1,0 +1,134 @@
+package review
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/codes"
+)
+
+// ListAsk asks for changes.
+type ListAsk struct {
+	All   bool  `json:"all,omitempty" doc:"those that were decided lately as well"`
+	After int64 `json:"after,omitempty" doc:"the number of the last one before"`
+	Limit int64 `json:"limit,omitempty" doc:"how many at most: 100, and no more than 1000"`
+}
+
+// Listed are changes, by their numbers.
+type Listed struct {
+	Changes []Change `json:"changes" doc:"a line for each"`
+	Next    int64    `json:"next,omitempty" doc:"ask again after this one; absent: there are no more"`
+}
+
+// Change is a change that waits for approval, or did.
+type Change struct {
+	Number   int64    `json:"number" doc:"by which it is shown and decided"`
+	State    Status   `json:"state" doc:"pending, approving while it is being made, approved, rejected or withdrawn"`
+	By       string   `json:"by" doc:"who asked for it, as it was proved"`
+	Author   string   `json:"author,omitempty" doc:"who that said to be"`
+	Comment  string   `json:"comment,omitempty" doc:"why"`
+	Made     int64    `json:"made" doc:"when, in ms since 1970"`
+	Expires  int64    `json:"expires" doc:"when it is forgotten, in ms since 1970"`
+	Count    int64    `json:"count" doc:"how many things it is about"`
+	Things   []string `json:"things" doc:"the first ten of them"`
+	Decider  string   `json:"decider,omitempty" doc:"who decided"`
+	Reason   string   `json:"reason,omitempty" doc:"why"`
+	Decided  int64    `json:"decided,omitempty" doc:"when, in ms since 1970"`
+	Revision int64    `json:"revision,omitempty" doc:"that made it"`
+}
+
+// The limits of a page.
+const (
+	shortPage = 100
+	mostPage  = 1000
+	mostNamed = 10
+)
+
+// shown is a change as somebody is told of it who may.
+func (r *record) shown(c *guard.Caller, things []thing) *Change {
+	change := &Change{
+		Number: r.Number, State: r.State, By: r.By.Identity.Name, Author: r.By.Author, Comment: r.By.Comment,
+		Made: r.Made, Expires: r.Expires, Count: r.Count, Decided: r.Decided, Revision: r.Revision,
+	}
+	if r.Decider != nil {
+		change.Decider, change.Reason = r.Decider.Identity.Name, r.Decider.Comment
+	}
+	for i := range things {
+		t := &things[i]
+		if len(change.Things) < mostNamed && (!t.Heir || c.Names(t.Name)) { // nor may its author know who inherits
+			change.Things = append(change.Things, t.String())
+		}
+	}
+	return change
+}
+
+// each needs v with all things.
+func each(c *guard.Caller, v policy.Verb, things []thing) error {
+	for i := range things {
+		t := &things[i]
+		var err error
+		if t.NS == "" {
+			err = c.Document(v, t.Name)
+		} else {
+			err = c.Key(v, []byte(t.NS), []byte(t.Name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sees reports whether somebody may know of a change.
+func sees(c *guard.Caller, rec *record, things []thing) bool {
+	return rec.By.Identity.Name == c.Who.Name || each(c, policy.Read, things) == nil || each(c, policy.Approve, things) == nil
+}
+
+// find returns a change that somebody may know of. codes.NotFound, no matter why.
+func (r *Reviews) find(c *guard.Caller, number int64) (*record, []thing, error) {
+	rec, _, err := r.record(number)
+	if err != nil {
+		return nil, nil, err
+	}
+	if rec == nil {
+		return nil, nil, gone(number)
+	}
+	things, err := r.things(rec)
+	if err == nil && !sees(c, rec, things) {
+		err = gone(number)
+	}
+	return rec, things, err
+}
+
+// List lists the changes that by may know of.
+func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*Listed, error) {
+	c, err := r.caller(by)
+	if err != nil {
+		return nil, err
+	}
+	if q.Limit < 0 || q.Limit > mostPage {
+		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, mostPage)
+	}
+	limit := int(q.Limit)
+	if limit == 0 {
+		limit = shortPage
+	}
+	answer := new(Listed)
+	return answer, r.eachRecord(ctx, max(q.After, 0), func(rec *record) bool {
+		if rec.State.decided() && !q.All {
+			return true
+		}
+		things, err := r.things(rec)
+		if err != nil || !sees(c, rec, things) { // it has just expired, or is none of theirs
+			return true
+		}
+		if len(answer.Changes) == limit {
+			answer.Next = answer.Changes[limit-1].Number
+			return false
+		}
+		answer.Changes = append(answer.Changes, *rec.shown(c, things))
+		return true
+	})
+}

@@ -1,0 +1,243 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"time"
+	"unicode/utf8"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/state/history"
+)
+
+// ShowAsk asks for a change.
+type ShowAsk struct {
+	Number int64 `json:"number" arg:"1" doc:"of the change"`
+	Offset int64 `json:"offset,omitempty" doc:"how many of its parts to leave out"`
+}
+
+// Shown is a change with what it would do.
+type Shown struct {
+	Change
+	Parts    []Part `json:"parts" doc:"what becomes of each thing; none of a change that is decided"`
+	Next     int64  `json:"next,omitempty" doc:"the offset of the next part; absent: there are no more"`
+	Outdated bool   `json:"outdated,omitempty" doc:"something of these parts is not as it was when the change was asked for: it cannot be approved any more"`
+}
+
+// Part is what a change does to one thing.
+type Part struct {
+	What     string `json:"what" doc:"the thing"`
+	Kind     Kind   `json:"kind" doc:"created, changed, deleted, or inherits, which only has a base that is changed"`
+	Diff     string `json:"diff,omitempty" doc:"of a document: the lines that differ from those that are there now"`
+	Old      string `json:"old,omitempty" doc:"of a key: the value that is there now"`
+	New      string `json:"new,omitempty" doc:"of a key: the value that it gets, or what is added to a number"`
+	Type     string `json:"type,omitempty" doc:"of a key: the type of the new value; bytes are in base64"`
+	Cut      bool   `json:"cut,omitempty" doc:"the values or lines are longer than what is shown"`
+	Outdated bool   `json:"outdated,omitempty" doc:"it is not as it was when the change was asked for"`
+}
+
+// Kind is what becomes of a thing, in JSON as it is here.
+type Kind string
+
+// The kinds.
+const (
+	Created  Kind = "created"
+	Changed  Kind = "changed"
+	Deleted  Kind = "deleted"
+	Inherits Kind = "inherits"
+)
+
+// The limits of a page of parts.
+const (
+	mostParts    = 100
+	mostText     = 512 << 10 // bytes of differences and values
+	mostCompared = 4 << 20   // bytes of a document, before and after
+	mostValue    = 4 << 10
+	mostDiff     = 128 << 10
+)
+
+// Show shows a change, compared with what there is now.
+func (r *Reviews) Show(_ context.Context, by *access.Actor, q *ShowAsk) (*Shown, error) {
+	c, err := r.caller(by)
+	if err != nil {
+		return nil, err
+	}
+	rec, things, err := r.find(c, q.Number)
+	if err != nil {
+		return nil, err
+	}
+	if err := each(c, policy.Read, things); err != nil {
+		return nil, err
+	}
+	answer := &Shown{Change: *rec.shown(c, things)}
+	if rec.State.decided() {
+		return answer, nil
+	}
+	b, err := r.body(rec)
+	if err != nil {
+		return nil, err
+	}
+	if q.Offset < 0 {
+		return nil, codes.Errorf(codes.BadRequest, "offset %d is negative", q.Offset)
+	}
+	size := 0
+	for i, part := range r.parts(b, things) {
+		switch {
+		case int64(i) < q.Offset:
+			continue
+		case len(answer.Parts) == mostParts, size > mostText:
+			answer.Next = int64(i)
+			return answer, nil
+		}
+		p, err := part()
+		if err != nil {
+			return nil, err
+		}
+		size += len(p.Diff) + len(p.Old) + len(p.New)
+		answer.Parts, answer.Outdated = append(answer.Parts, *p), answer.Outdated || p.Outdated
+	}
+	return answer, nil
+}
+
+// parts are the parts of a change, each to be made when it is shown.
+func (r *Reviews) parts(b *body, things []thing) (list []func() (*Part, error)) {
+	for i := range b.Documents {
+		if d := &b.Documents[i]; !d.Keep { // others may not be told which else there are
+			list = append(list, func() (*Part, error) { return r.documentPart(d) })
+		}
+	}
+	if b.Txn != nil {
+		for i := range b.Txn.Then {
+			list = append(list, func() (*Part, error) { return r.keyPart(b.Txn, &b.Txn.Then[i]), nil })
+		}
+	}
+	for i := range things {
+		t := &things[i]
+		if t.Heir || t.About != "" {
+			kind := Inherits
+			if t.About != "" {
+				kind = Created
+			}
+			list = append(list, func() (*Part, error) { return &Part{What: t.String(), Kind: kind}, nil })
+		}
+	}
+	return list
+}
+
+// documentPart compares a document with the file that there is.
+func (r *Reviews) documentPart(d *document) (*Part, error) {
+	p := &Part{What: (&thing{Name: d.Name}).String(), Kind: Changed}
+	taken := int64(len(d.File)) * 4
+	defer func() { r.cfg.Memory.Give(taken) }()
+	if !r.cfg.Memory.Take(taken) {
+		taken = 0
+		return nil, errMemory()
+	}
+	long := false
+	now, err := r.cfg.Documents.ReadFile(d.Name, func(size int64) error {
+		if long = size > mostCompared; long {
+			return codes.Errorf(codes.TooLarge, "the file is too long to be compared")
+		}
+		if !r.cfg.Memory.Take(4 * size) {
+			return errMemory()
+		}
+		taken += 4 * size
+		return nil
+	})
+	switch {
+	case codes.Of(err) == codes.NotFound:
+		now = nil
+	case err != nil && !long:
+		return nil, err
+	}
+	there := ""
+	if now != nil {
+		there = doclog.DigestOf(now).String()
+	}
+	p.Outdated = !long && there != d.Base
+	old, new := "/dev/null", "/dev/null"
+	if now != nil {
+		old = d.Name
+	}
+	switch {
+	case d.File == nil:
+		p.Kind = Deleted
+	case now == nil && !long:
+		p.Kind, new = Created, d.Name
+	default:
+		new = d.Name
+	}
+	if p.Cut = long || len(d.File) > mostCompared; p.Cut {
+		return p, nil
+	}
+	text, err := history.Unified(old, now, new, d.File)
+	if err != nil {
+		return nil, err
+	}
+	p.Diff, p.Cut = cut(string(text), mostDiff)
+	return p, nil
+}
+
+func errMemory() error {
+	return &codes.Error{Code: codes.Busy, After: time.Second, Text: "there is no memory to compare documents now; try again later"}
+}
+
+// cut is the beginning of a text that is too long.
+func cut(text string, most int) (string, bool) {
+	if len(text) <= most {
+		return text, false
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most], true
+}
+
+// keyPart compares a key with what there is.
+func (r *shelf) keyPart(t *transaction, op *kv.Op) *Part {
+	p := &Part{What: (&thing{NS: op.NS, Name: op.Key}).String(), Kind: Changed}
+	now, _ := r.engine.Get([]byte(op.NS), []byte(op.Key))
+	var mod kv.Revision
+	if now != nil {
+		mod = now.Mod
+		p.Old, p.Cut = cut(textOf(now.Value), mostValue)
+	}
+	for i := range t.Was {
+		if w := &t.Was[i]; w.NS == op.NS && w.Key == op.Key {
+			p.Outdated = w.Mod != mod
+		}
+	}
+	value := op.Value
+	switch {
+	case op.Kind == kv.OpDelete:
+		p.Kind = Deleted
+		return p
+	case op.Kind == kv.OpIncr:
+		value = kv.IntValue(op.Delta)
+		fallthrough
+	default:
+		if now == nil {
+			p.Kind = Created
+		}
+	}
+	long := false
+	p.New, long = cut(textOf(value), mostValue)
+	p.Cut, p.Type = p.Cut || long, value.Type.String()
+	if op.Kind == kv.OpIncr {
+		p.New = "+ " + p.New
+	}
+	return p
+}
+
+// textOf is a value as people are shown.
+func textOf(v kv.Value) string {
+	if v.Type.Octets() {
+		return base64.StdEncoding.EncodeToString(v.Data)
+	}
+	return string(bytes.ToValidUTF8(v.Data, []byte("\uFFFD")))
+}
