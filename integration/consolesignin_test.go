@@ -132,6 +132,16 @@ func TestConsoleAsksWhoOneIs(t *testing.T) {
 		status, _ := bearer(t, srv, token, "GET", "/v1/config/file?name=game/a.json", "")
 		require.Equal(t, 401, status)
 	})
+	tb.run("on_a_phone", func(t *testing.T) {
+		wide := tb.size
+		tb.size = [2]int64{400, 800}
+		tb.do(chromedp.EmulateViewport(400, 800))
+		tb.load("access")
+		tb.sees("#sessions .badge", "this one")
+		tb.fits()
+		tb.size = wide
+		tb.do(chromedp.EmulateViewport(wide[0], wide[1]))
+	})
 	tb.run("signs_out_here_and_the_other_page_ends", func(t *testing.T) {
 		other := tb.another("store/match")
 		eventually(t, "a stream", func() bool { return viewers(t, srv, admin) > 0 })
