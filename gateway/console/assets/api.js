@@ -252,6 +252,13 @@ export const session = {
   end: (all) => ask("DELETE", "session", { query: { all } }),
 };
 
+// reviews are changes that wait for approval.
+export const reviews = {
+  list: () => ask("GET", "review/list"),
+  show: (number) => ask("GET", "review/show", { query: { number } }),
+  decide: (how, number) => ask("POST", `review/${how}`, { body: body({ number }) }),
+};
+
 // auth is everybody's tokens and sessions.
 export const auth = {
   tokens: (after) => ask("GET", "auth/tokens", { query: { after } }),
