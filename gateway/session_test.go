@@ -55,7 +55,7 @@ func people(t *testing.T, change ...func(*Config)) *peopleKit {
 		require.NoError(t, err)
 		p.admin, p.id = made.Text, made.ID
 		near := state.Embed(stores.State.(kv.Archive), nil)
-		c := control.Open(control.Config{Roles: stores.Config.(*confstore.Store), Tokens: p.tokens, Store: near, Administrators: []string{"person:ann@example.org"}})
+		c := control.Open(control.Config{Roles: stores.Config.(*confstore.Store), Tokens: p.tokens, Store: near, Leases: stores.State.(control.Leases), Administrators: []string{"person:ann@example.org"}})
 		t.Cleanup(func() {
 			c.Close()
 			near.Close()
