@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -243,4 +244,84 @@ func TestAPeerThatReadsNothingIsClosedOverTLS(t *testing.T) {
 	}
 	require.EqualValues(t, 1, k.Stats().Get("server_limits_met_total", "output"))
 	require.True(t, bytes.Contains([]byte(k.log.String()), []byte("too many frames wait")))
+}
+
+// Peers that attack handshakes in every way are cut off one by one, and who is there notices
+// nothing: a second handshake in a session, garbage in its place and in a session, and handshakes
+// that come byte by byte, over and over.
+func TestAttacksOnHandshakesDisturbNobody(t *testing.T) {
+	k := startTLS(t, false, func(cfg *server.Config) { cfg.HandshakeTimeout = 500 * time.Millisecond })
+	there := k.dial(k.trusting())
+	there.Identify(`{"svrid":0,"svrname":"there"}`)
+	hello := clientHello(t, k.trusting())
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	var attacks [4]atomic.Int64
+	attack := func(kind int, do func(c net.Conn)) {
+		for range 2 {
+			all.Go(func() {
+				for !stop.Load() {
+					c, err := net.Dial("tcp", k.TLSAddr().String())
+					if err != nil {
+						t.Errorf("the listener accepts no more: %v", err)
+						return
+					}
+					_ = c.SetDeadline(time.Now().Add(servertest.Patience))
+					do(c)
+					if _, err := io.Copy(io.Discard, c); err != nil && os.IsTimeout(err) {
+						t.Errorf("attack %d is not cut off", kind)
+					}
+					c.Close()
+					attacks[kind].Add(1)
+				}
+			})
+		}
+	}
+	attack(0, func(c net.Conn) { _, _ = c.Write(bytes.Repeat([]byte("garbage"), 1000)) })
+	attack(1, func(c net.Conn) { _, _ = c.Write(hello[:len(hello)-1]) }) // the rest never comes
+	attack(2, func(c net.Conn) {
+		for i := range hello {
+			if _, err := c.Write(hello[i : i+1]); err != nil {
+				return
+			}
+		}
+		_, _ = c.Write(hello) // and again, instead of what comes next
+	})
+	attack(3, func(c net.Conn) {
+		cfg := k.trusting()
+		cfg.MaxVersion = tls.VersionTLS12
+		secure := tls.Client(c, cfg)
+		if err := secure.Handshake(); err != nil {
+			return // it may have had to make room
+		}
+		_, _ = c.Write(hello) // a second handshake, or what looks like one
+	})
+	for done := false; !done; {
+		require.Contains(t, there.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`), `{"n":1}`)
+		done = true
+		for kind := range attacks {
+			done = done && attacks[kind].Load() >= 5
+		}
+	}
+	newcomer := k.dial(k.trusting())
+	newcomer.Identify(`{"svrid":0,"svrname":"newcomer"}`)
+	stop.Store(true)
+	all.Wait()
+	there.Quiet()
+	k.eventually(func() bool { return k.Stats().Get("server_connections") == 2 && k.lobby.Strangers() == 0 })
+}
+
+// clientHello is what a client sends first.
+func clientHello(t *testing.T, cfg *tls.Config) []byte {
+	here, there := net.Pipe()
+	go func() { _ = tls.Client(here, cfg).Handshake() }()
+	hello := make([]byte, 5)
+	_, err := io.ReadFull(there, hello)
+	require.NoError(t, err)
+	rest := make([]byte, int(hello[3])<<8|int(hello[4]))
+	_, err = io.ReadFull(there, rest)
+	require.NoError(t, err)
+	require.NoError(t, here.Close())
+	require.NoError(t, there.Close())
+	return append(hello, rest...)
 }
