@@ -63,6 +63,18 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 	with("* config")
 	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=a.json", `{"a":1}`).status)
 	mod := k.state.Revision()
+	const past = "history config:a.json,read config:a.json"
+	table := k.routes()
+	unseen := map[string]bool{} // routes that decide about names, by pattern
+	seen := http.NewServeMux()
+	for _, rt := range table {
+		for _, method := range rt.allowed() {
+			if pattern := method + " " + rt.pattern; rt.named && !strings.HasPrefix(rt.name, "storage.") { // see TestStorageRoutesNeed…
+				seen.Handle(pattern, http.NotFoundHandler())
+				unseen[pattern] = true
+			}
+		}
+	}
 	for _, c := range []struct{ method, path, body, rights string }{
 		{"GET", "/v1/store/key?ns=n&key=k", "", "read kv:n/k"},
 		{"GET", fmt.Sprintf("/v1/store/key?ns=n&key=k&revision=%d", mod), "", "read kv:n/k,history kv:n/k"},
@@ -96,12 +108,25 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		{"GET", "/v1/config/revisions?prefix=a&resolved=1", "", "watch config:a*,read config:a*"},
 		{"PUT", "/v1/config/file?name=a.json", `{"a":2}`, "write config:a.json,read config:a.json"},
 		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json"},
+		{"GET", "/v1/history/log?name=a", "", past},
+		{"GET", "/v1/history/show?name=a.json", "", past},
+		{"GET", "/v1/history/diff?name=a@~0", "", past},
+		{"GET", "/v1/history/blame?name=a", "", past},
+		{"GET", "/v1/history/explain?name=a", "", past},
+		{"GET", "/v1/history/export?from=a.json", "", past},
+		{"POST", "/v1/history/rollback", `{"name":"a","dry_run":true}`, past + ",write config:a.json"},
+		{"POST", "/v1/history/apply", `{"documents":[{"name":"a.json","text":"{}"}],"dry_run":true}`, "write config:a.json,read config:a.json"},
+		{"POST", "/v1/history/preview", `{"name":"a.json","text":"{}"}`, "write config:a.json,read config:a.json,history config:b.json"},
 		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
 	} {
 		what := c.method + " " + c.path
+		request, err := http.NewRequest(c.method, c.path, nil)
+		require.NoError(t, err)
+		_, pattern := seen.Handler(request)
+		delete(unseen, pattern)
 		rights := strings.Split(c.rights, ",")
 		for i, without := range rights {
-			if without == "read kv:x" {
+			if without == "read kv:x" || without == "history config:b.json" {
 				continue // only to be let through to the handler
 			}
 			with(append([]string{"* kv", "* config", "-" + without}, append(append([]string{}, rights[:i]...), rights[i+1:]...)...)...)
@@ -121,6 +146,13 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		got := k.do(c.method, c.path, c.body)
 		require.NotContains(t, []int{400, 403, 500}, got.status, "%s with %s: %s", what, c.rights, got.body)
 	}
+	for name, why := range map[string]string{
+		"GET /v1/kv": "it lists what may be read", "GET /v1/store/namespaces": "likewise", "POST /v1/history/stage": "nothing comes of what is staged by itself",
+	} {
+		require.True(t, unseen[name], "%s: %s", name, why)
+		delete(unseen, name)
+	}
+	require.Empty(t, unseen, "say what these need")
 }
 
 func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
