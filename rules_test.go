@@ -103,7 +103,7 @@ var mayImport = map[string][]string{
 	"server/gate":          {"access/seal", "access", "access/control", "access/guard", "codes", "internal/admission", "internal/roster", "kv", "protocol", "server/loop"},
 	"server/gate/gatetest": {"access/seal", "access", "codes", "confstore", "kv", "kvstore/kvtest", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"internal/jsonpath", "access", "access/guard", "access/policy", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
-	"server/state":         {"access/policy", "codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
+	"server/state":         {"access/guard", "access/policy", "codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
 	"server/model":         {"access/guard", "codes", "protocol", "server/gate", "server/loop", "state"},
 	"server/storage":       {"access/guard", "access/policy", "codes", "kv", "protocol", "server/gate", "server/loop", "storage", "storage/field"},
 	"server/watch":         {"access/guard", "codes", "kv", "kv/documents", "kv/follow", "protocol", "server/gate", "server/loop"},

@@ -17,7 +17,18 @@ func (s *KV) Get(ctx context.Context, key string) (*kv.Entry, error) { return s.
 // is codes.NotFound if it was absent, codes.Compacted if that is no longer known, and
 // codes.FutureRevision if rev is in the future.
 func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	e, err := s.lookUp(ctx, key, rev)
+	return s.getAt(ctx, protocol.KVRead{Key: []byte(key), Rev: rev})
+}
+
+// Reveal is GetAt with the sealed values that the program may know. All other reads have marks in
+// their place.
+func (s *KV) Reveal(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
+	return s.getAt(ctx, protocol.KVRead{Key: []byte(key), Rev: rev, Reveal: true})
+}
+
+func (s *KV) getAt(ctx context.Context, q protocol.KVRead) (*kv.Entry, error) {
+	key := string(q.Key)
+	e, err := s.read(ctx, q)
 	if err == nil && e == nil {
 		err = codes.Errorf(codes.NotFound, "there is no such key")
 	}
@@ -26,7 +37,12 @@ func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry,
 
 // lookUp is GetAt that returns nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true})
+	return s.read(ctx, protocol.KVRead{Key: []byte(key), Rev: rev})
+}
+
+func (s *KV) read(ctx context.Context, q protocol.KVRead) (*kv.Entry, error) {
+	q.NS, q.Raw = []byte(s.ns), true
+	key, frame := string(q.Key), protocol.AppendKVRead(begin(protocol.KVGet), q)
 	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
 		e, _, err := protocol.ParseKVGot(body, s.ns, key)
 		return e, err

@@ -220,6 +220,9 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
 	var err error
 	if err = w.rights.Txn(txn); err == nil {
+		err = guard.SealTxn(g.cfg.ring(), txn)
+	}
+	if err == nil {
 		txn.Actor, err = actorOf(r)
 	}
 	if err == nil {

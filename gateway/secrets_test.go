@@ -111,3 +111,27 @@ func TestTroubleWithSecretsIsToldToProbes(t *testing.T) {
 	require.Contains(t, k.get("/metrics").body, "\nconfcenter_secrets_trouble 1\n")
 	require.Contains(t, secretsKit(t, nil).get("/metrics").body, "\nconfcenter_secrets_trouble 0\n")
 }
+
+func TestAKeysSecretIsToldOnlyToWhoAsksAndMayKnowIt(t *testing.T) {
+	var rights atomic.Pointer[guard.Caller]
+	k := start(t, func(c *Config, _ *Stores) {
+		c.Secrets = keptSecrets{}
+		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+	})
+	rights.Store(guardtest.Caller(t, "* kv", "-reveal kv"))
+	const body = `{"type":"json","value":{"pw":{"$seal":"hunter2"}}}`
+	for _, c := range [][3]string{
+		{"PUT", "/v1/store/key?ns=game&key=k", body},
+		{"GET", "/v1/store/key?ns=game&key=k", ""}, {"GET", "/v1/store/key?ns=game&key=k&reveal=1", ""}, {"GET", "/v1/store/keys?ns=game", ""},
+		{"GET", "/v1/store/keys?ns=game&contains=hunter&values=1", ""}, {"GET", "/v1/store/history?ns=game&key=k", ""},
+	} {
+		got := k.do(c[0], c[1], c[2])
+		require.Equal(t, http.StatusOK, got.status, "%v %s", c, got.body)
+		require.NotContains(t, got.body, "hunter2", c)
+	}
+	rights.Store(guardtest.Caller(t, "read kv", "reveal kv:game/k"))
+	require.Contains(t, k.get("/v1/store/key?ns=game&key=k&reveal=1").body, `{"pw":"hunter2"}`)
+	require.NotContains(t, k.get("/v1/store/key?ns=game&key=k").body, "hunter2")
+	e, _ := k.state.Get([]byte("game"), []byte("k"))
+	require.NotContains(t, string(e.Value.Data), "hunter2")
+}

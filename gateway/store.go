@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -124,7 +125,7 @@ func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	past := p.has("revision")
+	past, reveal := p.has("revision"), p.flag("reveal")
 	rev := kv.Revision(p.count("revision"))
 	if err := p.end(); err != nil {
 		return err
@@ -140,6 +141,9 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 		return noSuchKey(ns, key)
 	case !past && unchanged(r, int64(entry.Mod)):
 		return w.sendUnchanged(int64(entry.Mod))
+	}
+	if reveal {
+		entry = guard.RevealedEntry(w.rights, g.cfg.ring(), entry)
 	}
 	return w.sendEntry(entry)
 }

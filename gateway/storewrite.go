@@ -110,7 +110,6 @@ func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpRes
 
 // commitAndSend commits a put or an increment and answers with the entry it leaves.
 func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
-	value := txn.Then[0].Value
 	did, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
@@ -118,7 +117,7 @@ func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
 	if did.Entry == nil {
 		return codes.Errorf(codes.Internal, "a write left no entry")
 	}
-	return w.sendEntry(whole(did.Entry, value))
+	return w.sendEntry(whole(did.Entry, txn.Then[0].Value))
 }
 
 // storeDelete deletes a key. Deleting an absent key is not an error.

@@ -92,6 +92,9 @@ func TestASecretLeavesOnlyToThoseWhoMayRevealIt(t *testing.T) {
 	status, text := bearer(t, srv, admin, "PUT", "/v1/config/file?name=heir.json", `{"own": {"$seal": ["`+ofHeir+`"]}}`)
 	require.Equal(t, 200, status, text)
 
+	require.Contains(t, root.Call(protocol.KVPut, `{"ns":"game","key":"k","type":"json","value":{"p":{"$seal":"`+ofBase+`"}}}`), `"code":0`)
+	require.Contains(t, root.Call(protocol.KVGet, `{"ns":"game","key":"k","reveal":1}`), `{"p":"`+ofBase+`"}`)
+
 	const heir = `{"file_pattern":"heir.json","incbase":1}`
 	require.Contains(t, ask(root, heir), `"contents":{"db":{"password":"`+ofBase+`","n":1},"own":["`+ofHeir+`"]}`)
 	got := ask(as(t, srv, program), heir)
@@ -149,6 +152,7 @@ func everythingThatIsTold(t *testing.T, srv *Process, token string) (told []stri
 		{"CFLOG", `{"name":"base.json"}`}, {"CFSHOW", `{"name":"base.json"}`}, {"CFSHOW", `{"name":"heir.json","resolved":true}`},
 		{"CFDIFF", `{"name":"base.json","paths":true}`}, {"CFDIFF", `{"name":"base.json"}`}, {"CFBLAME", `{"name":"heir.json"}`},
 		{"CFEXPLAIN", `{"name":"heir.json","path":"/db/password"}`}, {"CFEXPORT", `{}`}, {"CFPREVIEW", `{"name":"base.json","text":"{}"}`},
+		{"KVGET", `{"ns":"game","key":"k","reveal":1}`}, {"KVMGET", `{"ns":"game","keys":["k"]}`}, {"KVLIST", `{"ns":"game"}`}, {"KVHISTORY", `{"ns":"game","key":"k"}`},
 		{"CFROLLBACK", `{"name":"base.json","rev":2,"dry_run":true}`}, {"GETCLI", `{}`}, {"GETOPLOG", `{}`},
 	} {
 		for _, row := range protocol.Commands {
@@ -164,7 +168,7 @@ func everythingThatIsTold(t *testing.T, srv *Process, token string) (told []stri
 	}
 	for _, path := range []string{
 		"/v1/config/file?name=base.json", "/v1/config/file?name=base.json&raw=1&reveal=1", "/v1/config/resolved?name=heir.json&reveal=1", "/v1/config/search?q=hunter2", "/v1/config/search?q=password", "/v1/config/files",
-		"/v1/history/log", "/v1/history/show?name=base.json", "/v1/history/diff?name=base.json", "/v1/history/export", "/v1/status", "/metrics", "/v1/clients", "/readyz?verbose", "/v1/backup",
+		"/v1/history/log", "/v1/history/show?name=base.json", "/v1/history/diff?name=base.json", "/v1/history/export", "/v1/status", "/metrics", "/v1/clients", "/v1/store/key?ns=game&key=k&reveal=1", "/v1/store/keys?ns=game&contains=hunter&values=1", "/kv/game/k", "/readyz?verbose", "/v1/backup",
 	} {
 		_, text := bearer(t, srv, token, "GET", path, "")
 		told = append(told, path+" "+text)

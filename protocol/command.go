@@ -222,7 +222,7 @@ var ownCommands = []Row{
 	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Right: access.Anyone, Request: "array of counters"},
 	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
-	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
+	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw, reveal", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
 	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
 	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDelete, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
 	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, prefix, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},

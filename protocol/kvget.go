@@ -21,6 +21,8 @@ type KVRead struct {
 	MinRev kv.Revision
 	// Raw lets values of type bytes follow the reply's JSON.
 	Raw bool
+	// Reveal asks for sealed values as far as the client may know them, not their marks.
+	Reveal bool
 }
 
 // KVGet reads KVGET's request. It allocates nothing unless a name has escapes. The error
@@ -31,7 +33,7 @@ func (r *Request) KVGet() (KVRead, error) {
 	q := KVRead{
 		NS: m.Text(&m.Top, kvjson.NS), Key: m.Text(&m.Top, kvjson.Key),
 		Rev: kv.Revision(m.Count(&m.Top, kvjson.Rev)), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)),
-		Raw: m.Flag(&m.Top, kvjson.Raw),
+		Raw: m.Flag(&m.Top, kvjson.Raw), Reveal: m.Flag(&m.Top, kvjson.Reveal),
 	}
 	if err := m.End(); err != nil {
 		return KVRead{}, err
@@ -79,6 +81,7 @@ func AppendKVRead(dst []byte, q KVRead) []byte {
 	w.Given(kvjson.Rev, int64(q.Rev))
 	w.Given(kvjson.MinRev, int64(q.MinRev))
 	w.Flag(kvjson.Raw, q.Raw)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

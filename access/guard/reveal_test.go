@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,8 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/access/seal"
+	"confcenter/codes"
+	"confcenter/kv"
 )
 
 func TestASecretIsRevealedToThoseWithTheRightToWhereItComesFrom(t *testing.T) {
@@ -41,4 +44,72 @@ func TestAnOriginThatIsNobodysIsNotRevealed(t *testing.T) {
 		require.False(t, all.Reveals(origin), origin)
 	}
 	require.True(t, guardtest.Caller(t, "grant roles").Reveals(seal.OfDocument+policy.RolePrefix+"a.json"))
+}
+
+func jsonPut(ns, key, text string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.JSONValue([]byte(text))}
+}
+
+func TestAKeysSecretBelongsToTheKey(t *testing.T) {
+	for _, at := range []struct{ ns, key, rule string }{{"game", "k", "kv:game/k"}, {"a/b%", "c/d", "kv:a%2Fb%25/c%2Fd"}} {
+		txn := kv.Txn{Then: []kv.Op{jsonPut(at.ns, at.key, `{"pw":{"$seal":"hunter2"},"n":1}`), put("game", "other")}, Else: []kv.Op{jsonPut(at.ns, at.key, `{"$seal":"hunter3"}`)}}
+		require.NoError(t, guard.SealTxn(guardtest.Ring(), &txn))
+		for _, op := range append(txn.Then, txn.Else...) {
+			require.NotContains(t, string(op.Value.Data), "hunter")
+		}
+		require.Equal(t, "v", string(txn.Then[1].Value.Data), "the others stay")
+		require.Empty(t, txn.Asked)
+		e := &kv.Entry{NS: "copied", Key: "elsewhere", Value: txn.Then[0].Value}
+		see := func(rules ...string) string {
+			return string(guard.RevealedEntry(guardtest.Caller(t, rules...), guardtest.Ring(), e).Value.Data)
+		}
+		require.Equal(t, `{"pw":"hunter2","n":1}`, see("reveal "+at.rule))
+		require.NotContains(t, see("* kv:copied", "reveal kv:game/other", "reveal config"), "hunter")
+		require.NotContains(t, see("* kv", "-reveal "+at.rule), "hunter")
+		require.NotContains(t, string(e.Value.Data), "hunter", "the entry is everybody's")
+		e.Value.Type = kv.String
+		require.Same(t, e, guard.RevealedEntry(guardtest.Caller(t, "* kv"), guardtest.Ring(), e), "a text is what it is")
+	}
+}
+
+// A request that is repeated with its token is the same though it is sealed to something else, and what
+// is remembered of it is of no use without the keys.
+func TestATokenStandsForWhatWasAskedToBeSealed(t *testing.T) {
+	asked := func(text string, more ...kv.Op) string {
+		txn := kv.Txn{Token: "t", TokenNS: "game", Then: append([]kv.Op{jsonPut("game", "k", `{"$seal":"`+text+`"}`)}, more...)}
+		require.NoError(t, guard.SealTxn(guardtest.Ring(), &txn))
+		require.NotEmpty(t, txn.Asked)
+		return string(txn.Asked)
+	}
+	two := int64(2)
+	first := asked("x")
+	require.Equal(t, first, asked("x"))
+	for _, other := range []string{
+		asked("y"), asked("x", put("game", "l")), asked("x", kv.Op{Kind: kv.OpIncr, NS: "game", Key: "n", Delta: 1}),
+		asked("x", kv.Op{Kind: kv.OpIncr, NS: "game", Key: "n", Delta: 1, Max: &two}), asked("x", kv.Op{Kind: kv.OpIncr, NS: "game", Key: "n", Delta: 1, Min: &two}),
+	} {
+		require.NotEqual(t, first, other)
+	}
+	txn := kv.Txn{Token: "t", TokenNS: "game", Then: []kv.Op{jsonPut("game", "k", `{"n":1}`)}}
+	require.NoError(t, guard.SealTxn(guardtest.Ring(), &txn))
+	require.Empty(t, txn.Asked, "others are as before")
+}
+
+func TestWhatCannotBeSealedInKeysIsRefused(t *testing.T) {
+	ask := `{"$seal":"hunter2"}`
+	for _, c := range []struct {
+		ring *seal.Ring
+		txn  kv.Txn
+		code codes.Code
+	}{
+		{nil, kv.Txn{Then: []kv.Op{jsonPut("a", "k", ask)}}, codes.NotImplemented},
+		{guardtest.Ring().Opening(), kv.Txn{Token: "t", Then: []kv.Op{jsonPut("a", "k", ask)}}, codes.NotImplemented},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{jsonPut("a", "k", `{"$seal":"hunter2","b":1}`)}}, codes.BadRequest},
+		{guardtest.Ring(), kv.Txn{If: []kv.Compare{{NS: "a", Key: "k", Target: kv.CompareValue, Value: kv.JSONValue([]byte(ask))}}}, codes.BadRequest},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{jsonPut("a", "k", `{"$seal":"`+strings.Repeat("x", kv.MaxValue-20)+`"}`)}}, codes.TooLarge},
+	} {
+		err := guard.SealTxn(c.ring, &c.txn)
+		require.Equal(t, c.code, codes.Of(err))
+		require.NotContains(t, err.Error(), "hunter2")
+	}
 }

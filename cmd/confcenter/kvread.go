@@ -14,6 +14,7 @@ import (
 
 func (a *app) kvGetCommand() *cobra.Command {
 	var rev int64
+	var reveal bool
 	command := &cobra.Command{
 		Use:   "get NS KEY",
 		Short: "Print the value of a key",
@@ -26,8 +27,13 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 	}
 	c := a.kvConnect(command, 1, formRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
+	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		e, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
+		get := connected.KV(args[0]).GetAt
+		if reveal {
+			get = connected.KV(args[0]).Reveal
+		}
+		e, err := get(ctx, args[1], kv.Revision(rev))
 		if err != nil {
 			return err
 		}

@@ -187,13 +187,15 @@ func (a *app) kvSetCommands() []*cobra.Command {
 func (a *app) kvPutCommand() *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
+	var secret bool
 	command := &cobra.Command{
-		Use:   "put NS KEY VALUE",
+		Use:   "put NS KEY VALUE | put NS KEY --secret",
 		Short: "Write a value",
 		Long: `Put writes VALUE under KEY and prints the revision once it is on the server's disk.
 VALUE is taken literally; "@FILE" is the contents of a file, "-" standard input.
 Without --ttl, --expires or --lease the key never expires, even if it had a time
-to live before.
+to live before. With --secret the value is a text from standard input or a prompt, which
+the server seals: everything but kv get --reveal shows a mark.
 
 The exit code is 5 if the key's revision is not --if-mod; then nothing has changed.`,
 		Example: `  confcenter kv put jobs owner ann --ttl 30s
@@ -206,7 +208,21 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
 	flags.define(command)
 	flags.defineTime(command)
 	flags.defineKey(command)
+	command.Flags().BoolVar(&secret, "secret", false, "the value is a text from standard input, or from a prompt, and is sealed, as a value of type json")
 	command.RunE = func(command *cobra.Command, args []string) error {
+		if secret {
+			if len(args) != 2 {
+				return usageError{errors.New("--secret needs NS and KEY, and takes the value from standard input")}
+			}
+			text, err := a.readSecret(args[0] + " " + args[1])
+			if err != nil {
+				return err
+			}
+			return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.JSONValue([]byte(toSeal(text)))}, nil)
+		}
+		if len(args) != 3 {
+			return usageError{errors.New("VALUE is missing")}
+		}
 		v, err := value.read(a, args[2])
 		if err != nil {
 			return err

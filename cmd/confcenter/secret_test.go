@@ -34,6 +34,10 @@ func TestSecretsOfASession(t *testing.T) {
 	require.Contains(t, do("", "get", "db"), "$secret:", "another value does not reveal those beside it")
 	require.NotContains(t, do("", "get", "db"), "hunter2")
 
+	do("hunter2\n", "kv", "put", "game", "k", "--secret")
+	require.NotContains(t, do("", "kv", "get", "game", "k"), "hunter2")
+	require.Contains(t, do("", "kv", "get", "game", "k", "--reveal"), `"hunter2"`)
+
 	require.Contains(t, do("", "secret", "status"), "seals: true")
 	newest := strings.TrimSpace(strings.TrimPrefix(strings.Split(do("", "secret", "rotate"), "\n")[0], "newest:"))
 	do("again", "set", "db", "/password", "--secret")
@@ -46,6 +50,8 @@ func TestASecretIsNoArgument(t *testing.T) {
 		"has no value":  {"set", "db", "/password", "--secret"},
 		"needs NAME":    {"set", "db", "--secret"},
 		"whole file":    {"set", "db", "/", "--secret"},
+		"needs NS":      {"kv", "put", "game", "k", "v", "--secret"},
+		"VALUE is":      {"kv", "put", "game", "k"},
 		"give one":      {"serve", "--secret-key-file", "a", "--secret-key-command", "b", "--check-config"},
 	} {
 		stdin := ""

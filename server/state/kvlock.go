@@ -1,6 +1,7 @@
 package state
 
 import (
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvlock"
@@ -32,6 +33,9 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVLock()
 	if err == nil {
 		err = s.Rights.Lock(q.NS, q.Key)
+	}
+	if err == nil {
+		err = guard.Unsealed(q.Value)
 	}
 	if err != nil {
 		s.RefuseState(h, err)

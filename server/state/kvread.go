@@ -1,6 +1,7 @@
 package state
 
 import (
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -41,6 +42,11 @@ func kvGot(s *gate.Session, h protocol.Header, q protocol.KVRead, entry *kv.Entr
 	switch {
 	case q.MinRev > rev:
 		s.RefuseState(h, notReached(q.MinRev, rev))
+	case q.Reveal && entry != nil:
+		ring, rights := s.Gate.Ring(), s.Rights.Apart()
+		s.Later(h, func(dst []byte) []byte {
+			return protocol.AppendKVGot(dst, rev, guard.RevealedEntry(rights, ring, entry), q.Raw)
+		})
 	case entry != nil && entry.Size() > loopBytes:
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, entry, q.Raw) })
 	default:
@@ -55,6 +61,7 @@ func notReached(want, rev kv.Revision) error {
 // getPast answers KVGET with the entry as it was at a revision.
 func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead) {
 	state, ns, key := f.store, string(q.NS), string(q.Key)
+	ring, rights := s.Gate.Ring(), s.Rights.Apart()
 	s.Later(h, func(dst []byte) []byte {
 		if rev := state.Revision(); q.MinRev > rev {
 			return s.AppendRefusal(dst, h, notReached(q.MinRev, rev))
@@ -62,6 +69,9 @@ func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead
 		entry, err := state.GetAt(f.life, ns, key, q.Rev)
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
+		}
+		if q.Reveal {
+			entry = guard.RevealedEntry(rights, ring, entry)
 		}
 		return protocol.AppendKVGot(dst, q.Rev, entry, q.Raw)
 	})

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -53,6 +54,9 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	err := s.Desk.Req.ReadKVWrite(&w.request, h.Command)
 	if err == nil {
 		err = s.Rights.Txn(w.request.Txn)
+	}
+	if err == nil {
+		err = guard.SealTxn(s.Gate.Ring(), w.request.Txn)
 	}
 	if err != nil {
 		d.done(w)
