@@ -20,11 +20,12 @@ const (
 	EventReview     EventKind = "review"     // a pending change was approved or rejected
 	EventRefused    EventKind = "refused"    // somebody was beyond a quota
 	EventLost       EventKind = "lost"       // events came faster than they could be noted
+	EventPruned     EventKind = "pruned"     // old lines were removed
 )
 
 // EventKinds are all kinds.
 func EventKinds() []EventKind {
-	return []EventKind{EventChange, EventPermission, EventToken, EventLogin, EventLogout, EventDenied, EventReview, EventRefused, EventLost}
+	return []EventKind{EventChange, EventPermission, EventToken, EventLogin, EventLogout, EventDenied, EventReview, EventRefused, EventLost, EventPruned}
 }
 
 // Event is something that the audit is to have a line about. It has names, never values, tokens or
@@ -35,6 +36,9 @@ type Event struct {
 	Do      string     // what was done or asked, in a word: "read", "put", "approve"
 	What    []string   // to what, each with its class: "config:game/a.json", "kv:ns/key", "token:deploy"
 	Outcome codes.Code // codes.OK: it was done; else why not
+	More    int64      // further things, that What does not name
+	Count   int64      // how often it happened, of several that were added up; 0: once
+	Since   int64      // when the first of these was, in ms since 1970
 }
 
 // Notes takes down events that are no change of the store: changes have their lines by themselves.

@@ -43,6 +43,9 @@ const (
 	RolesRead  // roles and tokens, and what they allow
 	RolesGrant // to make and revoke tokens
 
+	AuditRead  // who did what
+	AuditWatch // to be told at once of who does what
+
 	ReviewRead  // changes that wait for approval: those that the caller may read or approve, or has asked for
 	ReviewWrite // to approve, reject and withdraw them: likewise
 
@@ -63,7 +66,7 @@ var rightNames = [...]string{
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
 	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
-	RolesRead: "roles:read", RolesGrant: "roles:grant", ReviewRead: "review:read", ReviewWrite: "review:write",
+	RolesRead: "roles:read", RolesGrant: "roles:grant", AuditRead: "audit:read", AuditWatch: "audit:watch", ReviewRead: "review:read", ReviewWrite: "review:write",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read", StatusProfile: "status:profile",
 }

@@ -187,6 +187,7 @@ func (pl *plan) change() doclog.Change {
 	if len(pl.edits) > 1 {
 		c.Sign()
 	}
+	c.Note = pl.note()
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/clock"
@@ -197,6 +198,7 @@ func (r *recorder) missed(w *writing) doclog.Change {
 				v := n.own.remembered(name, r.placer.bytesOf(n))
 				v.By = by
 				c.Versions = append(c.Versions, v)
+				noteDocument(&c.Note, &access.Actor{Author: by.Author, Origin: by.Origin, Address: by.Peer}, name, v.Deleted)
 			}
 			if n.floor != 0 || n.list != (doclog.Digest{}) {
 				c.Lists = append(c.Lists, doclog.List{Name: name, Floor: n.floor, Digest: n.list})

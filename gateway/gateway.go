@@ -29,6 +29,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/state"
+	"confcenter/state/audit"
 )
 
 // Config says how a Gateway serves. The zero value of each field means its default.
@@ -173,6 +174,8 @@ type Stores struct {
 	StateStats func() kvstore.Stats
 	Storage    PlayerStorage // fields of players, kept in State
 	Models     []state.Model // models of a cluster's state
+	// Audit is who did what; nil: nobody takes notes.
+	Audit *audit.Audit
 	// Lander returns the numbers of the lander in this process; nil: there is none.
 	Lander func() metric.Readings
 }

@@ -72,6 +72,9 @@ func (g *Gateway) readings() metric.Readings {
 	for i := range g.stores.Models {
 		list = append(list, modelReadings(&g.stores.Models[i])...)
 	}
+	if g.stores.Audit != nil {
+		list = append(list, g.auditReadings()...)
+	}
 	if g.stores.Lander != nil {
 		list = append(list, g.stores.Lander()...)
 	}

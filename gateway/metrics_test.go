@@ -16,8 +16,10 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/metric"
+	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/server"
+	"confcenter/state/audit"
 )
 
 var updateMetrics = flag.Bool("update-metrics", false, "write testdata/metrics.txt anew")
@@ -66,7 +68,9 @@ func scrape(t *testing.T, k *kit) map[string]*family {
 func TestMetricsAreTheList(t *testing.T) {
 	fleet := newFakeFleet(time.Now())
 	fleet.stats = server.New(server.Config{}, server.Stores{}).Stats()
-	k := startFleet(t, fleet, nil)
+	k := startFleet(t, fleet, func(_ *Config, stores *Stores) {
+		stores.Audit = audit.Open(stores.State.(kv.Archive), audit.Config{Sinks: []audit.Sink{audit.NewFile("none")}})
+	})
 	k.get("/livez")
 	families := scrape(t, k)
 	var lines []string
@@ -114,12 +118,12 @@ func TestMetricNamesKeepTheConventions(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		name, typ := fields[0], fields[1]
-		require.Regexp(t, `^confcenter_(build|connections|memory|model|http|server|config|store|storage|landing|secrets)_[a-z_]+$`, name)
+		require.Regexp(t, `^confcenter_(audit|build|connections|memory|model|http|server|config|store|storage|landing|secrets)_[a-z_]+$`, name)
 		require.Equal(t, typ == "counter", strings.HasSuffix(name, "_total"), name)
 		require.Equal(t, typ == "histogram", strings.HasSuffix(name, "_duration_seconds"), name)
 		if len(fields) > 2 {
 			for _, label := range strings.Split(fields[2], ",") {
-				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "pool", "store", "table", "model", "code", "version", "goversion"}, label, "few values, none of them a peer's")
+				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "sink", "pool", "store", "table", "model", "code", "version", "goversion"}, label, "few values, none of them a peer's")
 			}
 		}
 	}

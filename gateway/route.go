@@ -39,6 +39,7 @@ func (g *Gateway) routes() []route {
 		g.storeRoutes(),
 		g.storageRoutes(),
 		g.modelRoutes(),
+		g.auditRoutes(),
 		g.adminRoutes(),
 		g.sessionRoutes(),
 		g.openapiRoutes(),

@@ -39,6 +39,9 @@ const (
 	AccessNamespace = "@access" // tokens
 	ReviewNamespace = "@review" // changes that wait for approval
 
+	AuditNamespace = "@audit"       // what is known of the audit besides its lines
+	AuditLines     = "@audit/lines" // its lines: Archived as well, and written by the store itself
+
 	ConfigNamespace = "@conf"  // what is known of each document of the configurations
 	archivePrefix   = "@conf/" // their versions and contents: Archived as well
 )
@@ -53,21 +56,26 @@ func Guarded(ns string) (owner string) {
 		return "the flow layout"
 	case ns == BenchNamespace:
 		return "the bench"
-	case ns == ConfigNamespace, Archived(ns):
+	case ns == ConfigNamespace, strings.HasPrefix(ns, archivePrefix):
 		return "the configurations"
 	case ns == AccessNamespace:
 		return "access control"
 	case ns == ReviewNamespace:
 		return "the reviews"
+	case OfAudit(ns):
+		return "the audit"
 	}
 	return ""
 }
+
+// OfAudit reports whether a namespace belongs to the audit.
+func OfAudit(ns string) bool { return ns == AuditNamespace || ns == AuditLines }
 
 // Archived reports whether the entries of a namespace are kept on disk only: no Get, list, view
 // or count finds them, no batch and no change tells of them, and they have no history. They are
 // Guarded, and transactions put and delete them one by one, by key and unseen: without conditions,
 // times and leases. An Archive reads them.
-func Archived(ns string) bool { return strings.HasPrefix(ns, archivePrefix) }
+func Archived(ns string) bool { return strings.HasPrefix(ns, archivePrefix) || ns == AuditLines }
 
 // Reserved reports whether a namespace belongs to player storage. It is Guarded, and its
 // keys have no history: Store.GetAt and Store.History refuse them.

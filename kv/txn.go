@@ -188,9 +188,13 @@ type Txn struct {
 	// namespaces, and have as many conditions as operations. No request of a peer can set it.
 	System bool
 
-	// Actor is who asks for the transaction. The store does not keep it, and a Token
-	// does not depend on it.
+	// Actor is who asks for the transaction. A Token does not depend on it, and the store keeps
+	// it only in the audit, which has no line about what nobody asked for.
 	Actor *access.Actor
+	// Note is what the audit says of the transaction, if it is more than its operations say;
+	// By is Actor unless it is set. A System transaction that does nothing else makes its
+	// lines durable.
+	Note []access.Event
 }
 
 // Result is the result of a transaction.

@@ -44,7 +44,7 @@ func TestFamiliesOfCommandIDs(t *testing.T) {
 		require.Equal(t, id == 0x0200 || id == 0x1200, id.IsStorage(), "%v", id)
 		require.Empty(t, id.Model(), "%v", id)
 	}
-	for first, model := range map[protocol.Command]string{0x0300: "history", 0x0400: "flow", 0x0500: "bench", 0x0600: "auth", 0x0900: "secret"} {
+	for first, model := range map[protocol.Command]string{0x0300: "history", 0x0400: "flow", 0x0500: "bench", 0x0600: "auth", 0x0700: "audit", 0x0900: "secret"} {
 		require.Equal(t, model, first.Model())
 		require.Equal(t, model, (first + 0x107F).Model())
 		require.Empty(t, (first + 0x1080).Model())

@@ -14,6 +14,7 @@ var models = [...]struct {
 	{"flow", 0x0400, "FL"},
 	{"bench", 0x0500, "BN"},
 	{"auth", 0x0600, "AU"},
+	{"audit", 0x0700, "AD"},
 	{"review", 0x0800, "RV"},
 	{"secret", 0x0900, "SE"},
 }
@@ -66,4 +67,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, reviewCommands, secretCommands)
+var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, auditCommands, reviewCommands, secretCommands)

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/state"
+	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -19,7 +20,7 @@ import (
 // The rows are written from the tables. An operation that is missing has no command yet.
 func TestEveryOperationOfAModelHasItsCommand(t *testing.T) {
 	rows := 0
-	for model, operations := range map[string][]state.Operation{"flow": flow.Operations, "bench": bench.Operations, "history": history.Operations, "auth": auth.Operations, "review": review.Operations, "secret": secret.Operations} {
+	for model, operations := range map[string][]state.Operation{"flow": flow.Operations, "bench": bench.Operations, "history": history.Operations, "auth": auth.Operations, "audit": audit.Operations, "review": review.Operations, "secret": secret.Operations} {
 		for place, o := range operations {
 			row := protocol.Lookup(protocol.OfModel(model, place))
 			require.NotNil(t, row, "%s %s: run go generate ./tools/operations ./tools/wireshark", model, o.Name)

@@ -100,3 +100,9 @@ var secretCommands = []Row{
 	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "", Response: "code, seals, trouble, newest, keys"},
 	{ID: 0x0901, Name: "SEROTATE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "", Response: "code, newest, revision"},
 }
+
+var auditCommands = []Row{
+	{ID: 0x0700, Name: "ADLINES", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "kind, who, what, outcome, from, to, after, last, limit", Response: "code, lines, next"},
+	{ID: 0x0701, Name: "ADVERIFY", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "after, head", Response: "code, lines, first, head, next, fault, line"},
+	{ID: 0x0702, Name: "ADHEAD", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "", Response: "code, head, pruned"},
+}

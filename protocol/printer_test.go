@@ -32,7 +32,7 @@ func TestPrinterLine(t *testing.T) {
 	}{
 		{"no body", protocol.Printer{}, protocol.KeepAlive, "", "KEEPALIVE seq=7 0B"},
 		{"a reply", protocol.Printer{}, protocol.KeepAlive.Reply(), "", "KEEPALIVE_RSP seq=7 0B"},
-		{"an unknown id", protocol.Printer{}, 0x0700, "x", "0x0700 seq=7 1B x"},
+		{"an unknown id", protocol.Printer{}, 0x0f00, "x", "0x0F00 seq=7 1B x"},
 		{"blanks are left out, the length is the wire's", protocol.Printer{}, protocol.GetConfig,
 			` { "file_pattern" : "a b" } `, `GETCONFIG seq=7 28B {"file_pattern":"a b"}`},
 		{"cut", protocol.Printer{Width: 8}, protocol.GetConfig, long, `GETCONFIG seq=7 208B {"a":"xx… +200B`},
@@ -157,7 +157,7 @@ func conversation() []talk {
 		answer(protocol.SvrSearch, 15, protocol.AppendResult(nil, 501, "the service registry is not part of this server yet")),
 		{false, protocol.AppendFrame(nil, protocol.KeepAlive, 4, nil)},
 		{true, protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 4, nil)},
-		ask(0x0701, 16, []byte("ignored\x1b[31m")),
+		ask(0x0F01, 16, []byte("ignored\x1b[31m")),
 	}
 }
 

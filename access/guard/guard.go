@@ -281,6 +281,8 @@ func ownerOf(ns string) (class policy.Class, ok bool) {
 		return policy.Flow, true
 	case ns == kv.BenchNamespace:
 		return policy.Bench, true
+	case kv.OfAudit(ns):
+		return policy.Audit, true
 	case ns == kv.ConfigNamespace, kv.Archived(ns):
 		return policy.Config, true
 	}
@@ -336,7 +338,7 @@ func (c *Caller) Watch(f kv.Filter) error {
 
 // everywhere needs v with every key of every namespace, whosever it is.
 func (c *Caller) everywhere(v policy.Verb) error {
-	for _, class := range [...]policy.Class{policy.KV, policy.Storage, policy.Flow, policy.Bench, policy.Roles} {
+	for _, class := range [...]policy.Class{policy.KV, policy.Storage, policy.Flow, policy.Bench, policy.Roles, policy.Audit} {
 		if v&class.Verbs() == 0 {
 			return forbidden(v, class, "")
 		}

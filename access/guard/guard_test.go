@@ -59,7 +59,7 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 
 func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	c := guardtest.Caller(t, "* kv")
-	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc"} {
+	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc", "@audit", "@audit/lines"} {
 		require.Equal(t, codes.Forbidden, codes.Of(c.Key(policy.Read, []byte(ns), []byte("k"))), ns)
 		require.Equal(t, codes.Forbidden, codes.Of(c.List(&kv.List{NS: ns})), ns)
 		require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{NS: ns})), ns)
@@ -68,6 +68,9 @@ func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	require.NoError(t, c.List(&kv.List{NS: "@mine"}))
 	require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{})))
 	require.NoError(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{NS: "@flow/x"}))
+	require.Error(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{}), "which would tell of the audit")
+	require.NoError(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Read, []byte("@audit"), []byte("k")))
+	require.Error(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Write, []byte("@audit"), []byte("k")))
 }
 
 func TestAWatchNeedsToWatchAndToRead(t *testing.T) {

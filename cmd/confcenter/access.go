@@ -75,14 +75,19 @@ type gatekeeper struct {
 	control  *control.Control // nil: there is no access control
 	provider *openid.Provider // that people sign in at; nil: none
 	secrets  gateway.Secrets
-	open     []string // the addresses that other machines reach although there is none
+	notes    access.Notes // of the audit; nil: there is none
+	open     []string     // the addresses that other machines reach although there is none
 	close    func()
 }
 
 // openControl opens access control, if it is on, on stores that are open.
 func (o *options) openControl(state *state, store *confstore.Store, certs certificates, log zerolog.Logger) (gatekeeper, error) {
+	var notes access.Notes
+	if state.models.Audit().On() {
+		notes = state.models.Audit().Note
+	}
 	if !o.access.on {
-		return gatekeeper{secrets: state.models.Secret(), open: o.reachable(), close: func() {}}, nil
+		return gatekeeper{notes: notes, secrets: state.models.Secret(), open: o.reachable(), close: func() {}}, nil
 	}
 	places, err := o.access.parsed()
 	if err != nil {
@@ -107,7 +112,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 		certs.files.Follow(c.Renew)
 	}
 	tokens.Obey(c)
-	return gatekeeper{control: c, provider: provider, secrets: state.models.Secret(), close: func() {
+	return gatekeeper{control: c, notes: notes, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()
 		if provider != nil {
 			provider.Close()

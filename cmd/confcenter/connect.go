@@ -40,7 +40,7 @@ type connection struct {
 func (a *app) clientCommands() []*cobra.Command {
 	list := []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand()}
 	list = append(list, a.historyCommands()...)
-	return append(list, a.clientsCommand(), a.kvCommand(), a.backupCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand(), a.authCommand(), a.secretCommand(), a.reviewCommand())
+	return append(list, a.clientsCommand(), a.kvCommand(), a.backupCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand(), a.authCommand(), a.auditCommand(), a.secretCommand(), a.reviewCommand())
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its

@@ -63,6 +63,7 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, cert
 		Control:        access.control,
 		OpenID:         access.provider,
 		Secrets:        access.secrets,
+		Audit:          access.notes,
 		Open:           access.open,
 		TLSListen:      o.tls,
 		TLS:            certs.config,
@@ -87,7 +88,7 @@ func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs 
 	if o.http.off() {
 		return nil, nil
 	}
-	stores := gateway.Stores{Config: store, State: state.edge, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
+	stores := gateway.Stores{Config: store, State: state.edge, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Audit: state.models.Audit(), Lander: state.landed.readings}
 	g, err := gateway.New(o.http.config(lobby, budget, certs, access, log), stores, srv)
 	if err != nil {
 		return nil, err

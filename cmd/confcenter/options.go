@@ -52,6 +52,7 @@ type options struct {
 	tls             tlsOptions
 	access          accessOptions
 	secret          secretOptions
+	audit           auditOptions
 
 	configFile  string
 	printConfig bool
@@ -74,6 +75,7 @@ func (o *options) define(command *cobra.Command) {
 	o.tls.define(f)
 	o.access.define(f)
 	o.secret.define(f)
+	o.audit.define(command)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
@@ -183,6 +185,7 @@ func (o *options) check() error {
 	o.tls.check(o.servesTLS(), refuse)
 	o.access.check(refuse)
 	o.secret.check(refuse)
+	o.audit.check(o.access.on, refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

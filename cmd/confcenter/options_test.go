@@ -151,6 +151,11 @@ session-age = 12h0m0s                       # default
 max-sessions = 1000                         # default
 secret-key-file = ""                        # default
 secret-key-command = ""                     # default
+audit = auto                                # default
+audit-days = 90                             # default
+audit-bytes = 1GiB                          # default
+audit-file = ""                             # default
+audit-syslog = ""                           # default
 conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
@@ -192,7 +197,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:30", from)
+	require.Equal(t, "file printed.conf:35", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

@@ -103,8 +103,8 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	if to.Time > v.Time {
 		return codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
 	}
-	if v.settled {
-		to.Stays = doclog.Stays
+	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
+		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {

@@ -110,7 +110,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, taken.Close()) }()
-	engine, err := openEngine(o, budget, log)
+	engine, lines, err := openEngine(o, budget, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -122,7 +122,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	state, err := openState(o, engine, store, budget, log)
+	state, err := openState(o, lines, engine, store, budget, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -201,6 +201,7 @@ func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, ce
 	return server.Config{
 		Control:         access.control,
 		Ring:            access.secrets.Ring,
+		Audit:           access.notes,
 		Lobby:           lobby,
 		Memory:          budget.Peers,
 		Listen:          o.listen,

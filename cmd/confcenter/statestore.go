@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"confcenter/access/trail"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
@@ -151,23 +152,28 @@ type state struct {
 	watching sync.WaitGroup
 }
 
-// openEngine opens the state store; --data exists and belongs to this process.
-func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (*replica.Store, error) {
+// openEngine opens the state store; --data exists and belongs to this process. lines are those of
+// the audit; nil: there is none.
+func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (store *replica.Store, lines *trail.Trail, err error) {
 	if o.state.ackBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
-	store, err := pebblekv.Open(o.state.config(o.data, budget, log))
-	if err != nil {
-		return nil, err
+	cfg := o.state.config(o.data, budget, log)
+	if o.audit.level(o.access.on) != auditOff {
+		lines = trail.New(recentAudit)
+	}
+	cfg.Replica.Trail, cfg.Replica.TrailNotesOnly = lines, o.audit.level(o.access.on) == auditNoKeys
+	if store, err = pebblekv.Open(cfg); err != nil {
+		return nil, nil, err
 	}
 	if err := markState(o.data); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, nil, errors.Join(err, store.Close())
 	}
-	return store, nil
+	return store, lines, nil
 }
 
 // openState opens what lives on the state store, which stays the caller's.
-func openState(o *options, store *replica.Store, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
+func openState(o *options, lines *trail.Trail, store *replica.Store, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
 	landed, settings, err := o.landing.open(config, log)
 	if err != nil {
 		return nil, err
@@ -181,7 +187,7 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, players: players, landed: landed, closing: make(chan struct{})}
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
 	}, Secret: o.secret.config(log), Review: review.Config{Documents: config, Memory: budget.Bodies}})

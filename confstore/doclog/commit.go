@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -25,6 +26,8 @@ type Change struct {
 	// Asked, with By.Token, is what was asked for: Asked tells a change that is asked for again.
 	Asked Digest
 	Who   string // was proved to ask for it; empty: nobody
+	// Note is what the audit says of it.
+	Note []access.Event
 }
 
 // Sign gives the change what all its versions have in common: who made all of them is said once.
@@ -199,6 +202,7 @@ func (g *group) add(c *Change) error {
 		return err
 	}
 	txn := g.log.txn(g.text, next)
+	txn.Note = c.Note
 	txn.Then = slices.Concat(txn.Then, c.names(next.Seq, p.made(c)), docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
 	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {
 		return errLarge

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -13,10 +14,11 @@ import (
 // Retention says which versions of documents may go: of each document all but the newest Keep, and
 // of those only such that were replaced before a time. Nothing else removes a version.
 type Retention struct {
-	Keep   int64     // at least 1
-	Before time.Time // by when the next version was made
-	DryRun bool      // remove nothing, but say what would go
-	By     By        // who wants it, and why
+	Keep   int64         // at least 1
+	Before time.Time     // by when the next version was made
+	DryRun bool          // remove nothing, but say what would go
+	By     By            // who wants it, and why
+	Actor  *access.Actor // the same, for the audit
 }
 
 // Removed is what a removal did.
@@ -90,9 +92,10 @@ func unchanged(key string, text []byte) kv.Compare {
 // change in parts, whose chunks are written earlier, requires that none was removed meanwhile.
 // Last go changes of which no version is left.
 type removal struct {
-	log *Log
-	r   Retention
-	out Removed
+	log   *Log
+	r     Retention
+	out   Removed
+	noted bool // the audit knows of it
 
 	cut   Made             // the newest change before the time
 	first map[string]int64 // the oldest version that is left, by name
@@ -129,6 +132,10 @@ func (p *removal) write(ctx context.Context, ops []kv.Op, gone kv.Revision, also
 	now.Changes, now.By = max(now.Changes, gone), p.r.By
 	txn := &kv.Txn{System: true, Must: true, If: append(also, unchanged(retentionKey, text))}
 	txn.Then = append([]kv.Op{put(space, retentionKey, encode(now))}, ops...)
+	if !p.noted && p.r.Actor != nil {
+		txn.Note = []access.Event{{Kind: access.EventChange, By: p.r.Actor, Do: "prune", What: []string{"config:*"}}}
+		p.noted = true
+	}
 	_, err = p.log.write(ctx, txn)
 	return err
 }

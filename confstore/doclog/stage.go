@@ -48,6 +48,7 @@ func (g *group) commitParts(ctx context.Context, c *Change, swept []byte) (kv.Re
 		}
 	}
 	txn := l.txn(g.text, next)
+	txn.Note = c.Note
 	txn.If = append(txn.If, unchanged(sweepKey, swept))
 	txn.Then = append(txn.Then, c.names(next.Seq, made)...)
 	res, err := l.write(ctx, txn)

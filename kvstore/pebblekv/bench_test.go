@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/access"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -19,27 +20,33 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for name, sync := range map[string]bool{"durable": false, "ackBeforeDisk": true} {
 		b.Run(name, func(b *testing.B) {
-			s, err := Open(Config{Disk: disk.Config{Dir: b.TempDir() + "/data", AckBeforeDisk: sync}})
-			require.NoError(b, err)
-			defer s.Close()
-			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				answer := make(chan error)
-				random := rand.New(rand.NewPCG(rand.Uint64(), 1))
-				for pb.Next() {
-					txn := kv.PutTxn("bench", fmt.Sprint(random.IntN(100_000)), kv.BytesValue(make([]byte, 256)))
-					if err := s.Commit(txn, func(_ *kv.Result, err error) { answer <- err }); err != nil {
-						b.Error(err)
-					}
-					if err := <-answer; err != nil {
-						b.Error(err)
-					}
-				}
-			})
-			b.ReportMetric(float64(s.Stats().Commits)/float64(s.Stats().Groups), "txn/group")
+			commitEach(b, Config{Disk: disk.Config{Dir: b.TempDir() + "/data", AckBeforeDisk: sync}}, nil)
 		})
 	}
+}
+
+// commitEach writes keys by 64 callers.
+func commitEach(b *testing.B, cfg Config, by *access.Actor) {
+	s, err := Open(cfg)
+	require.NoError(b, err)
+	defer s.Close()
+	b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		answer := make(chan error)
+		random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+		for pb.Next() {
+			txn := kv.PutTxn("bench", fmt.Sprint(random.IntN(100_000)), kv.BytesValue(make([]byte, 256)))
+			txn.Actor = by
+			if err := s.Commit(txn, func(_ *kv.Result, err error) { answer <- err }); err != nil {
+				b.Error(err)
+			}
+			if err := <-answer; err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(s.Stats().Commits)/float64(s.Stats().Groups), "txn/group")
 }
 
 // BenchmarkOpenMillion opens a store with a million keys of 256 bytes. Run it with

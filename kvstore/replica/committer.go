@@ -229,6 +229,7 @@ func (c *committer) evaluate(list []queued) {
 		g.answers = append(g.answers, answer{&list[i], result, err, len(g.commits), len(g.commits) > before})
 	}
 	c.expireKeys(now)
+	g.seal(s.cfg.Trail, g.millis)
 }
 
 // publish makes the group visible, tells it to the followers and answers the
@@ -243,6 +244,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	s.index.publish(g.changes, g.books.spaces, g.rev)
 	s.leases.publish(g.leases)
 	g.books.tell()
+	s.publishTrail(g.commits)
 	if len(g.commits) > 0 {
 		s.followers.tell(g.commits, g.missed)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"confcenter/access/trail"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 
@@ -69,6 +70,12 @@ type Config struct {
 	// time again. 0: half a second with the machine's clock, never with another clock,
 	// whose steps are not pauses. Negative: never.
 	PauseAfter time.Duration
+
+	// Trail takes the audit's lines about transactions that somebody asked for, which become
+	// durable with these; nil: there is no audit. It needs a log of its own. With TrailNotesOnly
+	// there are lines only about transactions that have a Note.
+	Trail          *trail.Trail
+	TrailNotesOnly bool
 }
 
 func (c Config) withDefaults() Config {

@@ -24,6 +24,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		}
 	}
 	g.start(kv.Delete)
+	g.noting = g.cfg.Trail != nil && txn.System && len(txn.Note) > 0 && len(txn.Then) == 0
 	result, err := g.evaluate(q)
 	var token *Token
 	if err == nil {
@@ -36,6 +37,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 	result.Revision = g.rev
 	if g.finish(token) {
 		result.Revision = g.rev
+		g.clerk.note(g.cfg, txn, result, g.rev, g.millis)
 	}
 	if token != nil {
 		token.Result = appendResult(nil, txn, result, token.Revision, g.books.leases.keeper == nil)
@@ -47,7 +49,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 // complete is the last step that can refuse a transaction. It makes its token.
 func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	txn := q.txn
-	wrote, grew := g.granted != nil || len(g.ending)+len(g.touched)+len(g.archive) > 0, grows(txn, result)
+	wrote, grew := g.noting || g.granted != nil || len(g.ending)+len(g.touched)+len(g.archive) > 0, g.noting || grows(txn, result)
 	if !wrote && txn.Token == "" {
 		return nil, nil
 	}

@@ -67,12 +67,14 @@ type trial struct {
 	archive []kv.Event // replaced, since the log keeps it
 	began   tally      // the books' total before it
 	proof   Proof
+	noting  bool // it is there for its lines in the audit only
 }
 
 // spare is room for what the next transactions need.
 type spare struct {
 	free   []*change
 	events []kv.Event
+	clerk
 }
 
 // answer is the outcome of a transaction. Its caller gets it when the group is
@@ -91,6 +93,9 @@ func (g *group) begin(now time.Time, n int) {
 	g.base = g.rev
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
 	g.expired, g.missed = 0, false
+	if g.cfg.Trail != nil {
+		g.cfg.Trail.Begin()
+	}
 }
 
 // reset forgets a group that is published.
@@ -119,7 +124,7 @@ func emptied[T any](list []T) []T {
 func (g *group) start(kind kv.EventKind) {
 	g.txn++
 	g.kind = kind
-	g.touched, g.ending, g.granted, g.archive = g.touched[:0], g.ending[:0], nil, nil
+	g.touched, g.ending, g.granted, g.archive, g.noting = g.touched[:0], g.ending[:0], nil, nil, false
 	g.proof = Proof{After: g.base}
 	g.began = g.books.total()
 }
@@ -250,7 +255,7 @@ func (g *group) finish(token *Token) bool {
 	}
 	g.events = g.events[:len(g.events)+len(events)]
 	leases := g.leaseChanges()
-	changed := len(events) > 0 || len(leases) > 0 || len(g.archive) > 0
+	changed := len(events) > 0 || len(leases) > 0 || len(g.archive) > 0 || g.noting
 	if !changed && token == nil {
 		return false
 	}

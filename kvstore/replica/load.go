@@ -10,6 +10,8 @@ type loading struct {
 	books  *books
 	tokens *tokens
 	last   *space // of the entry before
+
+	lines *kv.Entry // the newest ones of the audit among the commits
 }
 
 func (l *loading) loader() Loader {
@@ -64,6 +66,11 @@ func (l *loading) commit(c *Commit) {
 	}
 	for i := range c.Events {
 		l.event(&c.Events[i])
+	}
+	for i := range c.Archive {
+		if e := c.Archive[i].Entry; e.NS == kv.AuditLines && !e.Deleted() {
+			l.lines = e
+		}
 	}
 	for _, change := range c.Leases {
 		if change.Ended {

@@ -119,6 +119,9 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	x.keptHeld.pool = cfg.Queues
 	l := &loading{books: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())
+	if err == nil {
+		err = s.resumeTrail(ctx, l.lines)
+	}
 	if err != nil {
 		s.end()
 		return nil, err

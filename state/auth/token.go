@@ -239,7 +239,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
 		return made, err
 	}
-	if _, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{put}, System: true, Actor: by}); err != nil {
+	if _, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{put}, System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
 		return nil, err
 	}
 	return made, nil
@@ -351,13 +351,14 @@ func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*R
 	if err := kv.CheckKey(tokenPrefix + q.ID); err != nil {
 		return nil, err
 	}
-	if r := t.record(q.ID); r != nil {
+	r := t.record(q.ID)
+	if r != nil {
 		if err := t.mayHandle(by, r.identity()); err != nil {
 			return nil, err
 		}
 	}
 	del := func(key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key} }
-	result, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{del(tokenPrefix + q.ID), del(usedPrefix + q.ID)}, System: true, Actor: by})
+	result, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{del(tokenPrefix + q.ID), del(usedPrefix + q.ID)}, System: true, Actor: by, Note: noteOf("revoke", q.ID, r)})
 	switch {
 	case err != nil:
 		return nil, err
@@ -368,6 +369,15 @@ func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*R
 	delete(t.used, q.ID)
 	t.mu.Unlock()
 	return &Revoked{Revision: int64(result.Revision)}, nil
+}
+
+// noteOf is what the audit says of a token. One that has ended has no name any more.
+func noteOf(do, id string, r *record) []access.Event {
+	e := access.Event{Kind: access.EventToken, Do: do, What: []string{"id:" + id}}
+	if r != nil {
+		e.What = []string{policy.ByToken + r.Name, "id:" + id}
+	}
+	return []access.Event{e}
 }
 
 // lastUse is when a token was last used, in ms; 0: never.

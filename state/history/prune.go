@@ -56,6 +56,7 @@ func (h *History) Prune(ctx context.Context, by *access.Actor, q *PruneAsk) (*Pr
 	now := h.cfg.Clock.Now()
 	r := doclog.Retention{Keep: cmp.Or(q.Keep, keptVersions), DryRun: q.DryRun, Before: now.AddDate(0, 0, -int(cmp.Or(q.Days, keptDays)))}
 	if by != nil {
+		r.Actor = by
 		r.By = doclog.By{Author: by.By(), Origin: by.Origin, Peer: by.Address, Comment: by.Comment, Time: now.UnixMilli()}
 	}
 	done, err := h.log.Remove(ctx, r)

@@ -13,6 +13,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/state"
+	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -32,6 +33,7 @@ type Config struct {
 	Auth    auth.Config    // likewise
 	Secret  secret.Config  // likewise, and its log
 	Review  review.Config  // likewise; its tokens are those of the host
+	Audit   audit.Config   // likewise, and its log
 }
 
 // Host has the models. Close it before their store.
@@ -42,6 +44,7 @@ type Host struct {
 	tokens *auth.Tokens
 	secret *secret.Keys
 	review *review.Reviews
+	audit  *audit.Audit
 	cfg    Config
 	cancel context.CancelFunc
 
@@ -60,6 +63,8 @@ func Open(store kv.Archive, cfg Config) *Host {
 	cfg.Secret.Clock, cfg.Secret.Log = cfg.Clock, cfg.Log
 	h.secret = secret.Open(h.store, cfg.Secret)
 	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
+	cfg.Audit.Clock, cfg.Audit.Log = cfg.Clock, cfg.Log
+	h.audit = audit.Open(store, cfg.Audit)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	cfg.Review.Clock, cfg.Review.Tokens = cfg.Clock, h.tokens
 	h.review = review.Open(store, h.store, cfg.Review)
@@ -70,12 +75,14 @@ func Open(store kv.Archive, cfg Config) *Host {
 		{Name: "auth", Operations: auth.Operations, Asked: h.tokens, Count: &state.Count{}},
 		{Name: "secret", Operations: secret.Operations, Asked: h.secret, Count: &state.Count{}},
 		{Name: "review", Operations: review.Operations, Asked: h.review, Count: &state.Count{}},
+		{Name: "audit", Operations: audit.Operations, Asked: h.audit, Count: &state.Count{}},
 	}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
 	h.running.Go(func() { h.run(ctx, "auth", h.tokens.Run) })
 	h.running.Go(func() { h.run(ctx, "secret", h.secret.Run) })
 	h.running.Go(func() { h.run(ctx, "review", h.review.Run) })
+	h.running.Go(func() { h.run(ctx, "audit", h.audit.Run) })
 	return h
 }
 
@@ -110,6 +117,9 @@ func (h *Host) Secret() *secret.Keys { return h.secret }
 
 // Reviews are the changes that wait for approval.
 func (h *Host) Reviews() *review.Reviews { return h.review }
+
+// Audit is the audit of the server.
+func (h *Host) Audit() *audit.Audit { return h.audit }
 
 // Store is where the models keep what they know.
 func (h *Host) Store() state.Store { return h.store }

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 
+	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -409,4 +410,19 @@ func (c *SecretCalls) Status(ctx context.Context, q *secret.StatusAsk) (*secret.
 // Rotate makes a new data key, which seals from then on, and wraps all by the newest secret key.
 func (c *SecretCalls) Rotate(ctx context.Context, q *secret.RotateAsk) (*secret.Rotated, error) {
 	return call[secret.RotateAsk, secret.Rotated](ctx, c.c, 0x0901, true, q)
+}
+
+// Lines lists lines of the audit: who did what, and what was refused.
+func (c *AuditCalls) Lines(ctx context.Context, q *audit.LinesAsk) (*audit.LinesAnswer, error) {
+	return call[audit.LinesAsk, audit.LinesAnswer](ctx, c.c, 0x0700, false, q)
+}
+
+// Verify checks that no line of the audit was changed or removed.
+func (c *AuditCalls) Verify(ctx context.Context, q *audit.VerifyAsk) (*audit.VerifyAnswer, error) {
+	return call[audit.VerifyAsk, audit.VerifyAnswer](ctx, c.c, 0x0701, false, q)
+}
+
+// Head tells the end of the audit's chain, to be kept elsewhere.
+func (c *AuditCalls) Head(ctx context.Context, q *audit.HeadAsk) (*audit.HeadAnswer, error) {
+	return call[audit.HeadAsk, audit.HeadAnswer](ctx, c.c, 0x0702, false, q)
 }

@@ -87,6 +87,12 @@ type SecretCalls struct{ c *client.Client }
 // Secret is the data keys of the server that c is connected to.
 func Secret(c *client.Client) *SecretCalls { return &SecretCalls{c} }
 
+// AuditCalls has a method for each operation of a server's audit.
+type AuditCalls struct{ c *client.Client }
+
+// Audit is the audit of the server that c is connected to.
+func Audit(c *client.Client) *AuditCalls { return &AuditCalls{c} }
+
 // HistoryCalls has a method for each operation of a server's history of documents.
 type HistoryCalls struct{ c *client.Client }
 

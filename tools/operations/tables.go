@@ -2,6 +2,7 @@ package main
 
 import (
 	"confcenter/state"
+	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -18,4 +19,5 @@ var models = []state.Model{
 	{Name: "auth", Operations: auth.Operations},
 	{Name: "review", Operations: review.Operations},
 	{Name: "secret", Operations: secret.Operations},
+	{Name: "audit", Operations: audit.Operations},
 }

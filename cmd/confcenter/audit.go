@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/access/trail"
+	"confcenter/client"
+	"confcenter/protocol"
+	"confcenter/state/audit"
+	"confcenter/state/remote"
+)
+
+// What --audit can be.
+const (
+	auditAuto   = "auto"
+	auditOff    = "off"
+	auditNoKeys = "no-keys"
+	auditAll    = "all"
+)
+
+// recentAudit is how many bytes of lines are kept in memory for those who follow.
+const recentAudit = 4 << 20
+
+// auditOptions are the settings of the audit.
+type auditOptions struct {
+	what   choice
+	days   int
+	bytes  byteSize
+	file   string
+	syslog string
+}
+
+func (o *auditOptions) define(command *cobra.Command) {
+	f := command.Flags()
+	o.what, o.bytes = choice{value: auditAuto, allowed: []string{auditAuto, auditOff, auditNoKeys, auditAll}}, 1<<30
+	o.what.define(command, "audit", "", "what has a line in the audit: all, or no-keys for everything but changes of keys, players' fields and cluster state, or nothing with off; auto = all with --access-control, otherwise off")
+	f.IntVar(&o.days, "audit-days", 90, "how many days lines of the audit are kept")
+	f.Var(&o.bytes, "audit-bytes", "lines of the audit kept, in bytes; the oldest go first")
+	f.StringVar(&o.file, "audit-file", "", "file to which each line of the audit is appended as JSON, readable by its owner only; begun anew when it was moved away")
+	f.StringVar(&o.syslog, "audit-syslog", "", "where each line of the audit is sent as a message of RFC 5424: the path of a socket such as /dev/log, udp:HOST:PORT or tcp:HOST:PORT")
+}
+
+func (o *auditOptions) check(control bool, refuse func(format string, args ...any)) {
+	if o.days < 1 || o.days > 36500 {
+		refuse("audit-days = %d: must be from 1 to 36500", o.days)
+	}
+	if o.bytes < 1<<20 {
+		refuse("audit-bytes = %s: must be at least 1 MiB", &o.bytes)
+	}
+	if o.level(control) == auditOff && (o.file != "" || o.syslog != "") {
+		refuse("audit-file and audit-syslog are for an audit, and there is none without --access-control or --audit=%s", auditAll)
+	}
+	if o.syslog != "" {
+		if _, err := audit.ParseSyslog(o.syslog); err != nil {
+			refuse("audit-syslog: %w", err)
+		}
+	}
+}
+
+// level is what is audited.
+func (o *auditOptions) level(control bool) string {
+	if o.what.value != auditAuto {
+		return o.what.value
+	}
+	if control {
+		return auditAll
+	}
+	return auditOff
+}
+
+// config is how the audit works that t takes the lines of; nil: there is none.
+func (o *auditOptions) config(t *trail.Trail) audit.Config {
+	cfg := audit.Config{Trail: t, Age: time.Duration(o.days) * 24 * time.Hour, Bytes: int64(o.bytes)}
+	if o.file != "" {
+		cfg.Sinks = append(cfg.Sinks, audit.NewFile(o.file))
+	}
+	if o.syslog != "" {
+		if s, err := audit.ParseSyslog(o.syslog); err == nil { // which check has seen to
+			cfg.Sinks = append(cfg.Sinks, s)
+		}
+	}
+	return cfg
+}
+
+// auditCommand lists lines of the audit; below it are the verbs that check them.
+func (a *app) auditCommand() *cobra.Command {
+	lines := &audit.Operations[0]
+	question := lines.Ask().(*audit.LinesAsk)
+	command := &cobra.Command{}
+	a.defineWords(command, lines, question)
+	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", cobra.NoArgs
+	command.Long = `Audit prints the newest lines of the audit, or those that the flags select. With -o json
+each is one line of JSON, as it is kept, so that verify can check them.`
+	command.Example = `  confcenter audit --kind denied --follow
+  confcenter audit --what config:game/ --last 100000 -o json
+  confcenter audit verify`
+	follow := command.Flags().Bool("follow", false, "go on with lines as they come")
+	c := a.connect(command)
+	c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		const shown = 50
+		if !command.Flags().Changed("last") && !command.Flags().Changed("after") && !command.Flags().Changed("from") {
+			question.Last = shown
+		}
+		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.output.json())
+	})
+	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{}))
+	return command
+}
+
+// auditEvery is how often new lines are asked for.
+const auditEvery = 500 * time.Millisecond
+
+// auditLines prints lines and, if it is to follow, those that come.
+func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.LinesAsk, follow, asJSON bool) error {
+	if follow && q.After == 0 && q.Last == 0 {
+		q.Last = 1 // or all that were passed over would be looked at again and again
+	}
+	for {
+		answer, err := from.Lines(ctx, q)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		for i := range answer.Lines {
+			if err := a.showAuditLine(&answer.Lines[i], asJSON); err != nil {
+				return err
+			}
+			q.After, q.Last, q.From = answer.Lines[i].Seq, 0, 0
+		}
+		switch {
+		case answer.Next > 0 && q.Limit == 0:
+			q.After, q.Last, q.From = answer.Next, 0, 0
+			continue
+		case !follow:
+			return nil
+		}
+		timer := time.NewTimer(auditEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+func (a *app) showAuditLine(l *trail.Line, asJSON bool) (err error) {
+	if asJSON {
+		_, err = fmt.Fprintf(a.stdout, "%s\n", l.Append(nil))
+		return err
+	}
+	who := l.Who
+	if who == "" {
+		who = l.Says
+	}
+	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).Format("2006-01-02T15:04:05.000"), l.Kind, dash(who))
+	for _, more := range []string{l.From, l.Do, strings.Join(l.What, " ")} {
+		if more != "" {
+			text += " " + more
+		}
+	}
+	if l.More > 0 {
+		text += fmt.Sprintf(" and %d more", l.More)
+	}
+	if l.Rev > 0 {
+		text += fmt.Sprintf(" revision %d", l.Rev)
+	}
+	if l.Outcome != "ok" {
+		text += ": " + l.Outcome
+	}
+	if l.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", l.Count)
+	}
+	_, err = fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// auditVerifyCommand checks the chain, of the server or of a file that was exported.
+func (a *app) auditVerifyCommand() *cobra.Command {
+	verify := &audit.Operations[1]
+	question := verify.Ask().(*audit.VerifyAsk)
+	command := &cobra.Command{}
+	a.defineWords(command, verify, question)
+	command.Use, command.Args = "verify [FILE]", arguments
+	command.Short = "Check that no line of the audit was changed or removed"
+	command.Long = `Verify checks that each line has the hash of the one before, and that the last one is the
+server's newest. With a FILE of lines as --audit-file writes them, or - for standard
+input, it asks no server: what is missing at the end then shows only in a --head that was
+kept, as confcenter audit head prints it.
+
+The exit code is 0 if all lines are right, and 1 if one was changed or is gone.`
+	c := a.connectLong(command)
+	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		return a.verifyAudit(ctx, remote.Audit(connected), question, c.output.json())
+	}).RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return online(command, args)
+		}
+		answer, err := a.verifyAuditFile(args[0], question)
+		if err != nil {
+			return err
+		}
+		return a.showVerified(answer, c.output.json())
+	}
+	return command
+}
+
+// verifyAudit has the server check all of its lines, some at a time.
+func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit.VerifyAsk, asJSON bool) error {
+	var all audit.VerifyAnswer
+	for {
+		part, err := from.Verify(ctx, q)
+		if err != nil {
+			return err
+		}
+		if all.First == 0 {
+			all.First = part.First
+		}
+		all.Lines, all.Head, all.Fault, all.Line = all.Lines+part.Lines, part.Head, part.Fault, part.Line
+		if part.Next == "" {
+			return a.showVerified(&all, asJSON)
+		}
+		q.After = part.Next
+	}
+}
+
+// verifyAuditFile checks the lines of a file.
+func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAnswer, error) {
+	in := a.stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	var c trail.Checker
+	if err := c.Expect(q.After, q.Head); err != nil {
+		return nil, usageError{err}
+	}
+	err := c.ReadAll(in)
+	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String()}
+	if fault := trail.FaultOf(err); fault != nil {
+		answer.Fault, answer.Line, err = fault.Text, fault.Seq, nil
+	}
+	return answer, err
+}
+
+// showVerified prints what was found; a fault is an error.
+func (a *app) showVerified(v *audit.VerifyAnswer, asJSON bool) error {
+	if asJSON {
+		if err := a.printJSON(v); err != nil {
+			return err
+		}
+	}
+	switch {
+	case v.Fault != "":
+		return fmt.Errorf("the audit is not as it was written: %s", v.Fault)
+	case asJSON:
+		return nil
+	case v.Lines == 0:
+		_, err := fmt.Fprintln(a.stdout, "there are no lines")
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d lines are right, the first is %d\nhead: %s\n", v.Lines, v.First, v.Head)
+	return err
+}

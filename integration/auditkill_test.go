@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"encoding/json" // reads lines as their readers do
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access/trail"
+)
+
+const auditKillRounds = 60 // in full; make test does a tenth
+
+// auditLines are all lines that a server has, which has checked them.
+func auditLines(t *testing.T, p *Process) (lines []trail.Line) {
+	t.Helper()
+	must(t, "audit", "verify", "--addr", p.Addr)
+	for text := range strings.Lines(must(t, "audit", "--addr", p.Addr, "--last", "100000000", "-o", "json")) {
+		l, err := trail.ParseLine([]byte(strings.TrimSuffix(text, "\n")))
+		require.NoError(t, err, text)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// TestSoakKillAudit kills the server at random moments while keys and documents are written. What was
+// acknowledged has exactly one line, at the revision that was acknowledged; what is there has one
+// as well; the chain is whole, and so is the copy in a file.
+func TestSoakKillAudit(t *testing.T) {
+	rounds := auditKillRounds / 10
+	if os.Getenv("CONFCENTER_SOAK") == "1" {
+		rounds = auditKillRounds
+	}
+	conf, copied := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "audit.jsonl")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	p := StartProcess(t, conf, "--audit", "all", "--audit-file", copied)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 3))
+	var mu sync.Mutex
+	acked := map[string]int64{} // the revision by what was written; 0: it is not known
+	for round := range rounds {
+		var writers sync.WaitGroup
+		stop := make(chan struct{})
+		for w := range 8 {
+			writers.Go(func() {
+				s := storeOf(t, p)
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					name := fmt.Sprintf("%d-%d-%d", round, w, i)
+					what, method, path, body := "kv:ns/"+name, "PUT", "/v1/store/key?ns=ns&key="+name, `{"value":"v"}`
+					if i%5 == 0 {
+						what, path, body = "config:"+name+".json", "/v1/config/file?name="+name+".json", `{"a":1}`
+					}
+					status, text, err := s.try(method, path, body)
+					mu.Lock()
+					var done struct{ Revision, Mod int64 }
+					if err == nil && status == 200 && json.Unmarshal([]byte(text), &done) == nil {
+						acked[what] = max(done.Revision, done.Mod)
+					}
+					mu.Unlock()
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+		<-time.After(time.Duration(20_000+random.IntN(200_000)) * time.Microsecond) // the random moment
+		p.Kill()
+		close(stop)
+		writers.Wait()
+		interruptedStarts(t, p, random, 60*time.Millisecond)
+		p.Start()
+	}
+	n := map[string]int{}
+	for _, l := range auditLines(t, p) {
+		for _, what := range l.What {
+			n[what]++
+			if rev := acked[what]; rev != 0 && strings.HasPrefix(what, "kv:") {
+				require.Equal(t, rev, l.Rev, what)
+			}
+		}
+	}
+	require.Greater(t, len(acked), 20*rounds, "the load was no load")
+	for what := range acked {
+		require.Equal(t, 1, n[what], "%s; seed %d", what, seed)
+	}
+	for what, count := range n {
+		require.Equal(t, 1, count, what)
+		if key, is := strings.CutPrefix(what, "kv:ns/"); is {
+			status, text, err := storeOf(t, p).try("GET", "/v1/store/key?ns=ns&key="+key, "")
+			require.NoError(t, err)
+			require.Equal(t, 200, status, "%s has a line: %s", what, text)
+		}
+	}
+	p.Stop()
+	require.Contains(t, must(t, "audit", "verify", copied), fmt.Sprintf("the first is %d", 1))
+	t.Logf("%d kills, %d acknowledged writes, each with one line; seed %d", rounds, len(acked), seed)
+}
+
+// A backup has the audit, also as of an earlier revision, and what is restored goes on with it.
+func TestTheAuditIsInBackups(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	p := StartProcess(t, conf, "--audit", "all")
+	for i := range 20 {
+		storeOf(t, p).put(fmt.Sprint("k", i), "v")
+	}
+	head := strings.TrimSpace(strings.TrimPrefix(must(t, "audit", "head", "--addr", p.Addr), "head: "))
+	file := filepath.Join(t.TempDir(), "all.backup")
+	must(t, "backup", "--http", p.HTTP, file)
+	p.Stop()
+	for _, flags := range [][]string{nil, {"--revision", "7"}} {
+		dir := filepath.Join(t.TempDir(), "data")
+		must(t, append([]string{"restore", file, dir}, flags...)...)
+		restored := StartProcess(t, conf, "--audit", "all", "--data", dir)
+		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
+		storeOf(t, restored).put("more", "v")
+		lines := auditLines(t, restored)
+		require.Equal(t, []string{"kv:load/more"}, lines[len(lines)-1].What)
+		require.EqualValues(t, 21, lines[len(lines)-1].Seq, "no line was taken away")
+		restored.Stop()
+	}
+}

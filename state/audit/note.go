@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+const (
+	// mostOfOne is how many different refusals of one peer are told apart in an interval.
+	mostOfOne = 32
+	// eventsAtOnce is how many events become durable in one transaction, at most.
+	eventsAtOnce = 256
+)
+
+// notes are events that have no line yet. What was done has a line each; refusals are added up.
+type notes struct {
+	// set at open
+	cfg  *Config
+	wake chan struct{} // capacity 1: there is something to write
+
+	lost atomic.Uint64 // for figures
+
+	mu      sync.Mutex
+	pending []access.Event // guarded by mu
+	sums    map[alike]*sum // guarded by mu
+	ofOne   map[alike]int  // guarded by mu: how many sums each peer has
+	dropped int64          // guarded by mu: events that no line has told of yet
+}
+
+// alike is what refusals have in common that are added up.
+type alike struct {
+	kind              access.EventKind
+	who, host         string
+	do, what, outcome string
+}
+
+// sum is refusals that are the same.
+type sum struct {
+	event access.Event
+	n     int64     // since the last line
+	since int64     // when the first of these was, in ms since 1970
+	until time.Time // when the next line is due; zero: now
+}
+
+func (n *notes) init(cfg *Config) {
+	n.cfg, n.wake = cfg, make(chan struct{}, 1)
+	n.sums, n.ofOne = map[alike]*sum{}, map[alike]int{}
+}
+
+// Note takes an event down, see access.Notes.
+func (a *Audit) Note(e access.Event) {
+	if a.On() {
+		a.notes.add(e)
+	}
+}
+
+func (n *notes) add(e access.Event) {
+	now := n.cfg.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case e.Outcome != codes.OK:
+		if !n.addUpLocked(&e, now) {
+			return
+		}
+	case len(n.pending) >= n.cfg.MaxEvents:
+		n.dropped++
+		n.lost.Add(1)
+		return
+	default:
+		n.pending = append(n.pending, e)
+	}
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// addUpLocked counts a refusal, and reports whether it is a new one.
+func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
+	key := likeness(e)
+	one := alike{who: key.who, host: key.host}
+	s := n.sums[key]
+	if s == nil && n.ofOne[one] >= mostOfOne {
+		key.do, key.what = "several", ""
+		s = n.sums[key]
+	}
+	if s == nil && len(n.sums) >= n.cfg.MaxSums {
+		key = alike{kind: e.Kind, do: "several"}
+		s, one = n.sums[key], alike{}
+	}
+	if s == nil {
+		s = &sum{event: access.Event{Kind: e.Kind, By: e.By, Do: key.do, Outcome: e.Outcome}, since: now.UnixMilli()}
+		if key.what != "" {
+			s.event.What = e.What
+		}
+		if key.who == "" && key.host == "" {
+			s.event.By = nil
+		}
+		n.sums[key] = s
+		n.ofOne[one]++
+		fresh = true
+	}
+	if s.n == 0 {
+		s.since = now.UnixMilli()
+	}
+	s.n++
+	return fresh
+}
+
+func likeness(e *access.Event) alike {
+	key := alike{kind: e.Kind, do: e.Do, outcome: e.Outcome.Name()}
+	if len(e.What) > 0 {
+		key.what = e.What[0]
+	}
+	if by := e.By; by != nil {
+		key.host = by.Address
+		if at, err := netip.ParseAddrPort(by.Address); err == nil {
+			key.host = at.Addr().Unmap().String()
+		}
+		if by.Identity != nil {
+			key.who = by.Identity.Name
+		}
+	}
+	return key
+}
+
+// due takes the events that lines are due for, at most eventsAtOnce; all: also those whose interval
+// is not over.
+func (n *notes) due(all bool) (list []access.Event) {
+	now := n.cfg.Clock.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := min(len(n.pending), eventsAtOnce)
+	list = append(list, n.pending[:k]...)
+	n.pending = append(n.pending[:0], n.pending[k:]...)
+	if n.dropped > 0 {
+		list = append(list, access.Event{Kind: access.EventLost, Do: "note", Outcome: codes.Busy, Count: n.dropped})
+		n.dropped = 0
+	}
+	for key, s := range n.sums {
+		switch {
+		case len(list) >= eventsAtOnce:
+			return list
+		case !all && now.Before(s.until):
+			continue
+		case s.n == 0:
+			delete(n.sums, key)
+			if one := (alike{who: key.who, host: key.host}); n.ofOne[one] > 1 {
+				n.ofOne[one]--
+			} else {
+				delete(n.ofOne, one)
+			}
+			continue
+		}
+		e := s.event
+		if s.n > 1 {
+			e.Count, e.Since = s.n, s.since
+		}
+		list = append(list, e)
+		s.n, s.until = 0, now.Add(n.cfg.Interval)
+	}
+	return list
+}
+
+// putBack takes back events that could not be written.
+func (n *notes) putBack(list []access.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	room := max(0, n.cfg.MaxEvents+eventsAtOnce-len(n.pending))
+	if k := len(list) - room; k > 0 {
+		n.dropped += int64(k)
+		n.lost.Add(uint64(k))
+		list = list[:room]
+	}
+	n.pending = append(list[:len(list):len(list)], n.pending...)
+}
+
+// writeNotes makes lines of what is due; all: also of what will be. What cannot be written now is
+// tried again.
+func (a *Audit) writeNotes(ctx context.Context, all bool) {
+	for ctx.Err() == nil {
+		list := a.notes.due(all)
+		if len(list) == 0 {
+			return
+		}
+		// The store answers in any case; who does not wait for that would write it twice.
+		if _, err := kv.Commit(context.WithoutCancel(ctx), a.store, &kv.Txn{System: true, Note: list}); err != nil {
+			a.notes.putBack(list)
+			return
+		}
+	}
+}
