@@ -74,8 +74,10 @@ func startChromium() {
 	ctx, closeFirst := chromedp.NewContext(ctx)
 	chromium.ctx, chromium.err = ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank"))
 	chromium.end = func() error {
-		_ = chromedp.Cancel(ctx) // waits for the end of the process
-		closeFirst()
+		if chromium.err == nil { // or both would wait for ever for what has not begun
+			_ = chromedp.Cancel(ctx) // waits for the end of the process
+			closeFirst()
+		}
 		stop()
 		late := time.After(servertest.Patience)
 		for { // helpers of the browser outlive it by a moment, in which they write
