@@ -248,3 +248,18 @@ func (s openedStream) awaitEnd() {
 		require.FailNow(s.t, "the stream goes on")
 	}
 }
+
+// A backup has everything, so it takes a right of its own.
+func TestABackupIsForThoseWhoMayReadEverything(t *testing.T) {
+	srv, admin := guarded(t)
+	_, game := tokenFor(t, as(t, srv, admin), "game-1")
+	c := newCLI(t, srv)
+	file := filepath.Join(t.TempDir(), "all.backup")
+	code, _, stderr := c.by(game, "backup", "--http", srv.HTTP, file)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "you may not read")
+	require.NoFileExists(t, file)
+	code, _, stderr = c.by(admin, "backup", "--http", srv.HTTP, file)
+	require.Zero(t, code, stderr)
+	require.FileExists(t, file)
+}

@@ -8,12 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/trail"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
@@ -160,8 +163,17 @@ func TestTwoPersonsChangeWhatIsMarked(t *testing.T) {
 	status, _ = bearer(t, srv, "", "GET", "/v1/review/list", "")
 	require.Equal(t, 401, status)
 
-	// a token, too, is of no use before somebody else approves
+	// who asked and who decided is in the audit
 	root := as(t, srv, admin)
+	for do, who := range map[string]string{"hold": "token:zoe", "approve": "token:max"} {
+		require.Eventually(t, func() bool {
+			return slices.ContainsFunc(whatAudit(t, root), func(l trail.Line) bool {
+				return l.Kind == "review" && l.Do == do && l.Who == who && slices.Contains(l.What, "config:live/a.json")
+			})
+		}, 20*time.Second, 20*time.Millisecond, do)
+	}
+
+	// a token, too, is of no use before somebody else approves
 	_, text := tokenFor(t, root, "friend", "administrators")
 	status, _ = bearer(t, srv, text, "GET", "/v1/review/list", "")
 	require.Equal(t, 401, status)

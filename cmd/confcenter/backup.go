@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ const backupStall = time.Minute
 
 func (a *app) backupCommand() *cobra.Command {
 	var from, data string
-	output := newOutput()
+	output, proves := newOutput(), &connection{app: a}
 	command := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up everything that a server keeps",
@@ -53,6 +54,7 @@ be -, which is standard output; what ends too early is told by its missing end.`
 	f := command.Flags()
 	f.StringVar(&from, "http", defaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
 	f.StringVar(&data, "data", "", "data directory of a server that does not run")
+	proves.defineProof(f)
 	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("http", "data")
 	_ = command.MarkFlagDirname("data")
@@ -61,9 +63,14 @@ be -, which is standard output; what ends too early is told by its missing end.`
 		if err := a.httpAddress(command); err != nil {
 			return err
 		}
+		server := backupServer{at: from}
+		var err error
+		if server.secure, server.token, err = proves.proof(command); err != nil {
+			return err
+		}
 		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, from, to) }
+		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
 		if data != "" {
 			make = func(to io.Writer) (backup.Totals, error) { return a.copyData(ctx, data, to) }
 		}
@@ -187,10 +194,10 @@ func (s summary) String() string {
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.
-func (a *app) fetchBackup(ctx context.Context, from string, to io.Writer) (backup.Totals, error) {
+func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) (backup.Totals, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	body, err := askForBackup(ctx, from)
+	body, err := from.ask(ctx)
 	if err != nil {
 		return backup.Totals{}, err
 	}
@@ -239,17 +246,32 @@ type until struct{ context.Context }
 // Write implements io.Writer.
 func (u until) Write(b []byte) (int, error) { return len(b), context.Cause(u) }
 
-// askForBackup returns a backup's bytes as a server sends them.
-func askForBackup(ctx context.Context, from string) (io.ReadCloser, error) {
-	if !strings.Contains(from, "://") {
-		from = "http://" + from
+// backupServer is where a backup comes from.
+type backupServer struct {
+	at     string // HOST:PORT or a URL
+	secure *tls.Config
+	token  string // empty: none
+}
+
+// ask returns a backup's bytes as the server sends them.
+func (s backupServer) ask(ctx context.Context) (io.ReadCloser, error) {
+	url := strings.TrimSuffix(s.at, "/") + "/v1/backup"
+	switch {
+	case strings.Contains(s.at, "://"):
+	case s.secure != nil:
+		url = "https://" + url
+	default:
+		url = "http://" + url
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from, "/")+"/v1/backup", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, usageError{err}
 	}
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
+	}
 	dial := &net.Dialer{Timeout: 5 * time.Second}
-	client := &http.Client{Transport: &http.Transport{DialContext: dial.DialContext, ResponseHeaderTimeout: backupStall, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial.DialContext, TLSClientConfig: s.secure, ResponseHeaderTimeout: backupStall, DisableKeepAlives: true}}
 	reply, err := client.Do(r)
 	if err != nil {
 		return nil, codes.Errorf(codes.Unreachable, "%w; backups come over HTTP: name its address with --http", err)

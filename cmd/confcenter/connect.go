@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"confcenter/client"
 )
@@ -63,11 +64,16 @@ func (a *app) dials(command *cobra.Command) *connection {
 	f := command.Flags()
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT or unix:PATH, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
-	c.tls.define(f)
-	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
+	c.defineProof(f)
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return c
+}
+
+// defineProof defines the settings by which server and client prove who they are.
+func (c *connection) defineProof(f *pflag.FlagSet) {
+	c.tls.define(f)
+	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
 }
 
 // sharedFlags are the client verbs' flags that have environment variables.
@@ -84,15 +90,9 @@ func clientVariables() []string {
 
 // config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
-	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
-	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
-	for name, flag := range c.shares {
-		f := command.Flags().Lookup(flag)
-		set.Add(name, f.Value, f.Changed)
-		set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable(name) })
-	}
-	if err := set.Resolve("", "", c.app.environ); err != nil {
-		return client.Config{}, usageError{err}
+	secure, token, err := c.proof(command)
+	if err != nil {
+		return client.Config{}, err
 	}
 	addrs := strings.Split(c.addr, ",")
 	for i, addr := range addrs {
@@ -104,23 +104,42 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	if c.timeout <= 0 {
 		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
 	}
-	token, err := c.tokenText()
-	if err != nil {
-		return client.Config{}, usageError{err}
-	}
-	secure, err := c.tls.config()
-	if err != nil {
-		return client.Config{}, usageError{err}
-	}
-	if err := c.logKeys(secure); err != nil {
-		return client.Config{}, usageError{err}
-	}
 	return client.Config{
 		TLS:   secure,
 		Token: token,
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
 		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
 	}, nil
+}
+
+// proof reads the environment, and returns the settings by which server, nil without TLS, and
+// client prove who they are.
+func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token string, err error) {
+	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
+	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
+	for _, flag := range sharedFlags {
+		if command.Flags().Lookup(flag) == nil {
+			set.Foreign = append(set.Foreign, set.Variable(flag))
+		}
+	}
+	for name, flag := range c.shares {
+		f := command.Flags().Lookup(flag)
+		set.Add(name, f.Value, f.Changed)
+		set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable(name) })
+	}
+	if err := set.Resolve("", "", c.app.environ); err != nil {
+		return nil, "", usageError{err}
+	}
+	if token, err = c.tokenText(); err == nil {
+		secure, err = c.tls.config()
+	}
+	if err == nil {
+		err = c.logKeys(secure)
+	}
+	if err != nil {
+		return nil, "", usageError{err}
+	}
+	return secure, token, nil
 }
 
 // keyLogVariable names a file for the keys of TLS connections, as it does for browsers and

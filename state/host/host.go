@@ -67,6 +67,9 @@ func Open(store kv.Archive, cfg Config) *Host {
 	h.audit = audit.Open(store, cfg.Audit)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	cfg.Review.Clock, cfg.Review.Tokens = cfg.Clock, h.tokens
+	if h.audit.On() {
+		cfg.Review.Notes = h.audit.Note
+	}
 	h.review = review.Open(store, h.store, cfg.Review)
 	h.models = []state.Model{
 		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/kvstore/kvtest"
+	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -24,7 +25,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	h := host.Open(store, host.Config{})
 	for i, m := range h.Models() {
-		require.Equal(t, [...]string{"flow", "bench", "history", "auth", "secret", "review"}[i], m.Name)
+		require.Equal(t, [...]string{"flow", "bench", "history", "auth", "secret", "review", "audit"}[i], m.Name)
 		require.NotEmpty(t, m.Operations)
 		for k := range m.Operations {
 			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" || o.Name == "tokens" || o.Name == "status" && m.Name == "secret" || o.Name == "log" {
@@ -42,6 +43,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
 	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
 	require.Equal(t, len(auth.Operations), reflect.TypeFor[*remote.AuthCalls]().NumMethod())
+	require.Equal(t, len(audit.Operations), reflect.TypeFor[*remote.AuditCalls]().NumMethod())
 	require.Equal(t, len(review.Operations), reflect.TypeFor[*remote.ReviewCalls]().NumMethod())
 	require.Equal(t, len(secret.Operations), reflect.TypeFor[*remote.SecretCalls]().NumMethod())
 	require.Equal(t, len(history.Operations), reflect.TypeFor[*remote.HistoryCalls]().NumMethod())
