@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/client"
 	"confcenter/state/auth"
 )
 
@@ -20,7 +22,7 @@ like all others; docs/access.md has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision}, "token": {show: a.showToken}})
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}})
 }
 
 // showDecision prints yes or no, and the rules behind it.
@@ -40,6 +42,14 @@ func (a *app) showDecision(answer any) error {
 		if _, err := fmt.Fprintf(a.stdout, "%s by %s: %s\n", r.Says, r.Rule, r.What); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// failUnlessAllowed makes the exit code say what the answer says.
+func failUnlessAllowed(_ context.Context, _ *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
+	if !answer.(*auth.CanAnswer).Allowed {
+		return errMayNot
 	}
 	return nil
 }

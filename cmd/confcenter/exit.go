@@ -16,6 +16,7 @@ const (
 	exitRefused     = 5
 	exitDiffers     = 6
 	exitHeld        = 7
+	exitMayNot      = 8
 )
 
 const exitCodesHelp = `Exit codes:
@@ -25,12 +26,16 @@ const exitCodesHelp = `Exit codes:
   3  no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
   5  refused by the server: a conflict, an older version, a lock held by somebody else,
-     a name, value or size that is not allowed
+     no right to it, a name, value or size that is not allowed
   6  apply or rollback with --dry-run: there is something to change
-  7  nothing is changed yet: somebody else has to approve it, see confcenter review`
+  7  nothing is changed yet: somebody else has to approve it, see confcenter review
+  8  auth can: they may not`
 
 // errDiffers tells scripts that a dry run would change something.
 var errDiffers = errors.New("nothing was changed: this was a dry run")
+
+// errMayNot tells scripts that the answer to auth can is no.
+var errMayNot = errors.New("they may not")
 
 // usageError is a mistake in the command line, the environment or the config file.
 type usageError struct{ error }
@@ -47,6 +52,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errDiffers):
 		return exitDiffers
+	case errors.Is(err, errMayNot):
+		return exitMayNot
 	}
 	switch codes.Of(err) {
 	case codes.Held:
@@ -58,7 +65,7 @@ func exitCode(err error) int {
 	case codes.Older, codes.Conflict, codes.BadName, codes.TooLarge, codes.ReadOnly, codes.Limit, codes.Busy,
 		codes.BadRequest, codes.NotImplemented, codes.NotIdentified, codes.BadOp,
 		codes.BadType, codes.BadValue, codes.BadKey, codes.NameTooLong, codes.TooManyOps, codes.BadTTL, codes.Overflow, codes.OutOfBounds, codes.WrongType,
-		codes.FutureRevision, codes.Compacted, codes.TokenReused, codes.FenceLost, codes.Quota, codes.Locked, codes.Unconfirmed, codes.AlreadyExists, codes.InvalidConfig:
+		codes.FutureRevision, codes.Compacted, codes.TokenReused, codes.FenceLost, codes.Quota, codes.Locked, codes.Unconfirmed, codes.AlreadyExists, codes.InvalidConfig, codes.Forbidden:
 		return exitRefused
 	}
 	return exitFailed
