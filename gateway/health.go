@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/codes"
 )
 
@@ -54,7 +55,8 @@ func (g *Gateway) everybody() error {
 
 // health answers a probe like Kubernetes and etcd: with ok, or with the result of
 // every check if one fails or the query has verbose. exclude leaves a check out of
-// the verdict.
+// the verdict. What the checks say is of directories, disks and keys: only who may see
+// the server's figures is told, and others no more than the verdict.
 func (g *Gateway) health(probe string, checks []check) handler {
 	return func(w *reply, r *http.Request) error {
 		query := r.URL.Query()
@@ -81,11 +83,14 @@ func (g *Gateway) health(probe string, checks []check) handler {
 		}
 		h := w.Header()
 		h["Content-Type"], h["Cache-Control"] = contentPlain, noStore
+		details := w.rights.Right(access.StatusRead, false) == nil
 		text, status := "ok\n", http.StatusOK
 		switch {
-		case failed:
+		case failed && details:
 			text, status = lines.String()+probe+" check failed\n", http.StatusServiceUnavailable
-		case query.Has("verbose"):
+		case failed:
+			text, status = probe+" check failed\n", http.StatusServiceUnavailable
+		case details && query.Has("verbose"):
 			text = lines.String() + probe + " check passed\n"
 		}
 		w.WriteHeader(status)

@@ -6,12 +6,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
@@ -208,4 +212,43 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	requests, latency := g.traffic.requests()
 	require.EqualValues(t, 2*maxSlow+3, requests)
 	require.EqualValues(t, 2*maxSlow+2, latency.Count, "without the stream")
+}
+
+// What the checks say is of directories, disks and keys.
+func TestProbesTellTheChecksOnlyToThoseWhoMaySeeFigures(t *testing.T) {
+	const mark = "M4RKEDdir"
+	k, with := rightsKit(t)
+	for _, rules := range [][]string{{}, {"* config", "* kv", "read clients"}, {"read status"}} {
+		with(rules...)
+		told := slices.Contains(rules, "read status")
+		require.Equal(t, http.StatusOK, k.get("/readyz").status)
+		require.Equal(t, told, strings.Contains(k.get("/readyz?verbose").body, "[+]state ok"), rules)
+		require.Equal(t, told, strings.Contains(k.get("/readyz?verbose&exclude="+mark).body, mark), rules)
+	}
+	state := &sick{}
+	var rights atomic.Pointer[guard.Caller]
+	k = start(t, func(cfg *Config, s *Stores) {
+		state.Store, s.State = s.State, state
+		cfg.Rights = func(*http.Request) (*guard.Caller, error) {
+			if c := rights.Load(); c != nil {
+				return c.Apart(), nil
+			}
+			return nil, codes.Errorf(codes.NotIdentified, "who are you")
+		}
+	})
+	state.trouble = &health.Trouble{Kind: health.Failed, Dir: "/data/" + mark, Since: time.Now(), Err: codes.Errorf(codes.Internal, mark)}
+	may := guardtest.Caller(t, "read status")
+	for _, who := range []*guard.Caller{nil, new(guard.Caller), guardtest.Caller(t, "* config", "* kv"), may} {
+		rights.Store(who)
+		for _, path := range []string{"/readyz", "/readyz?verbose", "/readyz?verbose&exclude=config"} {
+			got := k.get(path)
+			require.Equal(t, http.StatusServiceUnavailable, got.status, path)
+			if who == may {
+				require.Contains(t, got.body, mark, path)
+			} else {
+				require.Equal(t, "readyz check failed\n", got.body, path)
+			}
+		}
+		require.Equal(t, http.StatusOK, k.get("/readyz?exclude=state").status, "probes may leave a store out")
+	}
 }
