@@ -8,6 +8,7 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 )
@@ -125,7 +126,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		numbers.Fill(body.Store)
 	}
 	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems()}
+		body.Config = &configBody{Problems: g.problems(w.rights)}
 		numbers.Fill(body.Config)
 	}
 	if g.stores.Storage != nil {
@@ -153,9 +154,13 @@ func pushes(fleet metric.Readings) int64 {
 	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
 }
 
-func (g *Gateway) problems() []problemBody {
+// problems are those of what c may read: figures are for more people than names are.
+func (g *Gateway) problems(c *guard.Caller) []problemBody {
 	list := []problemBody{}
 	for _, p := range g.stores.Config.Problems() {
+		if !c.Names(p.Name) {
+			continue
+		}
 		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})
 	}
 	return list
