@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +55,34 @@ func TestCanExitsWithItsAnswer(t *testing.T) {
 		require.Equal(t, c.code, code, "%v: %s", c.ask, said)
 		require.Contains(t, said, c.says, c.ask)
 	}
+}
+
+// Neither a short time nor the name of a listener makes less of what is granted.
+func TestNobodyGrantsForAWhileOrToAListenerWhatTheyLack(t *testing.T) {
+	s := besiege(t)
+	granter, root := as(t, s.srv, s.granter), as(t, s.srv, s.admin)
+	rule := func(who, what string) string {
+		return `{"filename":"_access/more.json","contents":{"rules":[{"who":["` + who + `"],"allow":["read"],"what":["` + what + `"]}]}}`
+	}
+	for _, c := range []struct {
+		cmd  protocol.Command
+		body string
+		may  bool // the granter
+	}{
+		{protocol.SetConfig, rule("listener:web", "config:game/*"), true},
+		{protocol.SetConfig, rule("listener:web", "config:game*"), false},
+		{protocol.SetConfig, rule("listener:*", "kv:vault"), false},
+		{protocol.SetConfig, rule("group:more", "kv:vault/k"), false},
+		{authMake, `{"name":"granter","ttl":60000}`, true},
+		{authMake, `{"name":"intruder","ttl":1000}`, false},
+		{authMake, `{"name":"brief","groups":["administrators"],"ttl":1000}`, false},
+	} {
+		got := granter.Call(c.cmd, c.body)
+		require.Equal(t, c.may, !strings.Contains(got, `"code":1025`), "%s: %s", c.body, got)
+		got = root.Call(c.cmd, c.body)
+		require.Contains(t, got, `"code":0`, c.body)
+	}
+	eventually(t, "the last role is obeyed: its group may read what the granter may not", func() bool {
+		return strings.Contains(granter.Call(authMake, `{"name":"brief","groups":["more"],"ttl":1000}`), `"code":1025`)
+	})
 }
