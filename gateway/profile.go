@@ -38,11 +38,12 @@ func (g *Gateway) profileProcessor(w *reply, r *http.Request) error {
 	if err != nil || seconds < 1 || seconds > maxProfileSeconds {
 		return codes.Errorf(codes.BadRequest, "seconds must be a whole number from 1 to %d", maxProfileSeconds)
 	}
-	if err := pprof.StartCPUProfile(w); err != nil { // it writes when it is stopped
+	profileHead(w) // before the runtime writes, in a goroutine of its own
+	if err := pprof.StartCPUProfile(w); err != nil {
+		w.Header().Del("Content-Disposition")
 		return codes.Errorf(codes.Busy, "a profile is already being made; try again when it has ended")
 	}
 	defer pprof.StopCPUProfile()
-	profileHead(w)
 	timer := g.clock.NewTimer(time.Duration(seconds) * time.Second)
 	defer timer.Stop()
 	select {
