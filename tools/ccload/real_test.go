@@ -155,7 +155,7 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 
 // guardReal turns on access control, and writes the token of the benchmark where confcenter
 // writes the administrator's.
-func guardReal(place, data string, store *confstore.Store, models *host.Host) (*control.Control, error) {
+func guardReal(place, data string, store *confstore.Store, leases control.Leases, models *host.Host) (*control.Control, error) {
 	p, err := control.ParsePlace(place, []string{gate.PlainListener})
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func guardReal(place, data string, store *confstore.Store, models *host.Host) (*
 	if err != nil {
 		return nil, err
 	}
-	c := control.Open(control.Config{Roles: store, Tokens: models.Tokens(), Store: models.Store(), Places: []control.Place{p}, Log: zerolog.Nop()})
+	c := control.Open(control.Config{Roles: store, Tokens: models.Tokens(), Store: models.Store(), Leases: leases, Places: []control.Place{p}, Log: zerolog.Nop()})
 	return c, os.WriteFile(filepath.Join(data, "administrator.token"), []byte(made.Text+"\n"), 0o600)
 }
 
@@ -218,7 +218,7 @@ func serveReal(args []string) int {
 	stores := server.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
 	serving := server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
 	if *guarded {
-		c, err := guardReal(*place, *data, store, models)
+		c, err := guardReal(*place, *data, store, state, models)
 		if err != nil {
 			fmt.Println(err)
 			return 1
