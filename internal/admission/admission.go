@@ -7,7 +7,8 @@
 // Who has only just come is not asked to go for it: half a lobby has to follow first.
 // An address that has many strangers there makes room for its own. What a stranger says
 // settles it: it takes one of the places of its front, which are limited too. Some of the
-// lobby and of each front's places are kept for those who were settled before.
+// lobby and of each front's places are kept for those who were settled before, and each front
+// has some places more that only administrators take, when the others are taken.
 //
 // A place also meters what its connection sends, and all connections of its address, if
 // that is limited.
@@ -65,11 +66,15 @@ const remembered = 8192
 // longestName is how long a name may be to be remembered, in bytes.
 const longestName = 128
 
+// administratorsMost is how many places each front has beyond its limit, for administrators.
+const administratorsMost = 8
+
 // Counters are what admission counts.
 type Counters struct {
 	Evicted   atomic.Uint64 `metric:"connections_evicted_total" help:"Unidentified connections closed to make room for others."`
 	Address   atomic.Uint64 `metric:"connections_refused_total" label:"limit=address" help:"Connections and clients refused by a limit."`
 	Settled   atomic.Uint64 `metric:"connections_refused_total" label:"limit=settled"`
+	Extra     atomic.Uint64 `metric:"connections_administrators_total" help:"Connections of administrators that got in although all places were taken."`
 	Exhausted atomic.Uint64 `metric:"connections_refused_total" label:"limit=files"` // accepting failed: the process has no descriptor left
 
 	Rate        atomic.Uint64 `metric:"connections_requests_refused_total" label:"limit=rate" help:"Requests refused because a connection or an address sends more than it may."`
@@ -91,14 +96,14 @@ type Lobby struct {
 	addresses map[netip.Addr]*address
 	known     recent[netip.Addr, struct{}]
 	names     recent[string, struct{}]
-	purses    recent[netip.Addr, *sharedPurse] // of addresses that have no connections
+	purses    recent[netip.Addr, *Purse] // of addresses that have no connections
 }
 
 // address is what a peer's address has.
 type address struct {
 	connections int
 	strangers   [regards]list.List // of *Place, who has been there longest is first
-	purse       *sharedPurse       // nil: it may send any amount
+	purse       *Purse             // nil: it may send any amount
 }
 
 func (a *address) count() int { return count(a.strangers[:]) }
@@ -347,8 +352,14 @@ func (p *Place) Spoke() {
 // Settle takes one of the front's places, because the peer has said who it is; name may be
 // empty. It fails if there is none left for somebody unknown, or for this address, and then
 // the connection stays in the lobby.
-func (p *Place) Settle(name string) error {
-	err := p.settle(name)
+func (p *Place) Settle(name string) error { return p.settleOrCount(name, false) }
+
+// SettleAdministrator is Settle for somebody who can help when the server is full: no address has
+// too many of them, and there are places beyond the front's limit.
+func (p *Place) SettleAdministrator(name string) error { return p.settleOrCount(name, true) }
+
+func (p *Place) settleOrCount(name string, administrator bool) error {
+	err := p.settle(name, administrator)
 	switch err {
 	case errSettled:
 		p.front.lobby.Count.Settled.Add(1)
@@ -360,24 +371,30 @@ func (p *Place) Settle(name string) error {
 
 // SettleIfRoom is Settle for a peer that is served in any case: nothing is refused, and
 // nothing counted, if there is no place.
-func (p *Place) SettleIfRoom(name string) bool { return p.settle(name) == nil }
+func (p *Place) SettleIfRoom(name string) bool { return p.settle(name, false) == nil }
 
-func (p *Place) settle(name string) error {
+func (p *Place) settle(name string, administrator bool) error {
 	l, f := p.front.lobby, p.front
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.state != stranger {
 		return nil // settled already, or on its way out
 	}
-	if f.of[p.peer] >= max(1, f.places/2) && l.bounds(p.peer) {
+	if f.of[p.peer] >= max(1, f.places/2) && l.bounds(p.peer) && !administrator {
 		return errAddress
 	}
 	room := f.places
-	if !l.known.has(p.peer) && (name == "" || !l.names.has(name)) {
+	switch {
+	case administrator:
+		room += administratorsMost
+	case !l.known.has(p.peer) && (name == "" || !l.names.has(name)):
 		room -= f.kept
 	}
 	if f.settled >= room {
 		return errSettled
+	}
+	if f.settled >= f.places {
+		l.Count.Extra.Add(1)
 	}
 	l.known.add(p.peer, struct{}{})
 	if name != "" && len(name) <= longestName {

@@ -319,3 +319,27 @@ func TestConnectionsAreCountedWhileTheyAreOpen(t *testing.T) {
 	a.Leave()
 	require.Zero(t, pool.Held())
 }
+
+// Who can help gets in when it is needed most.
+func TestAdministratorsGetInWhenAllPlacesAreTaken(t *testing.T) {
+	l := New(Limits{PerAddress: 100})
+	f := l.Front(2, TCPCost)
+	for range 2 {
+		p, _ := visit(t, f, netip.AddrFrom4([4]byte{10, 0, 0, byte(f.settled)}))
+		require.NoError(t, p.Settle(""))
+	}
+	p, _ := visit(t, f, there)
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("")))
+	require.NoError(t, p.SettleAdministrator(""))
+	for range administratorsMost - 1 { // of one address, which has more than its half by now
+		p, _ = visit(t, f, there)
+		require.NoError(t, p.SettleAdministrator(""))
+	}
+	require.EqualValues(t, administratorsMost, l.Count.Extra.Load())
+	last, _ := visit(t, f, there)
+	require.Equal(t, codes.Busy, codes.Of(last.SettleAdministrator("")), "not without end")
+	p.Leave()
+	require.NoError(t, last.SettleAdministrator(""))
+	other, _ := visit(t, f, here)
+	require.Equal(t, codes.Busy, codes.Of(other.Settle("")), "their places are nobody else's")
+}

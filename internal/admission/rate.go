@@ -2,8 +2,9 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
@@ -22,29 +23,91 @@ const (
 	longestDebt = time.Hour
 )
 
-// purse is what a connection or an address may still send.
-type purse struct {
-	rate Rate // set at open
-
-	// guarded by the owner
-	last     time.Time     // when it was looked at
-	requests time.Duration // how long the rate takes for what has been sent
-	bytes    time.Duration // likewise
+// Purse is what somebody may still send. Several connections can share one: all its methods may be
+// called from any goroutine, and take no lock. NewPurse makes one that is full.
+type Purse struct {
+	requests, bytes level
 }
 
-// wait is how long a request of so many bytes must wait. One that is larger than the purse
-// waits until that is full, and then takes more than there is.
-func (p *purse) wait(now time.Time, bytes int64) time.Duration {
-	if passed := now.Sub(p.last); passed > 0 {
-		p.last = now
-		p.requests, p.bytes = max(0, p.requests-passed), max(0, p.bytes-passed)
+// NewPurse makes a full purse.
+func NewPurse() *Purse {
+	p := new(Purse)
+	p.requests.until.Store(longAgo)
+	p.bytes.until.Store(longAgo)
+	return p
+}
+
+// Take charges a request of so many bytes and returns 0, or charges nothing and returns how long it
+// has to wait. One that is larger than the purse waits until that is full, and then takes more
+// than there is. The rate may be another one each time.
+func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration) {
+	at := now.Sub(origin)
+	one, size := price(1, rate.Requests), price(bytes, rate.Bytes)
+	if wait = p.requests.take(at, one); wait > 0 {
+		return max(wait, p.bytes.wait(at, size))
 	}
-	return max(0, p.requests+min(burst, price(1, p.rate.Requests))-burst, p.bytes+min(burst, price(bytes, p.rate.Bytes))-burst)
+	if wait = p.bytes.take(at, size); wait > 0 {
+		p.requests.until.Add(-int64(one))
+	}
+	return wait
 }
 
-func (p *purse) take(requests, bytes int64) {
-	p.requests = min(longestDebt, p.requests+price(requests, p.rate.Requests))
-	p.bytes = min(longestDebt, p.bytes+price(bytes, p.rate.Bytes))
+// Charge charges what is not refused.
+func (p *Purse) Charge(now time.Time, rate Rate, requests, bytes int64) {
+	at := now.Sub(origin)
+	p.requests.charge(at, price(requests, rate.Requests))
+	p.bytes.charge(at, price(bytes, rate.Bytes))
+}
+
+// Full reports whether nothing is missing, so that a new purse would do as well.
+func (p *Purse) Full(now time.Time) bool {
+	at := int64(now.Sub(origin))
+	return p.requests.until.Load() <= at && p.bytes.until.Load() <= at
+}
+
+// origin is where the times of purses begin: by the machine's monotonic clock, whatever its time
+// of day is set to.
+var origin = time.Now()
+
+const longAgo = math.MinInt64 / 2
+
+// level is one of the two in a purse: the moment, after origin, until which the rate takes for what
+// has been sent.
+type level struct{ until atomic.Int64 }
+
+// wait is how long what costs price has to wait.
+func (l *level) wait(at, price time.Duration) time.Duration {
+	return waitAfter(max(0, time.Duration(l.until.Load())-at), price)
+}
+
+func waitAfter(sent, price time.Duration) time.Duration {
+	if price == 0 { // that is not limited, any more
+		return 0
+	}
+	return max(0, sent+min(burst, price)-burst)
+}
+
+func (l *level) take(at, price time.Duration) (wait time.Duration) {
+	for price > 0 {
+		until := l.until.Load()
+		sent := max(0, time.Duration(until)-at)
+		if wait = waitAfter(sent, price); wait > 0 {
+			return wait
+		}
+		if l.until.CompareAndSwap(until, int64(at+min(longestDebt, sent+price))) {
+			break
+		}
+	}
+	return 0
+}
+
+func (l *level) charge(at, price time.Duration) {
+	for price > 0 {
+		until := l.until.Load()
+		if l.until.CompareAndSwap(until, int64(at+min(longestDebt, max(0, time.Duration(until)-at)+price))) {
+			return
+		}
+	}
 }
 
 // price is how long a rate takes for n, at most longestDebt.
@@ -55,69 +118,58 @@ func price(n, rate int64) time.Duration {
 	return time.Duration(min(float64(longestDebt), float64(n)/float64(rate)*float64(time.Second)))
 }
 
-// sharedPurse is an address's: its connections share it.
-type sharedPurse struct {
-	mu sync.Mutex
-	purse
-}
-
 // Meter limits what one connection may send. All its methods may be called from any
 // goroutine.
 type Meter struct {
 	// set at open
-	count   *Counters
-	address *sharedPurse // nil: not limited
-
-	mu  sync.Mutex
-	own purse // guarded by mu
+	lobby   *Lobby
+	own     *Purse
+	address *Purse // shared by the address's connections; nil: not limited
 }
 
 // meterLocked makes the meter of a new connection from address a; nil: it is not limited.
 func (l *Lobby) meterLocked(peer netip.Addr, a *address) *Meter {
 	if l.limits.AddressRate != (Rate{}) && a.purse == nil && !l.exempt(peer) {
 		if a.purse = l.purses.get(peer); a.purse == nil {
-			a.purse = &sharedPurse{purse: purse{rate: l.limits.AddressRate}}
+			a.purse = NewPurse()
 		}
 	}
 	if l.limits.Rate == (Rate{}) && a.purse == nil {
 		return nil
 	}
-	return &Meter{count: &l.Count, address: a.purse, own: purse{rate: l.limits.Rate}}
+	return &Meter{lobby: l, own: NewPurse(), address: a.purse}
 }
 
-// Take charges a request of so many bytes, or charges nothing and returns a refusal that
-// says when to try again.
-func (m *Meter) Take(now time.Time, bytes int64) error { return m.charge(now, 1, bytes, true) }
-
-// Charge charges what is not refused.
-func (m *Meter) Charge(now time.Time, requests, bytes int64) {
-	_ = m.charge(now, requests, bytes, false)
-}
-
-func (m *Meter) charge(now time.Time, requests, bytes int64, refuse bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if wait := m.own.wait(now, bytes); wait > 0 && refuse {
-		m.count.Rate.Add(1)
-		return m.own.refusal("this connection", wait)
+// Take charges a request of so many bytes, or returns a refusal that says when to try again. What
+// only the address is refused is charged to the connection.
+func (m *Meter) Take(now time.Time, bytes int64) error {
+	limits, count := &m.lobby.limits, &m.lobby.Count
+	if wait := m.own.Take(now, limits.Rate, bytes); wait > 0 {
+		count.Rate.Add(1)
+		return limits.Rate.refusal("this connection", wait)
 	}
-	if m.address != nil {
-		m.address.mu.Lock()
-		defer m.address.mu.Unlock()
-		if wait := m.address.wait(now, bytes); wait > 0 && refuse {
-			m.count.AddressRate.Add(1)
-			return m.address.refusal("this address", wait)
-		}
-		m.address.take(requests, bytes)
+	if m.address == nil {
+		return nil
 	}
-	m.own.take(requests, bytes)
+	if wait := m.address.Take(now, limits.AddressRate, bytes); wait > 0 {
+		count.AddressRate.Add(1)
+		return limits.AddressRate.refusal("this address", wait)
+	}
 	return nil
 }
 
-func (p *purse) refusal(who string, wait time.Duration) error {
+// Charge charges what is not refused.
+func (m *Meter) Charge(now time.Time, requests, bytes int64) {
+	m.own.Charge(now, m.lobby.limits.Rate, requests, bytes)
+	if m.address != nil {
+		m.address.Charge(now, m.lobby.limits.AddressRate, requests, bytes)
+	}
+}
+
+func (r Rate) refusal(who string, wait time.Duration) error {
 	return &codes.Error{
 		Code:  codes.Busy,
-		Text:  fmt.Sprintf("%s may send %s per second; nothing was done, try again later", who, p.rate),
+		Text:  fmt.Sprintf("%s may send %s per second; nothing was done, try again later", who, r),
 		After: wait,
 	}
 }

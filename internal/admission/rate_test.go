@@ -3,6 +3,8 @@ package admission
 import (
 	"math"
 	"net/netip"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,4 +107,26 @@ func TestNoMorePassesThanTheRate(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "pause")))
 		}
 	})
+}
+
+// Connections on several loops pay from one purse.
+func TestAPurseIsSharedWithoutALock(t *testing.T) {
+	p, now, rate := NewPurse(), time.Unix(1_000_000, 0), Rate{Requests: 1000, Bytes: 1 << 40}
+	require.True(t, p.Full(now))
+	var passed atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				if p.Take(now, rate, 10) == 0 {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 1000, passed.Load())
+	require.False(t, p.Full(now.Add(999*time.Millisecond)))
+	require.True(t, p.Full(now.Add(time.Second)))
+	require.Zero(t, p.Take(now, Rate{Bytes: 1 << 40}, 10), "a limit that is gone")
 }
