@@ -26,5 +26,13 @@
 //
 //	{"approval": ["config:live/*", "kv:live/limits*"], "rules": []}
 //
+// And it can limit how much each of some identities, or each of some namespaces, may have. Of
+// several quotas about the same the least counts:
+//
+//	{"quotas": [
+//	  {"who": ["token:game-*"], "connections": 100, "requests": 2000, "bytes": 10000000},
+//	  {"what": ["kv:match"], "keys": 100000, "size": 100000000}
+//	]}
+//
 // The package is pure. It neither reads roles from somewhere nor knows of requests.
 package policy

@@ -15,6 +15,7 @@ type Policy struct {
 	exact, groups map[string][]int
 	many          []manyRules
 	marks         *Marks
+	quotas        []quota
 
 	permits sync.Map // string, the places of rules → *Permits
 }
@@ -30,6 +31,7 @@ func New(roles ...*Role) *Policy {
 	p := &Policy{exact: map[string][]int{}, groups: map[string][]int{}, marks: marksOf(roles)}
 	many := map[string][]int{}
 	for _, role := range roles {
+		p.quotas = append(p.quotas, role.quotas...)
 		for _, r := range role.rules {
 			place := len(p.rules)
 			p.rules = append(p.rules, r)

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -341,6 +342,7 @@ func FuzzParseRole(f *testing.F) {
 	f.Add([]byte(fleet), "game/a.json")
 	f.Add([]byte(`{"rules": [{"who": ["*"], "allow": ["*"], "what": ["kv:a%2Fb/c*"]}]}`), "a\x00b")
 	f.Add([]byte(`{"approval": ["config:game/*", "kv:a%2Fb/c*", "roles", "*"]}`), "game/a.json")
+	f.Add([]byte(limited), "match")
 	f.Fuzz(func(t *testing.T, text []byte, name string) {
 		r, err := ParseRole("fuzz", text)
 		if err != nil {
@@ -348,6 +350,11 @@ func FuzzParseRole(f *testing.F) {
 			return
 		}
 		p, id := New(r), &access.Identity{Name: "token:game-1", Groups: []string{"ops"}}
+		for _, q := range []*Quota{p.Quota(id), p.QuotaOf(name)} {
+			require.True(t, q == nil || slices.Max(q.Most[:]) > 0 && slices.Min(q.Most[:]) >= 0)
+		}
+		_, looser := r.Loosens(r)
+		require.False(t, looser)
 		for _, c := range []Class{Config, KV, Roles} {
 			require.Equal(t, p.Explain(id, Read, c, name).Allowed, p.Of(id).May(Read, c, []byte(name)))
 			require.True(t, !p.Marks().Has(c, []byte(name)) || p.Marks().Among(c, name[:len(name)/2]) && p.Marks().Has(Roles, nil))

@@ -30,6 +30,7 @@ type Role struct {
 	// marks are what the role says needs approval; markTexts[i] is marks[i] as the role has it
 	marks     []pattern
 	markTexts []string
+	quotas    []quota
 }
 
 // rule is one rule of a role.
@@ -50,8 +51,9 @@ func ParseRole(name string, text []byte) (*Role, error) {
 	}
 	r := &Role{name: name}
 	err := members(text, map[string]func(jsontext.Iter) error{
-		"about": func(it jsontext.Iter) error { _, err := prose(it, MaxAbout); return err },
-		"rules": func(it jsontext.Iter) error { return r.parseRules(it) },
+		"about":  func(it jsontext.Iter) error { _, err := prose(it, MaxAbout); return err },
+		"rules":  func(it jsontext.Iter) error { return r.parseRules(it) },
+		"quotas": func(it jsontext.Iter) error { return r.parseQuotas(it) },
 		"approval": func(it jsontext.Iter) error {
 			return elements(it, MaxMarks, func(_ int, it jsontext.Iter) error { return r.parseMark(it) })
 		},

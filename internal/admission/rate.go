@@ -52,6 +52,12 @@ func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration)
 	return wait
 }
 
+// Wait is how long a request would have to wait; nothing is charged.
+func (p *Purse) Wait(now time.Time, rate Rate, bytes int64) time.Duration {
+	at := now.Sub(origin)
+	return max(p.requests.wait(at, price(1, rate.Requests)), p.bytes.wait(at, price(bytes, rate.Bytes)))
+}
+
 // Charge charges what is not refused.
 func (p *Purse) Charge(now time.Time, rate Rate, requests, bytes int64) {
 	at := now.Sub(origin)

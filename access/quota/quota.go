@@ -1,0 +1,428 @@
+// Package quota counts what identities and namespaces use, and refuses what is more than the quotas
+// in the roles allow, see [policy.Quota]. A refusal has a code, names the limit, and says when to
+// try again.
+//
+// There is one [Book] for all ways into a server. An [Account] is what one identity uses, over all
+// its connections; a [Space] is a namespace. Keys, sizes and leases are judged where the store
+// commits, which asks the Book: it implements [kv.Quotas].
+//
+// Quotas can change at any time. What is more than they allow by then stays; nothing is added.
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/internal/admission"
+	"confcenter/internal/clock"
+	"confcenter/internal/metric"
+	"confcenter/kv"
+)
+
+// kinds are how metrics call what the quotas are of.
+var kinds = [2]string{"identity", "namespace"}
+
+const (
+	ofIdentity = iota
+	ofNamespace
+)
+
+// Book has all that is counted. All its methods may be called from any goroutine, and none waits.
+// The nil Book, of a server without access control, counts and refuses nothing.
+type Book struct {
+	clock   clock.Clock                     // set at open
+	refused [2][policy.Limits]atomic.Uint64 // of identities, of namespaces
+
+	rules   atomic.Pointer[policy.Policy]
+	measure atomic.Pointer[Measure]
+	// metered finds the namespaces that pay for requests; nil: none does. It is replaced, never
+	// modified.
+	metered atomic.Pointer[map[string]*Space]
+
+	mu sync.Mutex
+	// guarded by mu
+	accounts map[string]*Account // by identity, see keyOf
+	spaces   map[string]*Space
+	swept    time.Time // when what nobody uses was last looked for
+}
+
+// New makes an empty Book, with no quotas in force.
+func New(c clock.Clock) *Book {
+	b := &Book{clock: c, accounts: map[string]*Account{}, spaces: map[string]*Space{}}
+	b.rules.Store(policy.New())
+	return b
+}
+
+// Set puts the quotas of p in force, for those that are there as well.
+func (b *Book) Set(p *policy.Policy) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rules.Store(p)
+	for _, a := range b.accounts {
+		a.quota.Store(p.Quota(a.Who))
+	}
+	for _, s := range b.spaces {
+		s.quota.Store(p.QuotaOf(s.name))
+	}
+	b.metered.Store(nil)
+	if p.LimitsNamespaces() {
+		b.metered.Store(&map[string]*Space{})
+	}
+}
+
+// How many accounts, and how many namespaces, are kept of those who have nothing open, and how many
+// namespaces are found without a lock.
+const (
+	keptMost    = 8192
+	meteredMost = 512
+)
+
+// sweepEvery is how often what nobody uses is looked for, at most: to look at all of it takes time.
+const sweepEvery = time.Second
+
+// Account is what one identity uses: those who have the same name and groups share it. The nil
+// Account, without access control, is nobody's and unlimited.
+type Account struct {
+	// set at open
+	book  *Book
+	purse *admission.Purse
+	// Who has it.
+	Who *access.Identity
+	// Administrator: they are never refused for what they send.
+	Administrator bool
+
+	quota       atomic.Pointer[policy.Quota] // nil: there is no limit
+	connections atomic.Int64
+	watches     atomic.Int64
+
+	users int // guarded by the book's mu: connections and streams that have it
+}
+
+func keyOf(id *access.Identity) string {
+	return strings.Join(append([]string{id.Name}, id.Groups...), "\x00")
+}
+
+// Enter returns the account of an identity, for somebody who comes in and will [Account.Leave].
+func (b *Book) Enter(id *access.Identity) *Account {
+	if b == nil || id == nil {
+		return nil
+	}
+	key := keyOf(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.accounts[key]
+	if a == nil {
+		b.sweepLocked(len(b.accounts))
+		a = &Account{book: b, Who: id, Administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse()}
+		a.quota.Store(b.rules.Load().Quota(id))
+		b.accounts[key] = a
+	}
+	a.users++
+	return a
+}
+
+// Leave is called once by whoever has entered. Who comes back soon finds the purse as it was.
+func (a *Account) Leave() {
+	if a == nil {
+		return
+	}
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	a.users--
+}
+
+// sweepLocked forgets what nobody uses and would be no other if it were made again, if there are
+// many; and if that is not enough, also those with a purse that is not full.
+func (b *Book) sweepLocked(n int) {
+	now := b.clock.Now()
+	if n < keptMost || now.Sub(b.swept) < sweepEvery && n < 2*keptMost {
+		return
+	}
+	b.swept = now
+	for _, whatever := range []bool{false, true} {
+		for key, a := range b.accounts {
+			if a.users == 0 && (whatever || a.purse.Full(now)) {
+				delete(b.accounts, key)
+			}
+		}
+		for name, s := range b.spaces {
+			if s.watches.Load() == 0 && (whatever || s.purse.Full(now)) {
+				delete(b.spaces, name)
+			}
+		}
+		if len(b.accounts) < keptMost && len(b.spaces) < keptMost {
+			break
+		}
+	}
+	if b.metered.Load() != nil {
+		b.metered.Store(&map[string]*Space{})
+	}
+}
+
+// Space is what is counted of a namespace.
+type Space struct {
+	// set at open
+	book  *Book
+	name  string
+	purse *admission.Purse
+
+	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
+	watches atomic.Int64                 // raised with the book's mu held
+}
+
+// spaceLocked makes a namespace known.
+func (b *Book) spaceLocked(ns string) *Space {
+	s := b.spaces[ns]
+	if s == nil {
+		b.sweepLocked(len(b.spaces))
+		s = &Space{book: b, name: ns, purse: admission.NewPurse()}
+		if kv.Guarded(ns) == "" {
+			s.quota.Store(b.rules.Load().QuotaOf(ns))
+		}
+		b.spaces[ns] = s
+	}
+	return s
+}
+
+// find is the namespace that a request pays for; nil: none does. It takes no lock and allocates
+// nothing for those asked for lately.
+func (b *Book) find(ns []byte) *Space {
+	all := b.metered.Load()
+	if all == nil {
+		return nil
+	}
+	if s, known := (*all)[string(ns)]; known {
+		return s
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.spaceLocked(string(ns))
+	if all = b.metered.Load(); all == nil {
+		return nil
+	}
+	more := make(map[string]*Space, len(*all)+1)
+	if len(*all) < meteredMost {
+		for name, known := range *all {
+			more[name] = known
+		}
+	}
+	more[s.name] = s
+	b.metered.Store(&more)
+	return s
+}
+
+// rateOf is what a quota says of requests.
+func rateOf(q *policy.Quota) admission.Rate {
+	if q == nil {
+		return admission.Rate{}
+	}
+	return admission.Rate{Requests: q.Most[policy.Requests], Bytes: q.Most[policy.Bytes]}
+}
+
+// Metered reports whether requests are limited.
+func (a *Account) Metered() bool {
+	return a != nil && rateOf(a.quota.Load()) != admission.Rate{}
+}
+
+// Take charges a request of so many bytes, or returns a refusal that says when to try again.
+func (a *Account) Take(now time.Time, bytes int64) error {
+	if a == nil {
+		return nil
+	}
+	q := a.quota.Load()
+	return a.book.take(ofIdentity, a.Who.Name, a.purse, q, now, bytes)
+}
+
+// Charge charges what is not refused.
+func (a *Account) Charge(now time.Time, requests, bytes int64) {
+	if a != nil {
+		a.purse.Charge(now, rateOf(a.quota.Load()), requests, bytes)
+	}
+}
+
+// Spend charges the namespace of a request of so many bytes, or returns a refusal that says when to
+// try again. It is for the namespaces that peers name.
+func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
+	if b == nil {
+		return nil
+	}
+	s := b.find(ns)
+	if s == nil {
+		return nil
+	}
+	return b.take(ofNamespace, s.name, s.purse, s.quota.Load(), now, bytes)
+}
+
+// take charges a purse, or refuses.
+func (b *Book) take(kind int, whose string, purse *admission.Purse, q *policy.Quota, now time.Time, bytes int64) error {
+	rate := rateOf(q)
+	if rate == (admission.Rate{}) {
+		return nil
+	}
+	wait := purse.Take(now, rate, bytes)
+	if wait == 0 {
+		return nil
+	}
+	limit, unit := policy.Requests, "requests"
+	if rate.Requests == 0 || purse.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
+		limit, unit = policy.Bytes, "bytes of requests"
+	}
+	return b.refuse(kind, limit, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", whose, q.Most[limit], unit)
+}
+
+// soon is when something that others may give up at any time is worth asking for again.
+const soon = time.Second
+
+// refuse makes a refusal. Its text begins with the limit's name.
+func (b *Book) refuse(kind int, limit policy.Limit, code codes.Code, after time.Duration, format string, args ...any) error {
+	b.refused[kind][limit].Add(1)
+	return &codes.Error{Code: code, Text: fmt.Sprintf("quota of %s: "+format, append([]any{limit}, args...)...), After: after}
+}
+
+// most is a limit; 0: there is none.
+func most(q *policy.Quota, limit policy.Limit) int64 {
+	if q == nil {
+		return 0
+	}
+	return q.Most[limit]
+}
+
+// takeOne counts one more of something, unless there are most of them already.
+func takeOne(n *atomic.Int64, most int64) bool {
+	for {
+		have := n.Load()
+		if most > 0 && have >= most {
+			return false
+		}
+		if n.CompareAndSwap(have, have+1) {
+			return true
+		}
+	}
+}
+
+// Connect counts a connection, until [Account.Disconnect].
+func (a *Account) Connect() error {
+	if a == nil {
+		return nil
+	}
+	if n := most(a.quota.Load(), policy.Connections); !takeOne(&a.connections, n) {
+		return a.book.refuse(ofIdentity, policy.Connections, codes.Limit, soon, "%s may have %d connections; close some", a.Who.Name, n)
+	}
+	return nil
+}
+
+// Disconnect ends what Connect began.
+func (a *Account) Disconnect() {
+	if a != nil {
+		a.connections.Add(-1)
+	}
+}
+
+// Watch is a watch, subscription or stream that is counted until it ends. The zero Watch is none.
+type Watch struct {
+	account *Account
+	space   *Space
+}
+
+// Watch counts a watch of somebody on a namespace, which is empty for what is not in one.
+func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
+	if b == nil {
+		return w, nil
+	}
+	if a != nil {
+		if n := most(a.quota.Load(), policy.Watches); !takeOne(&a.watches, n) {
+			return w, b.refuse(ofIdentity, policy.Watches, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.Who.Name, n)
+		}
+		w.account = a
+	}
+	if ns == "" {
+		return w, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.spaceLocked(ns)
+	if n := most(s.quota.Load(), policy.Watches); !takeOne(&s.watches, n) {
+		w.End()
+		return Watch{}, b.refuse(ofNamespace, policy.Watches, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
+	}
+	w.space = s
+	return w, nil
+}
+
+// End is called once when the watch has ended.
+func (w Watch) End() {
+	if w.account != nil {
+		w.account.watches.Add(-1)
+	}
+	if w.space != nil {
+		w.space.watches.Add(-1)
+	}
+}
+
+// Namespace implements [kv.Quotas].
+func (b *Book) Namespace(ns string, had, has kv.Stock) error {
+	if b == nil || kv.Guarded(ns) != "" {
+		return nil
+	}
+	q := b.rules.Load().QuotaOf(ns)
+	if q == nil {
+		return nil
+	}
+	for _, one := range [...]struct {
+		limit    policy.Limit
+		had, has int64
+		what     string
+	}{
+		{policy.Keys, had.Keys, has.Keys, "keys"},
+		{policy.Size, had.Bytes, has.Bytes, "bytes of keys and values"},
+		{policy.Leases, had.Leased, has.Leased, "keys with a lease"},
+	} {
+		if n := q.Most[one.limit]; n > 0 && one.has > n && one.has > one.had {
+			return b.refuse(ofNamespace, one.limit, codes.Quota, soon, "namespace %.200q has %d of %d %s and would have %d; delete some", ns, one.had, n, one.what, one.has)
+		}
+	}
+	return nil
+}
+
+// Lease implements [kv.Quotas].
+func (b *Book) Lease(who *access.Identity, have int) error {
+	if b == nil || who == nil {
+		return nil
+	}
+	n := most(b.rules.Load().Quota(who), policy.Leases)
+	if n == 0 || int64(have) < n {
+		return nil
+	}
+	return b.refuse(ofIdentity, policy.Leases, codes.Limit, soon, "%s has %d leases, of %d; revoke some, or let them end", who.Name, have, n)
+}
+
+// Readings are what is counted, and how much of it.
+func (b *Book) Readings() metric.Readings {
+	if b == nil {
+		return nil
+	}
+	var list metric.Readings
+	for kind, name := range kinds {
+		for limit := range policy.Limits {
+			list = append(list, metric.Reading{
+				Name: "quota_refused_total", Help: "Requests refused because an identity or a namespace has what its quota allows.",
+				Labels: []metric.Label{{Name: "of", Value: name}, {Name: "limit", Value: limit.String()}}, N: int64(b.refused[kind][limit].Load()),
+			})
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append(list,
+		metric.Reading{Name: "quota_identities", Help: "Identities that are counted: those with connections, and some that had some lately.", N: int64(len(b.accounts))},
+		metric.Reading{Name: "quota_namespaces", Help: "Namespaces that are counted: those with watches, and some of those that were used lately if their requests are limited.", N: int64(len(b.spaces))})
+}
