@@ -42,9 +42,8 @@ type Book struct {
 
 	rules   atomic.Pointer[policy.Policy]
 	measure atomic.Pointer[Measure]
-	// metered finds the namespaces that pay for requests; nil: none does. It is replaced, never
-	// modified.
-	metered atomic.Pointer[map[string]*Space]
+	// limited finds namespaces; nil: none has a quota. It is replaced, never modified.
+	limited atomic.Pointer[map[string]*Space]
 
 	mu sync.Mutex
 	// guarded by mu
@@ -72,11 +71,11 @@ func (b *Book) Set(p *policy.Policy) {
 		a.quota.Store(p.Quota(a.Who))
 	}
 	for _, s := range b.spaces {
-		s.quota.Store(p.QuotaOf(s.name))
+		s.quota.Store(quotaOf(p, s.name))
 	}
-	b.metered.Store(nil)
+	b.limited.Store(nil)
 	if p.LimitsNamespaces() {
-		b.metered.Store(&map[string]*Space{})
+		b.limited.Store(&map[string]*Space{})
 	}
 }
 
@@ -84,7 +83,7 @@ func (b *Book) Set(p *policy.Policy) {
 // namespaces are found without a lock.
 const (
 	keptMost    = 8192
-	meteredMost = 512
+	limitedMost = 512
 )
 
 // sweepEvery is how often what nobody uses is looked for, at most: to look at all of it takes time.
@@ -164,8 +163,8 @@ func (b *Book) sweepLocked(n int) {
 			break
 		}
 	}
-	if b.metered.Load() != nil {
-		b.metered.Store(&map[string]*Space{})
+	if b.limited.Load() != nil {
+		b.limited.Store(&map[string]*Space{})
 	}
 }
 
@@ -180,24 +179,38 @@ type Space struct {
 	watches atomic.Int64                 // raised with the book's mu held
 }
 
+// quotaOf is the quota of a namespace. What the server keeps for itself has none.
+func quotaOf(p *policy.Policy, ns string) *policy.Quota {
+	if kv.Guarded(ns) != "" {
+		return nil
+	}
+	return p.QuotaOf(ns)
+}
+
 // spaceLocked makes a namespace known.
 func (b *Book) spaceLocked(ns string) *Space {
 	s := b.spaces[ns]
 	if s == nil {
 		b.sweepLocked(len(b.spaces))
 		s = &Space{book: b, name: ns, purse: admission.NewPurse()}
-		if kv.Guarded(ns) == "" {
-			s.quota.Store(b.rules.Load().QuotaOf(ns))
-		}
+		s.quota.Store(quotaOf(b.rules.Load(), ns))
 		b.spaces[ns] = s
 	}
 	return s
 }
 
-// find is the namespace that a request pays for; nil: none does. It takes no lock and allocates
+// limits are those of a namespace; nil: there are none.
+func (s *Space) limits() *policy.Quota {
+	if s == nil {
+		return nil
+	}
+	return s.quota.Load()
+}
+
+// find is a namespace; nil: none has a quota. It takes no lock and allocates
 // nothing for those asked for lately.
 func (b *Book) find(ns []byte) *Space {
-	all := b.metered.Load()
+	all := b.limited.Load()
 	if all == nil {
 		return nil
 	}
@@ -207,17 +220,17 @@ func (b *Book) find(ns []byte) *Space {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.spaceLocked(string(ns))
-	if all = b.metered.Load(); all == nil {
+	if all = b.limited.Load(); all == nil {
 		return nil
 	}
 	more := make(map[string]*Space, len(*all)+1)
-	if len(*all) < meteredMost {
+	if len(*all) < limitedMost {
 		for name, known := range *all {
 			more[name] = known
 		}
 	}
 	more[s.name] = s
-	b.metered.Store(&more)
+	b.limited.Store(&more)
 	return s
 }
 
@@ -371,10 +384,18 @@ func (w Watch) End() {
 
 // Namespace implements [kv.Quotas].
 func (b *Book) Namespace(ns string, had, has kv.Stock) error {
-	if b == nil || kv.Guarded(ns) != "" {
+	if b == nil {
 		return nil
 	}
-	q := b.rules.Load().QuotaOf(ns)
+	all := b.limited.Load()
+	if all == nil {
+		return nil
+	}
+	s := (*all)[ns]
+	if s == nil {
+		s = b.find([]byte(ns))
+	}
+	q := s.limits()
 	if q == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	var from, to kv.LeaseID
 	var was, is int64
 	if old != nil {
-		d, from, was = tally{-1, -int64(old.Size()), -costOf(old)}, old.Lease, old.Expires
+		d, from, was = tally{keys: -1, bytes: -int64(old.Size()), cost: -costOf(old)}, old.Lease, old.Expires
 	}
 	if e != nil {
 		d.keys++
@@ -39,6 +39,7 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 		d.cost += costOf(e)
 		to, is = e.Lease, e.Expires
 	}
+	d.leased = oneIf(to) - oneIf(from)
 	sp.next.add(d)
 	if d.keys > 0 && sp.next.keys == 1 || d.keys < 0 && sp.next.keys == 0 { // made, or gone
 		d.cost += d.keys * (spaceCost + bytesCost(len(sp.name)))

@@ -40,13 +40,14 @@ func costOf(e *kv.Entry) int64 {
 	return cost
 }
 
-// tally counts keys, their bytes, and what they take in memory.
-type tally struct{ keys, bytes, cost int64 }
+// tally counts keys, their bytes, what they take in memory, and those that have a lease.
+type tally struct{ keys, bytes, cost, leased int64 }
 
 func (t *tally) add(d tally) {
 	t.keys += d.keys
 	t.bytes += d.bytes
 	t.cost += d.cost
+	t.leased += d.leased
 }
 
 // roomy reports whether a map with n keys that has had most of them has too much room.

@@ -56,6 +56,11 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if err := g.allowed(grew, txn.Relieves()); err != nil {
 		return nil, err
 	}
+	if grew && !txn.System {
+		if err := g.withinQuotas(); err != nil {
+			return nil, err
+		}
+	}
 	if txn.Token == "" {
 		return nil, nil
 	}

@@ -213,6 +213,9 @@ func (g *group) put(sp *space, s *slot, e *kv.Entry) {
 func (g *group) set(ch *change, e *kv.Entry) {
 	old := live(ch.entry)
 	ch.entry = e
+	if sp := ch.space; sp.txn != g.txn {
+		sp.txn, sp.began = g.txn, sp.next
+	}
 	for _, l := range g.books.move(ch.space, ch.slot, old, live(e)) {
 		if l != nil {
 			g.note(l)

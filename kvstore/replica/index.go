@@ -47,10 +47,12 @@ type space struct {
 	seen tally                // visible; guarded by the index's mu
 
 	// committer only
-	next    tally // with the group under way
-	touched bool  // the group under way changes it
-	most    int   // keys since the map was made
-	less    *less // being made; nil: the map is not too large
+	next    tally  // with the group under way
+	touched bool   // the group under way changes it
+	txn     uint64 // the last transaction that changed it
+	began   tally  // next when that transaction began
+	most    int    // keys since the map was made
+	less    *less  // being made; nil: the map is not too large
 }
 
 // less is a map with less room for the keys of a space, which is filled while the other is

@@ -222,7 +222,7 @@ func (m *model) checkBooks(t *rapid.T) {
 		}
 		want[e.NS].Keys++
 		want[e.NS].Bytes += int64(e.Size())
-		total.add(tally{1, int64(e.Size()), costOf(e)})
+		total.add(tally{keys: 1, bytes: int64(e.Size()), cost: costOf(e), leased: oneIf(e.Lease)})
 		if e.Expires != 0 {
 			timed++
 		}
@@ -238,7 +238,7 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.False(t, more)
 	require.Equal(t, list, got)
 	stats := m.store.Stats()
-	require.Equal(t, total, tally{stats.Keys, stats.Bytes, total.cost})
+	require.Equal(t, total, tally{stats.Keys, stats.Bytes, total.cost, total.leased})
 	require.EqualValues(t, len(list), stats.Namespaces)
 	require.Equal(t, total, m.store.index.total)
 

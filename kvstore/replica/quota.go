@@ -1,0 +1,36 @@
+package replica
+
+import "confcenter/kv"
+
+// oneIf counts a key that has a lease.
+func oneIf(id kv.LeaseID) int64 {
+	if id == 0 {
+		return 0
+	}
+	return 1
+}
+
+func (t tally) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, Leased: t.leased} }
+
+// withinQuotas asks whether the namespaces may have what they would have by the transaction under
+// way and all before it, those of its group included.
+func (g *group) withinQuotas() error {
+	if g.cfg.Quotas == nil {
+		return nil
+	}
+	var asked *space // mostly there is only one
+	for _, ch := range g.touched {
+		sp := ch.space
+		if sp == asked {
+			continue
+		}
+		asked = sp
+		if err := g.cfg.Quotas.Namespace(sp.name, sp.began.stock(), sp.next.stock()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StockOf is what a namespace has visibly. Any goroutine may call it.
+func (s *Store) StockOf(ns string) kv.Stock { return s.index.seen(ns).stock() }
