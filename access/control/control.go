@@ -28,6 +28,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
@@ -51,6 +52,7 @@ type Config struct {
 	Store  state.Store // of the tokens
 	Leases Leases      // of the same store
 	Places []Place     // of peers that prove nothing; the first that is right counts
+	Quotas *quota.Book // put in force with the roles; nil: quotas in roles mean nothing
 	// Administrators are further names, with their kinds, of those who may do everything.
 	Administrators []string
 	// Revoked reports whether a certificate is revoked. After it has begun to say so of one,
@@ -158,6 +160,7 @@ func (c *Control) take(now *confstore.Snapshot) {
 	}
 	r.Policy = policy.New(slices.Collect(maps.Values(r.roles))...)
 	c.rules.Store(r)
+	c.cfg.Quotas.Set(r.Policy)
 	c.poke()
 }
 
@@ -368,6 +371,14 @@ func (c *Control) Of(id *access.Identity) *policy.Permits { return c.rules.Load(
 // Marks are what changes only with another person's approval.
 func (c *Control) Marks() *policy.Marks { return c.rules.Load().Marks() }
 
+// Quotas counts what callers use; nil: nothing does.
+func (c *Control) Quotas() *quota.Book {
+	if c == nil {
+		return nil
+	}
+	return c.cfg.Quotas
+}
+
 // known is an identity with the groups that the settings give it.
 func (c *Control) known(id *access.Identity) *access.Identity {
 	if !slices.Contains(c.cfg.Administrators, id.Name) {
@@ -408,7 +419,14 @@ func (c *Control) Check(name string, before, contents []byte, by *access.Actor) 
 	if what, v, ok := old.Lifts(next, permits); ok {
 		return lacks("no longer denies", what, v)
 	}
+	if which, ok := old.Loosens(next); ok && !c.administers(by.Identity) {
+		return codes.Errorf(codes.Forbidden, "%s would allow more than before, or be gone; nothing was changed: only administrators loosen quotas", which)
+	}
 	return nil
+}
+
+func (c *Control) administers(id *access.Identity) bool {
+	return slices.Contains(c.known(id).Groups, policy.Administrators)
 }
 
 func lacks(does, what string, v policy.Verb) error {

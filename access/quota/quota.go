@@ -68,7 +68,7 @@ func (b *Book) Set(p *policy.Policy) {
 	defer b.mu.Unlock()
 	b.rules.Store(p)
 	for _, a := range b.accounts {
-		a.quota.Store(p.Quota(a.Who))
+		a.quota.Store(p.Quota(a.who))
 	}
 	for _, s := range b.spaces {
 		s.quota.Store(quotaOf(p, s.name))
@@ -95,10 +95,9 @@ type Account struct {
 	// set at open
 	book  *Book
 	purse *admission.Purse
-	// Who has it.
-	Who *access.Identity
-	// Administrator: they are never refused for what they send.
-	Administrator bool
+	who   *access.Identity
+
+	administrator bool // set at open
 
 	quota       atomic.Pointer[policy.Quota] // nil: there is no limit
 	connections atomic.Int64
@@ -122,13 +121,22 @@ func (b *Book) Enter(id *access.Identity) *Account {
 	a := b.accounts[key]
 	if a == nil {
 		b.sweepLocked(len(b.accounts))
-		a = &Account{book: b, Who: id, Administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse()}
+		a = &Account{book: b, who: id, administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse()}
 		a.quota.Store(b.rules.Load().Quota(id))
 		b.accounts[key] = a
 	}
 	a.users++
 	return a
 }
+
+// Is reports whether it is an identity's.
+func (a *Account) Is(id *access.Identity) bool {
+	return a != nil && a.who.Name == id.Name && slices.Equal(a.who.Groups, id.Groups)
+}
+
+// Administrator reports whether it is an administrator's, who is never refused for what they send,
+// and for whom there are places when all others are taken.
+func (a *Account) Administrator() bool { return a != nil && a.administrator }
 
 // Leave is called once by whoever has entered. Who comes back soon finds the purse as it was.
 func (a *Account) Leave() {
@@ -253,7 +261,7 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 		return nil
 	}
 	q := a.quota.Load()
-	return a.book.take(ofIdentity, a.Who.Name, a.purse, q, now, bytes)
+	return a.book.take(ofIdentity, a.who.Name, a.purse, q, now, bytes)
 }
 
 // Charge charges what is not refused.
@@ -329,7 +337,7 @@ func (a *Account) Connect() error {
 		return nil
 	}
 	if n := most(a.quota.Load(), policy.Connections); !takeOne(&a.connections, n) {
-		return a.book.refuse(ofIdentity, policy.Connections, codes.Limit, soon, "%s may have %d connections; close some", a.Who.Name, n)
+		return a.book.refuse(ofIdentity, policy.Connections, codes.Limit, soon, "%s may have %d connections; close some", a.who.Name, n)
 	}
 	return nil
 }
@@ -354,7 +362,7 @@ func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 	}
 	if a != nil {
 		if n := most(a.quota.Load(), policy.Watches); !takeOne(&a.watches, n) {
-			return w, b.refuse(ofIdentity, policy.Watches, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.Who.Name, n)
+			return w, b.refuse(ofIdentity, policy.Watches, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.who.Name, n)
 		}
 		w.account = a
 	}

@@ -77,7 +77,7 @@ func TestAdministratorsHaveNoQuotas(t *testing.T) {
 	b, c := open(t, `[{"who": ["*"], "requests": 1, "connections": 1, "watches": 1, "leases": 1}]`)
 	id := &access.Identity{Name: "token:zoe", Groups: []string{policy.Administrators}}
 	a := b.Enter(id)
-	require.True(t, a.Administrator)
+	require.True(t, a.Administrator())
 	require.False(t, a.Metered())
 	for range 3 {
 		require.NoError(t, a.Connect())

@@ -34,7 +34,7 @@ func (b *Book) Use(id *access.Identity) []Use {
 	n := [policy.Limits]int64{}
 	b.mu.Lock()
 	for _, a := range b.accounts {
-		if a.Who.Name == id.Name {
+		if a.who.Name == id.Name {
 			n[policy.Connections] += a.connections.Load()
 			n[policy.Watches] += a.watches.Load()
 		}

@@ -54,7 +54,8 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 		return true
 	case err != nil:
 		// It may stay until it runs out of time: SDKs that are closed connect again at once.
-		refuse(s, h, int(codes.Of(err)), err.Error())
+		refusal := protocol.AppendNotIdentified(s.Begin(h.Command.Reply(), h.Seq), int(codes.Of(err)), codes.Message(err))
+		s.End(protocol.AppendRetryAfter(refusal, codes.RetryAfter(err)))
 		return true
 	}
 	f.welcome(s, h)

@@ -36,6 +36,7 @@ func (h *hub) add(sub *subscription) {
 func (h *hub) removeSub(sub *subscription) {
 	sub.dead = true
 	sub.of.s.Group().Memory.Give(sub.size())
+	sub.count.End()
 	t := h.topics[sub.file]
 	last := len(t.subs) - 1
 	t.subs[sub.place] = t.subs[last]

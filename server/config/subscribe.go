@@ -6,6 +6,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/meta"
@@ -20,6 +21,8 @@ type subscription struct {
 	file string    // set at open: the file's full name
 	name string    // set at open: the name as the peer wrote it
 	path string    // set at open: key path, empty for the whole document
+
+	count quota.Watch // set at open
 
 	// loop only
 	inherit bool
@@ -70,7 +73,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	sub, err := followerOf(s).add(want, file, snap.Seq())
 	if err != nil {
 		s.Group().Count.SubscriptionLimit.Add(1)
-		s.Result(h, gate.WireCode(err), err.Error())
+		s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
 		return true
 	}
 	if !known && !want.MissingOK {
@@ -148,6 +151,10 @@ func (f *follower) add(want protocol.Subscription, file string, seq uint64) (*su
 	sub := &subscription{of: f, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}
 	if !f.s.Group().Memory.Fits(sub.size()) {
 		return nil, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
+	}
+	var err error
+	if sub.count, err = f.s.CountWatch(""); err != nil {
+		return nil, err
 	}
 	f.s.Group().Memory.Add(sub.size())
 	f.hub.add(sub)

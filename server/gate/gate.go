@@ -14,6 +14,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/quota"
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -29,6 +30,7 @@ type Gate struct {
 	// Permits is called, on the session's loop, with the row that a frame needs the right of.
 	Permits  func(s *Session, row *Route) bool
 	cfg      Config
+	quotas   *quota.Book // nil: nothing is counted
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver []func(s *Session)        // see HandOver
@@ -56,7 +58,7 @@ func New(group *loop.Group, cfg Config) *Gate {
 	if cfg.Ring == nil {
 		cfg.Ring = func() *seal.Ring { return nil }
 	}
-	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
+	g := &Gate{Group: group, cfg: cfg, quotas: cfg.Control.Quotas(), routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -148,6 +150,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		return stays
 	}
 	f.Header, f.row, f.size = h, row, protocol.HeaderSize+int(h.BodyLen)
+	s.toll.size = int64(f.size)
 	switch {
 	case len(b) < f.size:
 		s.Needs(f.size)
@@ -157,7 +160,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
 		return refused
-	case s.toll.meter != nil && !s.pays(f):
+	case s.toll.due() && !s.pays(f):
 		return refused
 	case row.Row != nil && !s.Gate.Permits(s, row):
 		if !h.Command.IsReply() { // replies are never answered
@@ -209,7 +212,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 				return taken
 			}
 		}
-		s.toll.paid = false
+		s.toll.next()
 		taken += f.size
 		s.Took(taken)
 	}

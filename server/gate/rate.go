@@ -1,14 +1,53 @@
 package gate
 
 import (
+	"time"
+
+	"confcenter/access"
+	"confcenter/access/quota"
+	"confcenter/codes"
 	"confcenter/internal/admission"
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
 // toll is what a session pays for its requests.
 type toll struct {
-	meter *admission.Meter // set at open; nil: nothing is limited
-	paid  bool             // loop only: the current frame, which may pass the gate again
+	meter *admission.Meter // set at open; nil: the connection and its address are not limited
+
+	// loop only
+	account   *quota.Account   // of who the peer is; nil: not known, or nobody is
+	connected bool             // it is counted among the account's connections
+	refusals  *admission.Purse // what it may be refused before it has to rest; nil: it was not yet
+	size      int64            // of the current frame, in bytes
+	paid      bool             // the current frame is, which may pass the gate again
+	spent     bool             // likewise, by the namespaces in it
+}
+
+// due reports whether anything limits what is sent.
+func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
+
+// next begins the next frame.
+func (t *toll) next() { t.paid, t.spent = false, false }
+
+func (t *toll) take(now time.Time, size int64) error {
+	switch {
+	case t.meter == nil:
+	case t.account.Administrator():
+		t.meter.Charge(now, 1, size)
+	default:
+		if err := t.meter.Take(now, size); err != nil {
+			return err
+		}
+	}
+	return t.account.Take(now, size)
+}
+
+func (t *toll) charge(now time.Time, size int64) {
+	if t.meter != nil {
+		t.meter.Charge(now, 1, size)
+	}
+	t.account.Charge(now, 1, size)
 }
 
 // pays charges the frame. If it is beyond the rate, it answers instead and returns false.
@@ -21,17 +60,108 @@ func (s *Session) pays(f *frame) bool {
 	switch {
 	case h.Command.IsReply():
 		// A routed reply has no answer: one too many is dropped.
-		return f.row.PassOn == nil || s.toll.meter.Take(now, size) == nil
-	case f.row.Handle == nil, f.row.anonymous(), h.Command == protocol.KeepAlive, h.Command == protocol.KVUnwatch:
-		s.toll.meter.Charge(now, 1, size) // these have no refusal, or nobody could do without them
+		return f.row.PassOn == nil || s.toll.take(now, size) == nil
+	case f.row.Handle == nil, f.row.anonymous(), h.Command == protocol.KeepAlive, h.Command == protocol.KVAlive, h.Command == protocol.KVUnwatch:
+		s.toll.charge(now, size) // these have no refusal, or nobody could do without them
 		return true
 	}
-	err := s.toll.meter.Take(now, size)
+	err := s.toll.take(now, size)
 	if err == nil {
 		return true
 	}
 	s.Touch()
 	s.Count(h.Command)
 	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
+	s.tire(now)
 	return false
+}
+
+// patience is how often per second a connection is refused before it has to rest.
+var patience = admission.Rate{Requests: 50}
+
+// tire has the session rest if its peer sends far more than it may.
+func (s *Session) tire(now time.Time) {
+	if s.toll.refusals == nil {
+		s.toll.refusals = admission.NewPurse()
+	}
+	if s.toll.refusals.Take(now, patience, 0) > 0 {
+		s.Rest()
+	}
+}
+
+// Spend charges the current request to a namespace that it names, or returns a refusal.
+func (s *Session) Spend(ns []byte) error {
+	book := s.Gate.quotas
+	if book == nil || s.toll.spent || s.toll.account.Administrator() {
+		return nil
+	}
+	now := s.Loop.Moment()
+	err := book.Spend(ns, now, s.toll.size)
+	if s.toll.spent = err == nil; err != nil {
+		s.tire(now)
+	}
+	return err
+}
+
+// SpendTxn charges the current request to each namespace that a transaction writes or reads, or
+// returns a refusal.
+func (s *Session) SpendTxn(txn *kv.Txn) error {
+	if s.Gate.quotas == nil || s.toll.spent {
+		return nil
+	}
+	return txn.EachNamespace(func(ns string) error {
+		s.toll.spent = false
+		return s.Spend([]byte(ns))
+	})
+}
+
+// CountWatch counts a watch on a namespace, which is empty for what is not in one, or refuses it.
+func (s *Session) CountWatch(ns string) (quota.Watch, error) {
+	return s.Gate.quotas.Watch(s.toll.account, ns)
+}
+
+// enter has the session count as who its peer has proved to be.
+func (s *Session) enter(who *access.Identity) error {
+	t := &s.toll
+	if t.account.Is(who) {
+		return nil
+	}
+	account := s.Gate.quotas.Enter(who)
+	if t.connected {
+		if err := account.Connect(); err != nil {
+			account.Leave()
+			return err
+		}
+		t.account.Disconnect()
+	}
+	t.account.Leave()
+	t.account = account
+	return nil
+}
+
+// settle takes a place for a client, as one of its account's connections.
+func (s *Session) settle(name string) error {
+	t := &s.toll
+	if err := t.account.Connect(); err != nil {
+		return err
+	}
+	settle := s.place.Settle
+	if t.account.Administrator() {
+		settle = s.place.SettleAdministrator
+	}
+	if err := settle(name); err != nil {
+		t.account.Disconnect()
+		return &codes.Error{Code: codes.Of(err), Text: codes.Message(err), After: time.Second}
+	}
+	t.connected = true
+	return nil
+}
+
+// leave ends what enter and settle began.
+func (t *toll) leave() {
+	if t.connected {
+		t.account.Disconnect()
+	}
+	t.account.Leave()
+	t.account, t.connected = nil, false
 }

@@ -33,6 +33,9 @@ func (s *Session) Prove(token string) error {
 	case before != nil && before.Name != rights.Who.Name:
 		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another one to be somebody else", before.Name)
 	}
+	if err := s.enter(rights.Who); err != nil {
+		return err
+	}
 	s.Rights = rights
 	if s.proved.Swap(rights.Who) == nil {
 		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: s.peerActor(), Do: protocol.Whoami.String()})

@@ -131,6 +131,7 @@ func (s *Session) Ended(err error) {
 	}
 	s.Gate.Registry.leave(s)
 	s.place.Leave()
+	s.toll.leave()
 }
 
 func (s *Session) endPart(p Part) {
@@ -140,13 +141,14 @@ func (s *Session) endPart(p Part) {
 
 // Identify makes the peer a client, with the id it wants, or a free one for wanted <= 0.
 // It fails with [ErrTaken] if the id belongs to the server or to another live connection,
-// and with codes.Busy if there are as many clients as there may be.
+// with codes.Busy if there are as many clients as there may be, and with codes.Limit if the peer's
+// identity has as many connections as it may.
 func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	c := s.Gate.Registry.identify(s, wanted, props)
 	if c == nil {
 		return ErrTaken
 	}
-	if err := s.place.Settle(c.Prop("svrname")); err != nil {
+	if err := s.settle(c.Prop("svrname")); err != nil {
 		s.Gate.Registry.unidentify(c)
 		s.place.Spoke()
 		return err

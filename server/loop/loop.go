@@ -37,6 +37,7 @@ type Loop struct {
 	lists
 	hungry hungry
 	sweep  sweep
+	rests  rests
 	relief relief
 	buffer buffer
 	meter  meter
@@ -81,7 +82,7 @@ func NewLoop(g *Group, exec func(fn func()) error) *Loop {
 	}
 	// The only possible error is that the engine has stopped: then there are no more turns.
 	l.waker.init(func() { _ = exec(turn) })
-	l.waker.start(&l.sweep, l.Poll)
+	l.waker.start(&l.sweep, l.Poll, &l.rests, func() { l.Post(MailFunc((*Loop).restsOver)) })
 	g.addLoop(l)
 	return l
 }

@@ -13,6 +13,7 @@ const (
 	forReplies // until writes in progress are answered
 	forRoom    // until a store's queue has room
 	forTurn    // until others have had a turn
+	forRest    // for a while, because the peer sends far more than it may
 	forWorker  // until a worker has finished with the last frame
 
 	closing // handles no more input; ends when the output has been read
@@ -25,7 +26,7 @@ const (
 // successors are the states that can follow each state, one bit each.
 var successors = func() (f [inputStates]uint16) {
 	const end = 1<<closing | 1<<dead
-	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forWorker | end
+	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forRest | 1<<forWorker | end
 	for s := forReader; s <= forWorker; s++ {
 		f[s] = 1<<reading | end
 	}
@@ -46,8 +47,8 @@ func (s *inputState) become(next inputState) bool {
 // waits reports whether input is kept for later.
 func (s inputState) waits() bool { return s >= forReader && s <= forWorker }
 
-// parked reports whether resume may continue; the waits for a turn and for a worker end
-// with the turn and the worker.
+// parked reports whether resume may continue; the waits for a turn, for a rest and for a worker
+// end with these.
 func (s inputState) parked() bool { return s >= forReader && s <= forRoom }
 
 // over reports whether no more frames will be handled.

@@ -34,17 +34,24 @@ func (w *waker) yieldTurn() {
 	}
 }
 
-// start starts waking the loop, and polling as long as connections are blocked. close ends
-// it.
-func (w *waker) start(s *sweep, poll func()) {
-	w.done.Go(func() { w.run(s, poll) })
+// start starts waking the loop, polling as long as connections are blocked, and ending their
+// rests. close ends it.
+func (w *waker) start(s *sweep, poll func(), r *rests, endRests func()) {
+	w.done.Go(func() { w.run(s, poll, r, endRests) })
 }
 
-func (w *waker) run(s *sweep, poll func()) {
+func (w *waker) run(s *sweep, poll func(), r *rests, endRests func()) {
 	interval := pollMin
-	timer := time.NewTimer(time.Hour)
+	timer, rest := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	rest.Stop()
 	defer timer.Stop()
+	defer rest.Stop()
+	resting := false
 	for {
+		if !resting && r.n.Load() > 0 {
+			resting = true
+			rest.Reset(restTime)
+		}
 		var due <-chan time.Time
 		if s.n.Load() > 0 {
 			timer.Reset(interval)
@@ -62,6 +69,9 @@ func (w *waker) run(s *sweep, poll func()) {
 				interval = pollMin
 			}
 			poll()
+		case <-rest.C:
+			resting = false
+			endRests()
 		}
 	}
 }

@@ -35,6 +35,9 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Rights.Lock(q.NS, q.Key)
 	}
 	if err == nil {
+		err = s.Spend([]byte(q.NS))
+	}
+	if err == nil {
 		err = guard.Unsealed(q.Value)
 	}
 	if err != nil {

@@ -31,10 +31,16 @@ func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 
 // mayGet needs the right to what is asked for: the past is a key's history.
 func mayGet(s *gate.Session, q *protocol.KVRead) error {
+	var err error
 	if q.Rev > 0 {
-		return s.Rights.History(string(q.NS), string(q.Key))
+		err = s.Rights.History(string(q.NS), string(q.Key))
+	} else {
+		err = s.Rights.Key(policy.Read, q.NS, q.Key)
 	}
-	return s.Rights.Key(policy.Read, q.NS, q.Key)
+	if err != nil {
+		return err
+	}
+	return s.Spend(q.NS)
 }
 
 // kvGot answers KVGET with what was found.
@@ -82,6 +88,9 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 	q, err := s.Desk.Req.KVMGet()
 	if err == nil {
 		err = s.Rights.Many(q.NS, q.Keys)
+	}
+	if err == nil {
+		err = s.Spend([]byte(q.NS))
 	}
 	if err != nil {
 		s.RefuseState(h, err)
@@ -151,6 +160,9 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if err == nil {
 		err = s.Rights.List(&q.List)
 	}
+	if err == nil {
+		err = s.Spend([]byte(q.NS))
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -189,6 +201,9 @@ func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool 
 	q, err := s.Desk.Req.KVHistory()
 	if err == nil {
 		err = s.Rights.History(q.NS, q.Key)
+	}
+	if err == nil {
+		err = s.Spend([]byte(q.NS))
 	}
 	if err != nil {
 		s.RefuseState(h, err)

@@ -56,6 +56,9 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Rights.Txn(w.request.Txn)
 	}
 	if err == nil {
+		err = s.SpendTxn(w.request.Txn)
+	}
+	if err == nil {
 		err = guard.SealTxn(s.Gate.Ring(), w.request.Txn)
 	}
 	if err != nil {
@@ -218,6 +221,9 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	if err == nil {
 		err = s.Rights.Key(policy.Write, []byte(q.NS), []byte(q.Key))
+	}
+	if err == nil {
+		err = s.Spend([]byte(q.NS))
 	}
 	if err != nil {
 		s.RefuseState(h, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/follow"
@@ -29,6 +30,7 @@ type watch struct {
 	form  form
 	path  string // only of what changes there; empty: everything
 	topic *topic
+	count quota.Watch
 	// reveal reveals what the peer may know of a text; nil: nothing. Only a worker calls it, while
 	// busy.
 	reveal func(text []byte) []byte
@@ -151,6 +153,9 @@ func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if err == nil {
 		err = f.talk.may(s.Rights, want.Filter)
 	}
+	if err == nil && want.Filter.NS != "" {
+		err = s.Spend([]byte(want.Filter.NS))
+	}
 	watches := f.watchesOf(s)
 	var w *watch
 	var rev kv.Revision
@@ -179,12 +184,18 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 		g.Count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
+	count, err := k.s.CountWatch(want.Filter.NS)
+	if err != nil {
+		g.Count.WatchLimit.Add(1)
+		return nil, 0, err
+	}
 	// The order matters: once the loop counts a watch, everything that becomes visible is
 	// posted to it, and what was visible before is in rev.
 	first := k.hub.watched.Add(1) == 1
 	cursor, rev, err := k.f.source.Open(want.Request)
 	if err != nil {
 		k.hub.watched.Add(-1)
+		count.End()
 		return nil, 0, err
 	}
 	if first {
@@ -193,7 +204,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	g.Memory.Add(size)
 	g.Count.Watches.Add(1)
 	k.last++
-	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, marked: rev}
+	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, count: count, marked: rev}
 	if want.reveals {
 		rights, gate := k.s.Rights.Apart(), k.f.gate
 		w.reveal = func(text []byte) []byte { return rights.Revealed(gate.Ring(), text) }
@@ -235,6 +246,7 @@ func (w *watch) end() {
 	hub, g := w.of.hub, w.of.s.Group()
 	hub.remove(w)
 	hub.watched.Add(-1)
+	w.count.End()
 	g.Count.Watches.Add(-1)
 	g.Memory.Give(sizeOf(w.cursor.Filter(), w.path))
 }
