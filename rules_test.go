@@ -114,7 +114,7 @@ var mayImport = map[string][]string{
 	"tools/ccload": {"internal/authority", "kv", "confstore/doclog", "kvstore/pebblekv", "kvstore/pebblekv/disk", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/go-sql-driver/mysql", "github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",
 		"golang.org/x/sys", "golang.org/x/term"},
-	"gateway": {"access/trail", "state/audit", "access/seal", "access", "access/control", "access/guard", "access/openid", "access/policy", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
+	"gateway": {"access/trail", "state/audit", "access/seal", "access", "access/control", "access/guard", "access/openid", "access/policy", "access/quota", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
 		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "state", "storage", "storage/field", "storage/storagejson", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"gateway/console":        {},
 	"storage/landing":        {"codes", "kv", "storage", "storage/field", "internal/clock", "internal/metric", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/rs/zerolog", "modernc.org/sqlite"},

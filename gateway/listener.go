@@ -37,6 +37,7 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 		socketOf(nc).head.end()
 	case http.StateClosed, http.StateHijacked:
 		socketOf(nc).head.end()
+		socketOf(nc).leave()
 		c.n.Add(-1)
 		c.serving.Done()
 	}
@@ -105,11 +106,14 @@ func headerText(r *http.Request, name string) string {
 
 // settle takes a place for the connection with its first request. Probes, metrics and
 // status do without one if there is none: then they are asked for most.
-func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
+func (p *peer) settle(w *reply) (err error) {
 	switch {
 	case p == nil || p.settled.Load():
 		return nil
-	case !rt.quiet:
+	case w.account.Administrator():
+		err = p.socket.Place.SettleAdministrator("")
+		p.settled.Store(err == nil)
+	case !w.route.quiet:
 		err = p.socket.Place.Settle("")
 		p.settled.Store(err == nil)
 	default:
@@ -121,19 +125,6 @@ func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
 	}
 	w.Header().Set("Connection", "close")
 	return &codes.Error{Code: codes.Busy, Text: codes.Message(err), After: time.Second}
-}
-
-// pays charges a request, or refuses one beyond the peer's rate. Probes, metrics and status
-// are free. A body of unknown length is paid for as it is read.
-func (p *peer) pays(g *Gateway, rt *route, r *http.Request) error {
-	if p == nil || p.socket.Place.Meter == nil || rt.quiet {
-		return nil
-	}
-	meter := p.socket.Place.Meter
-	if r.ContentLength < 0 {
-		r.Body = &paidBody{r.Body, func(n int) { meter.Charge(g.clock.Now(), 0, int64(n)) }}
-	}
-	return meter.Take(g.clock.Now(), min(max(0, r.ContentLength), rt.body)) // more is refused unread
 }
 
 type paidBody struct {

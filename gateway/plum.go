@@ -95,7 +95,7 @@ func (g *Gateway) plumDo(w *reply, r *http.Request, as *route, method, ns string
 }
 
 func (g *Gateway) plumGet(w *reply, ns, key string) error {
-	if err := w.mayRead(ns, key, false); err != nil {
+	if err := g.mayRead(w, ns, key, false); err != nil {
 		return err
 	}
 	entry := g.entry(w, ns, key)
@@ -227,6 +227,9 @@ const plumPage = 256 << 10
 // so that the list is never in memory as a whole.
 func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
 	if err := w.rights.List(&list); err != nil {
+		return err
+	}
+	if err := g.spend(w, list.NS); err != nil {
 		return err
 	}
 	if err := w.grow(2 * plumPage); err != nil {

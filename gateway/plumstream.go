@@ -19,6 +19,11 @@ func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	if err := w.rights.Watch(kv.Filter{NS: ns}); err != nil {
 		return err
 	}
+	counted, err := g.watchNamespace(w, ns)
+	if err != nil {
+		return err
+	}
+	defer counted.End()
 	sub, err := g.hub.subscribe(follow.Request{Filter: kv.Filter{NS: ns}, State: ns != ""})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confcenter/access/guard"
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -23,6 +24,9 @@ type reply struct {
 	route  *route
 	status int           // 0: nothing is written yet
 	rights *guard.Caller // of the sender; nil: there is no access control
+
+	account *quota.Account // of the sender; nil: nobody who is counted
+	size    int64          // of the request's body as announced, in bytes
 
 	room room       // what the request holds of the pool Bodies
 	b    []byte     // the request's body, then the reply's
@@ -49,6 +53,7 @@ func newReply(to http.ResponseWriter, pool *memory.Pool) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
 	w.ResponseWriter, w.route, w.status, w.rights = to, &unrouted, 0, nil
+	w.account, w.size = nil, 0
 	return w
 }
 
@@ -218,8 +223,11 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 // earlier if the peer goes away: the write stands either way. The result is valid as
 // long as the reply is.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	var err error
-	if err = w.rights.Txn(txn); err == nil {
+	err := w.rights.Txn(txn)
+	if err == nil {
+		err = g.spendTxn(w, txn)
+	}
+	if err == nil {
 		err = guard.SealTxn(g.cfg.ring(), txn)
 	}
 	if err == nil {

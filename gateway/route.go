@@ -9,6 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
+	"confcenter/access/quota"
 	"confcenter/codes"
 )
 
@@ -132,16 +133,22 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.route = rt
 	peer := peerOf(r)
+	denied := p.gateway.identify(w, r)
 	if err == nil {
-		err = peer.settle(w, rt)
+		err = peer.count(p.gateway.quotas(), w, w.rights.Identity())
+	}
+	if err == nil && p.gateway.known(w) {
+		err = peer.settle(w)
 	} else {
 		peer.spoke()
 	}
-	if refusal := peer.pays(p.gateway, rt, r); refusal != nil {
+	if refusal := peer.pays(p.gateway, w, r); refusal != nil {
 		err = refusal
 	}
 	if err == nil {
-		err = p.gateway.permit(w, r, rt)
+		if err = denied; err == nil {
+			err = w.rights.Right(rt.right, rt.named)
+		}
 	}
 	if w.rights != nil {
 		r = r.WithContext(guard.With(r.Context(), w.rights))
@@ -154,6 +161,13 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil && rt.stream {
 		err = p.gateway.takeStream()
+	}
+	if err == nil && rt.stream {
+		var counted quota.Watch
+		if counted, err = p.gateway.quotas().Watch(w.account, ""); err != nil {
+			p.gateway.cfg.Memory.Connections.Give(streamCost)
+		}
+		defer counted.End()
 	}
 	if err == nil && rt.stream {
 		ctx, cut := context.WithCancel(r.Context())
@@ -171,26 +185,32 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
 	}
+	if tires(err) {
+		peer.tire(p.gateway, w, r)
+	}
 }
 
-// permit finds out what the sender may do, and refuses the request if that is not enough.
-func (g *Gateway) permit(w *reply, r *http.Request, rt *route) (err error) {
+// identify finds out who the sender is and what they may do.
+func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
 	if w.rights = nil; g.cfg.Rights == nil {
 		return nil
 	}
 	if w.rights, err = g.cfg.Rights(r); err != nil {
-		if rt.right == access.Anyone {
+		if w.route.right == access.Anyone {
 			w.rights = new(guard.Caller)
 			return nil
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		return err
 	}
-	if g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
+	if rt := w.route; err == nil && g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
 		g.cfg.Control.Used(w.rights)
 	}
-	return w.rights.Right(rt.right, rt.named)
+	return err
 }
+
+// known reports whether a request is from somebody who may take a place: with access control only
+// those can who are known, or nobody else could get one.
+func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.rights.Identity() != nil }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients
 // read the reply only after they have sent everything, and would otherwise see a

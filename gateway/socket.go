@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"confcenter/access/quota"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
 )
@@ -39,6 +40,10 @@ type socket struct {
 	raw  syscall.RawConn // set at open
 	out  *outlet         // of the stream that it carries; nil: none. Its handler's
 	head head
+
+	// of the connection's requests, one after the other
+	account  *quota.Account   // of who has asked last; nil: nobody who is counted
+	refusals *admission.Purse // what it may be refused before it has to wait; nil: it was not yet
 
 	secure bool // set at open: what it carries is TLS
 }

@@ -88,6 +88,9 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	if err := w.rights.List(&list); err != nil {
 		return err
 	}
+	if err := g.spend(w, list.NS); err != nil {
+		return err
+	}
 	list.Limit = int(min(limit, kv.MaxList))
 	if keysOnly {
 		list.MaxBytes = math.MaxInt // a page counts the bytes of values
@@ -130,7 +133,7 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.mayRead(ns, key, past); err != nil {
+	if err := g.mayRead(w, ns, key, past); err != nil {
 		return err
 	}
 	entry, err := g.entryAt(w, r, ns, key, past, rev)
@@ -148,12 +151,18 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	return w.sendEntry(entry)
 }
 
-// mayRead needs to read a key, or its past.
-func (w *reply) mayRead(ns, key string, past bool) error {
+// mayRead needs to read a key, or its past, and charges its namespace.
+func (g *Gateway) mayRead(w *reply, ns, key string, past bool) error {
+	var err error
 	if past {
-		return w.rights.History(ns, key)
+		err = w.rights.History(ns, key)
+	} else {
+		err = w.rights.Key(policy.Read, []byte(ns), []byte(key))
 	}
-	return w.rights.Key(policy.Read, []byte(ns), []byte(key))
+	if err != nil {
+		return err
+	}
+	return g.spend(w, ns)
 }
 
 func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
@@ -196,6 +205,9 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 		return err
 	}
 	if err := w.rights.History(ns, key); err != nil {
+		return err
+	}
+	if err := g.spend(w, ns); err != nil {
 		return err
 	}
 	if err := w.room.take(w, kv.MaxPage); err != nil { // they are read from disk

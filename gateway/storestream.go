@@ -35,6 +35,11 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	if err := w.rights.Watch(filter); err != nil {
 		return err
 	}
+	counted, err := g.watchNamespace(w, filter.NS)
+	if err != nil {
+		return err
+	}
+	defer counted.End()
 	from := kv.Revision(last)
 	switch newest := g.stores.State.Revision(); {
 	case !valid || from > newest:

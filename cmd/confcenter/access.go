@@ -13,11 +13,13 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/openid"
 	"confcenter/access/policy"
+	"confcenter/access/quota"
 	"confcenter/access/seal"
 	"confcenter/confstore"
 	"confcenter/confstore/change"
 	"confcenter/gateway"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
 	"confcenter/server/gate"
 	"confcenter/state/auth"
 	"confcenter/state/host"
@@ -103,7 +105,10 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	if err != nil {
 		return gatekeeper{}, err
 	}
-	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Log: log}
+	quotas := quota.New(clock.Real())
+	quotas.MeasureBy(state.store)
+	state.store.Obey(quotas)
+	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Quotas: quotas, Log: log}
 	if certs.files != nil {
 		cfg.Revoked = certs.files.Revoked
 	}

@@ -18,7 +18,6 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
 	"confcenter/kvlock"
-	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
@@ -140,7 +139,7 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 
 // state is the state store of a running server.
 type state struct {
-	store   kvstore.Engine
+	store   *replica.Store
 	edge    *review.Store // the same for whoever writes on behalf of peers
 	locks   *kvlock.Manager
 	players *storage.Storage

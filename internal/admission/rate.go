@@ -47,7 +47,7 @@ func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration)
 		return max(wait, p.bytes.wait(at, size))
 	}
 	if wait = p.bytes.take(at, size); wait > 0 {
-		p.requests.until.Add(-int64(one))
+		p.requests.until.Add(-int64(max(0, one)))
 	}
 	return wait
 }
@@ -87,14 +87,14 @@ func (l *level) wait(at, price time.Duration) time.Duration {
 }
 
 func waitAfter(sent, price time.Duration) time.Duration {
-	if price == 0 { // that is not limited, any more
+	if price == unlimited { // perhaps not any more
 		return 0
 	}
 	return max(0, sent+min(burst, price)-burst)
 }
 
 func (l *level) take(at, price time.Duration) (wait time.Duration) {
-	for price > 0 {
+	for price != unlimited {
 		until := l.until.Load()
 		sent := max(0, time.Duration(until)-at)
 		if wait = waitAfter(sent, price); wait > 0 {
@@ -116,10 +116,13 @@ func (l *level) charge(at, price time.Duration) {
 	}
 }
 
+// unlimited is the price of what no rate limits.
+const unlimited = -1
+
 // price is how long a rate takes for n, at most longestDebt.
 func price(n, rate int64) time.Duration {
 	if rate == 0 {
-		return 0
+		return unlimited
 	}
 	return time.Duration(min(float64(longestDebt), float64(n)/float64(rate)*float64(time.Second)))
 }

@@ -7,7 +7,6 @@ import (
 	"confcenter/access/trail"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
-	"confcenter/kv"
 
 	"github.com/rs/zerolog"
 )
@@ -42,9 +41,6 @@ type Config struct {
 	MaxLeaseKeys int           // of one lease, since they end together; 0: 100,000; codes.Limit
 	MaxTokens    int           // request tokens; the oldest are dropped beyond it; 0: 1 million
 	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
-
-	// Quotas judge what transactions take besides; nil: nothing does.
-	Quotas kv.Quotas
 
 	// MaxQueue is how many transactions may wait for the committer; 0: 16384. Commit fails
 	// with codes.Busy beyond it.

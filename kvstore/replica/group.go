@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
@@ -34,6 +35,8 @@ type group struct {
 	tokens   *tokens
 	writable func(deletesOnly bool) error
 	shared   bool // transactions need proofs
+
+	quotas atomic.Pointer[kv.Quotas] // any goroutine; nil: nothing besides the store judges
 
 	// of the group under way
 	proposal

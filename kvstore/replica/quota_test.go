@@ -27,7 +27,8 @@ func quotas(t *testing.T, text string) *quota.Book {
 }
 
 func TestANamespaceHasNoMoreThanItsQuota(t *testing.T) {
-	b := onFake(t, Config{Quotas: quotas(t, `[{"what": ["kv:a"], "keys": 3, "size": 20, "leases": 1}]`)})
+	b := onFake(t, Config{})
+	b.Obey(quotas(t, `[{"what": ["kv:a"], "keys": 3, "size": 20, "leases": 1}]`))
 	other := kv.Op{Kind: kv.OpPut, NS: "other", Key: "k", Value: kv.IntValue(1)}
 	refused := func(limit string, ops ...kv.Op) {
 		t.Helper()
@@ -55,7 +56,8 @@ func TestANamespaceHasNoMoreThanItsQuota(t *testing.T) {
 // What is there when a quota comes may stay, and become less.
 func TestAQuotaThatComesLaterTakesNothingAway(t *testing.T) {
 	book := quotas(t, `[]`)
-	b := onFake(t, Config{Quotas: book})
+	b := onFake(t, Config{})
+	b.Obey(book)
 	b.must(put("k1", "1234"), put("k2", "2"), put("k3", "3"))
 	role, err := policy.ParseRole("test", []byte(`{"quotas": [{"what": ["kv"], "keys": 1, "size": 5}]}`))
 	require.NoError(t, err)
@@ -123,7 +125,8 @@ func (c recount) of(ns string) (s kv.Stock) {
 func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 	most := kv.Stock{Keys: 8, Bytes: 150, Leased: 3}
 	text := fmt.Sprintf(`[{"what": ["kv"], "keys": %d, "size": %d, "leases": %d}]`, most.Keys, most.Bytes, most.Leased)
-	b := onFake(t, Config{Quotas: quotas(t, text), GroupSize: 16})
+	b := onFake(t, Config{GroupSize: 16})
+	b.Obey(quotas(t, text))
 	lease := b.must(grant(time.Hour)).Ops[0].Lease.ID
 	counted := recount{}
 	end := b.Follow(func(batch *kv.Batch) {
