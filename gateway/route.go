@@ -133,8 +133,9 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.route = rt
 	peer := peerOf(r)
-	denied := p.gateway.identify(w, r)
+	var denied error
 	if err == nil {
+		denied = p.gateway.identify(w, r)
 		err = peer.count(p.gateway.quotas(), w, w.rights.Identity())
 	}
 	if err == nil && p.gateway.known(w) {

@@ -86,6 +86,7 @@ var authCommands = []Row{
 	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules"},
 	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
 	{ID: 0x0605, Name: "AUEND", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, who", Response: "code, count, revision"},
+	{ID: 0x0606, Name: "AUQUOTAS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, groups", Response: "code, quotas"},
 }
 
 var reviewCommands = []Row{

@@ -134,6 +134,17 @@ func parseNamespaces(text string) (pattern, error) {
 	return p, nil
 }
 
+// ParseNamespace reads the name of one namespace as roles have it, "kv:NAMESPACE".
+// codes.BadRequest: it is none.
+func ParseNamespace(text string) (string, error) {
+	p, err := parseNamespaces(text)
+	name, whole := strings.CutSuffix(p.text, string(rune(separator)))
+	if err != nil || !whole {
+		return "", codes.Errorf(codes.BadRequest, "%.80q is neither somebody, such as token:NAME, nor a namespace, as kv:NAMESPACE", text)
+	}
+	return name, nil
+}
+
 // check refuses quotas that say nothing.
 func (q *quota) check() error {
 	about, subject := ofIdentity, "an identity"

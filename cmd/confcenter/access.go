@@ -117,6 +117,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 		certs.files.Follow(c.Renew)
 	}
 	tokens.Obey(c)
+	tokens.Count(quotas)
 	return gatekeeper{control: c, notes: notes, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()
 		if provider != nil {

@@ -339,7 +339,7 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 	timer.Stop()
 	c := &committer{
 		store: s,
-		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.log.Writable, shared: s.log.Shared(), rev: newest},
+		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, terms: terms{writable: s.log.Writable, shared: s.log.Shared()}, rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}

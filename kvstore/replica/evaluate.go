@@ -57,7 +57,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 		return nil, err
 	}
 	if grew && !txn.System {
-		if err := g.withinQuotas(); err != nil {
+		if err := g.withinQuotas(g.touched); err != nil {
 			return nil, err
 		}
 	}

@@ -30,13 +30,10 @@ type change struct {
 // it is seen by readers.
 type group struct {
 	// set at open
-	cfg      *Config
-	books    *books
-	tokens   *tokens
-	writable func(deletesOnly bool) error
-	shared   bool // transactions need proofs
-
-	quotas atomic.Pointer[kv.Quotas] // any goroutine; nil: nothing besides the store judges
+	cfg    *Config
+	books  *books
+	tokens *tokens
+	terms
 
 	// of the group under way
 	proposal
@@ -50,6 +47,15 @@ type group struct {
 	trial // the transaction under way
 	lookAhead
 	spare
+}
+
+// terms are on what others have transactions committed.
+type terms struct {
+	// set at open
+	writable func(deletesOnly bool) error
+	shared   bool // transactions need proofs
+
+	quotas atomic.Pointer[kv.Quotas] // any goroutine; nil: there are none
 }
 
 // proposal is what the log is to take.

@@ -17,14 +17,14 @@ func (t tally) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, 
 func (s *Store) Obey(q kv.Quotas) { s.committer.group.quotas.Store(&q) }
 
 // withinQuotas asks whether the namespaces may have what they would have by the transaction under
-// way and all before it, those of its group included.
-func (g *group) withinQuotas() error {
-	quotas := g.quotas.Load()
+// way, which has touched these keys, and all before it, those of its group included.
+func (t *terms) withinQuotas(touched []*change) error {
+	quotas := t.quotas.Load()
 	if quotas == nil {
 		return nil
 	}
 	var asked *space // mostly there is only one
-	for _, ch := range g.touched {
+	for _, ch := range touched {
 		sp := ch.space
 		if sp == asked {
 			continue

@@ -9,6 +9,7 @@ import (
 	"confcenter/internal/admission"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/server/loop"
 )
 
 // toll is what a session pays for its requests.
@@ -85,7 +86,7 @@ func (s *Session) tire(now time.Time) {
 		s.toll.refusals = admission.NewPurse()
 	}
 	if s.toll.refusals.Take(now, patience, 0) > 0 {
-		s.Rest()
+		loop.Rest(&s.Conn)
 	}
 }
 

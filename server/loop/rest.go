@@ -15,9 +15,9 @@ type rests struct {
 	n    atomic.Int32 // any goroutine: len(list), for the waker
 }
 
-// Rest stops decoding for a while. To refuse a request costs nearly as much as to answer it, so
+// Rest has a connection's peer wait for a while. To refuse a request costs nearly as much as to answer it, so
 // who is refused again and again is served less often.
-func (c *Conn) Rest() {
+func Rest(c *Conn) {
 	r := &c.Loop.rests
 	if !c.wait(forRest) {
 		return

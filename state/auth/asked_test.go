@@ -18,6 +18,7 @@ type asked interface {
 	Can(context.Context, *access.Actor, *auth.CanAsk) (*auth.CanAnswer, error)
 	Sessions(context.Context, *access.Actor, *auth.SessionsAsk) (*auth.SessionsAnswer, error)
 	End(context.Context, *access.Actor, *auth.EndAsk) (*auth.Ended, error)
+	Quotas(context.Context, *access.Actor, *auth.QuotasAsk) (*auth.QuotasAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -45,4 +46,8 @@ func (w wire) Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk
 
 func (w wire) End(ctx context.Context, _ *access.Actor, q *auth.EndAsk) (*auth.Ended, error) {
 	return w.AuthCalls.End(ctx, q)
+}
+
+func (w wire) Quotas(ctx context.Context, _ *access.Actor, q *auth.QuotasAsk) (*auth.QuotasAnswer, error) {
+	return w.AuthCalls.Quotas(ctx, q)
 }

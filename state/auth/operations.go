@@ -22,4 +22,6 @@ var Operations = []state.Operation{
 	state.Define("end", access.RolesGrant, "POST end", "ends a session at the console, or all of somebody", (*Tokens).End).
 		Refuses(codes.NotFound, "there is no such session").
 		Refuses(codes.Forbidden, "its owner may do what you may not"),
+	state.Define("quotas", access.RolesRead, "GET quotas", "tells what somebody or a namespace may have, and what they use", (*Tokens).Quotas).
+		Refuses(codes.NotImplemented, "the server has no access control"),
 }

@@ -26,6 +26,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/policy"
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -64,6 +65,7 @@ type Tokens struct {
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]
+	book  atomic.Pointer[quota.Book]
 }
 
 // Judge decides what identities may do.

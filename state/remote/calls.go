@@ -376,6 +376,11 @@ func (c *AuthCalls) End(ctx context.Context, q *auth.EndAsk) (*auth.Ended, error
 	return call[auth.EndAsk, auth.Ended](ctx, c.c, 0x0605, true, q)
 }
 
+// Quotas tells what somebody or a namespace may have, and what they use.
+func (c *AuthCalls) Quotas(ctx context.Context, q *auth.QuotasAsk) (*auth.QuotasAnswer, error) {
+	return call[auth.QuotasAsk, auth.QuotasAnswer](ctx, c.c, 0x0606, false, q)
+}
+
 // List lists the changes that wait for approval, of those that you may read or approve, or have
 // asked for.
 func (c *ReviewCalls) List(ctx context.Context, q *review.ListAsk) (*review.Listed, error) {
