@@ -345,6 +345,9 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 	if len(l.byID) >= g.cfg.MaxLeases {
 		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
 	}
+	if err := g.mayGrant(l, txn); err != nil {
+		return err
+	}
 	id, ttl := kv.LeaseID(g.rev+1), op.TTL.Round(time.Millisecond)
 	if said := l.answerOf(op); said != nil {
 		if said.err != nil {

@@ -52,13 +52,14 @@ type leases struct {
 
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
+	owned map[string]int        // how many somebody has, by name; guarded by mu
 	ends  agenda[*lease]        // guarded by mu
 	alive time.Duration         // when the process was last seen running; guarded by mu
 	shut  bool                  // the store is closed; guarded by mu
 }
 
 func newLeases(c clock.Clock, pauseAfter time.Duration, log Log) *leases {
-	l := &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}}
+	l := &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
 	if keeper, keeps := log.(LeaseKeeper); keeps {
 		l.keeper, l.asked = keeper, map[*kv.Op]*leaseAnswer{}
 	}
@@ -89,7 +90,34 @@ func (l *leases) grant(id kv.LeaseID, ttl time.Duration, owner *access.Identity)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byID[id] = made
+	l.countLocked(owner, 1)
 	return made
+}
+
+// countLocked counts leases of their owner, nil if nobody is known.
+func (l *leases) countLocked(owner *access.Identity, n int) {
+	if owner == nil {
+		return
+	}
+	if l.owned[owner.Name] += n; l.owned[owner.Name] == 0 {
+		delete(l.owned, owner.Name)
+	}
+}
+
+// of is how many leases somebody has, those included that the group under way grants and ends.
+func (l *leases) of(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owned[name]
+}
+
+// learn is told what the log has of a lease that is there already.
+func (l *leases) learn(known *lease, ttl time.Duration, owner *access.Identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.countLocked(known.owner, -1)
+	l.countLocked(owner, 1)
+	known.ttl, known.owner = ttl, owner
 }
 
 // drop forgets a lease.
@@ -103,6 +131,7 @@ func (l *leases) dropLocked(gone *lease) {
 	gone.over = true
 	if l.byID[gone.id] == gone {
 		l.cost -= leaseCost
+		l.countLocked(gone.owner, -1)
 	}
 	l.empty(gone)
 	delete(l.byID, gone.id)

@@ -51,7 +51,7 @@ func (l *loading) lease(c LeaseChange) {
 		leases.drop(known)
 	case c.Ended:
 	case known != nil:
-		known.ttl, known.owner = c.TTL, c.Owner
+		leases.learn(known, c.TTL, c.Owner)
 	default:
 		leases.grant(c.ID, c.TTL, c.Owner)
 	}

@@ -40,5 +40,14 @@ func (t *terms) withinQuotas(touched []*change) error {
 // StockOf is what a namespace has visibly. Any goroutine may call it.
 func (s *Store) StockOf(ns string) kv.Stock { return s.index.seen(ns).stock() }
 
+// mayGrant asks whether whoever asks for a transaction may have one lease more.
+func (t *terms) mayGrant(l *leases, txn *kv.Txn) error {
+	quotas, who := t.quotas.Load(), txn.Actor.Proved()
+	if quotas == nil || who == nil || txn.System {
+		return nil
+	}
+	return (*quotas).Lease(who, l.of(who.Name))
+}
+
 // LeasesOf is how many leases belong to whoever has that name. Any goroutine may call it.
-func (s *Store) LeasesOf(string) int { return 0 }
+func (s *Store) LeasesOf(name string) int { return s.leases.of(name) }

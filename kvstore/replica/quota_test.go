@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/access/quota"
 	"confcenter/codes"
@@ -171,4 +172,42 @@ func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 	}
 	same(b.Store)
 	same(reopened(t, Config{}, b.disk, b.clock).Store)
+}
+
+// Leases belong to whoever they were granted to, whoever keeps them alive, and also after a restart.
+func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
+	book := quotas(t, `[{"who": ["token:game"], "leases": 2}]`)
+	b := onFake(t, Config{})
+	b.Obey(book)
+	as := func(b *bench, name string, ops ...kv.Op) (*kv.Result, error) {
+		return b.do(&kv.Txn{Then: ops, Actor: &access.Actor{Identity: &access.Identity{Name: name}}})
+	}
+	first, err := as(b, "token:game", grant(time.Second))
+	require.NoError(t, err)
+	second, err := as(b, "token:game", grant(time.Hour), put("k", "1"))
+	require.NoError(t, err)
+	_, err = as(b, "token:game", grant(time.Hour))
+	require.Equal(t, codes.Limit, codes.Of(err))
+	require.ErrorContains(t, err, "quota of leases")
+	for range 3 {
+		_, err = as(b, "token:other", grant(time.Hour))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, b.LeasesOf("token:game"))
+
+	b.clock.Advance(2 * time.Second) // the first ends by itself
+	b.settled()
+	_, err = b.Lease(first.Ops[0].Lease.ID)
+	require.Equal(t, codes.LeaseGone, codes.Of(err))
+	_, err = as(b, "token:game", grant(time.Hour))
+	require.NoError(t, err)
+	again := reopened(t, Config{}, b.disk, b.clock)
+	again.Obey(book)
+	require.Equal(t, 2, again.LeasesOf("token:game"))
+	_, err = as(again, "token:game", grant(time.Hour))
+	require.Equal(t, codes.Limit, codes.Of(err))
+	_, err = as(again, "token:game", kv.Op{Kind: kv.OpRevoke, Lease: second.Ops[0].Lease.ID})
+	require.NoError(t, err)
+	require.Equal(t, 1, again.LeasesOf("token:game"))
+	require.Equal(t, 3, again.LeasesOf("token:other"))
 }
