@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/integration/process"
+	"confcenter/internal/servertest"
+	"confcenter/protocol"
+)
+
+// limited is a server with quotas, whose tenants may do everything with keys, the connection of its
+// administrator, and the token of a tenant.
+func limited(t *testing.T, quotas string, flags ...string) (srv *Process, root *servertest.Peer, admin, token string) {
+	conf := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
+	for name, text := range map[string]string{
+		"_access/tenants.json": `{"rules": [{"who": ["token:tenant-*"], "allow": ["*"], "what": ["kv", "config:app/*"]}]}`,
+		"_access/quotas.json":  `{"quotas": ` + quotas + `}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
+	}
+	srv = process.Start(t, conf, append([]string{"--access-control"}, flags...)...)
+	text, err := os.ReadFile(filepath.Join(srv.Data, "administrator.token"))
+	require.NoError(t, err)
+	admin = strings.TrimSpace(string(text))
+	root = as(t, srv, admin)
+	_, token = tokenFor(t, root, "tenant-a")
+	return srv, root, admin, token
+}
+
+// overQuota is a refusal: its code, the limit's name, and when to try again.
+func overQuota(t *testing.T, reply string, code int, limit string) {
+	t.Helper()
+	require.Regexp(t, fmt.Sprintf(`"code":%d\b.*quota of %s: .*"retry_after":[1-9]`, code, limit), reply)
+}
+
+// surf asks over a connection of its own, which stays open until it is closed.
+type surf struct {
+	*http.Transport
+	url, token string
+}
+
+func surfer(srv *Process, token string) *surf {
+	return &surf{&http.Transport{MaxConnsPerHost: 1}, "http://" + srv.HTTP, token}
+}
+
+func (s *surf) ask(t *testing.T, method, path, body string) (int, string) {
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	got, err := s.RoundTrip(r)
+	require.NoError(t, err)
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	if got.StatusCode == 503 || got.StatusCode == 429 {
+		require.NotEmpty(t, got.Header.Get("Retry-After"))
+	}
+	return got.StatusCode, string(text)
+}
+
+func TestConnectionsOverTCPAndHTTPAreOneQuota(t *testing.T) {
+	srv, root, admin, token := limited(t, `[{"who": ["token:tenant-*"], "connections": 2, "watches": 2, "leases": 1}]`)
+	one, web := as(t, srv, token), surfer(srv, token)
+	status, text := web.ask(t, "GET", "/v1/store/namespaces", "")
+	require.Equal(t, 200, status, text)
+	third := servertest.Dial(t, srv.Addr)
+	hello := fmt.Sprintf(`{"svrid":0,"token":%q}`, token)
+	overQuota(t, third.Call(protocol.Whoami, hello), 1005, "connections")
+	status, text = surfer(srv, token).ask(t, "GET", "/v1/store/namespaces", "")
+	require.Equal(t, 429, status)
+	overQuota(t, text, 1005, "connections")
+	_, other := tokenFor(t, root, "tenant-b")
+	as(t, srv, other) // has a quota of its own
+
+	web.CloseIdleConnections()
+	eventually(t, "the place is free", func() bool { return strings.Contains(third.Call(protocol.Whoami, hello), `"code":0`) })
+
+	require.Contains(t, one.Call(protocol.KVWatch, `{"ns":"n"}`), `"code":0`)
+	require.Contains(t, third.Call(protocol.BookCfgChange, `{"file_pattern":"app/a.json","missing_ok":true}`), `"code":0`)
+	overQuota(t, one.Call(protocol.KVWatch, `{"ns":"n","key":"k"}`), 1005, "watches")
+	overQuota(t, third.Call(protocol.BookCfgChange, `{"file_pattern":"app/b.json","missing_ok":true}`), 1005, "watches")
+	require.Contains(t, one.Call(protocol.KVUnwatch, `{"watch":1}`), `"code":0`)
+	require.Contains(t, one.Call(protocol.KVWatch, `{"ns":"n","key":"k"}`), `"code":0`)
+
+	require.Contains(t, one.Call(protocol.KVLease, `{"ttl":60000}`), `"code":0`)
+	overQuota(t, third.Call(protocol.KVLease, `{"ttl":60000}`), 1005, "leases")
+
+	status, text = surfer(srv, admin).ask(t, "GET", "/v1/auth/quotas?name=token:tenant-a", "")
+	require.Equal(t, 200, status, text)
+	for _, line := range []string{`"limit":"connections","used":2,"most":2,"quota":"quotas, quota 1"`, `"limit":"watches","used":2,"most":2`, `"limit":"leases","used":1,"most":1`} {
+		require.Contains(t, text, line)
+	}
+	_, text = surfer(srv, admin).ask(t, "GET", "/metrics", "")
+	require.Contains(t, text, `confcenter_quota_refused_total{limit="connections",of="identity"} `)
+	require.NotContains(t, text, "tenant-a", "metrics have no label for each identity")
+
+	third.Reset()
+	eventually(t, "what ended is counted no more", func() bool {
+		_, text := surfer(srv, admin).ask(t, "GET", "/v1/auth/quotas?name=token:tenant-a", "")
+		return strings.Contains(text, `"limit":"connections","used":1,`) && strings.Contains(text, `"limit":"watches","used":1,`)
+	})
+}
+
+// refusedAmong sends many requests at once and returns how one is refused.
+func refusedAmong(t *testing.T, p *servertest.Peer, cmd protocol.Command, body string) (refused string) {
+	const many = 40
+	for range many {
+		p.Send(cmd, body)
+	}
+	for range many {
+		if reply := p.Next().Body; strings.Contains(string(reply), `"code":503`) {
+			refused = string(reply)
+		}
+	}
+	require.NotEmpty(t, refused)
+	return refused
+}
+
+func TestRequestsOfAnIdentityAreLimitedTogether(t *testing.T) {
+	srv, root, _, token := limited(t, `[{"who": ["token:tenant-*"], "requests": 2}]`)
+	p, second, web := as(t, srv, token), as(t, srv, token), surfer(srv, token)
+	lease := p.Call(protocol.KVLease, `{"ttl":60000}`)
+	overQuota(t, refusedAmong(t, p, protocol.KVNames, `{}`), 503, "requests")
+	overQuota(t, second.Call(protocol.KVPut, `{"ns":"n","key":"k","value":"v"}`), 503, "requests")
+	status, text := web.ask(t, "GET", "/v1/store/namespaces", "")
+	require.Equal(t, 503, status)
+	overQuota(t, text, 503, "requests")
+
+	require.Empty(t, p.Call(protocol.KeepAlive, ``))
+	require.Contains(t, p.Call(protocol.KVAlive, fmt.Sprintf(`{"lease":%v}`, object(t, lease)["lease"])), `"code":0`, "who could not keep a lease would lose more than a request")
+	status, _ = web.ask(t, "GET", "/livez", "")
+	require.Equal(t, 200, status)
+
+	// A change of the quotas disconnects nobody, and counts at once.
+	require.Contains(t, root.Call(protocol.SetConfig, `{"filename":"_access/quotas.json","contents":{}}`), `"code":0`)
+	eventually(t, "the limit is gone", func() bool {
+		return strings.Contains(second.Call(protocol.KVPut, `{"ns":"n","key":"k","value":"v"}`), `"code":0`)
+	})
+	for range 20 {
+		require.Contains(t, second.Call(protocol.KVPut, `{"ns":"n","key":"k","value":"v"}`), `"code":0`)
+	}
+}
+
+func TestANamespaceIsLimited(t *testing.T) {
+	srv, _, admin, token := limited(t, `[{"what": ["kv:keys"], "keys": 2, "size": 20}, {"what": ["kv:slow"], "requests": 2, "watches": 1}]`)
+	p, web := as(t, srv, token), surfer(srv, token)
+	for _, key := range []string{"a", "b"} {
+		require.Contains(t, p.Call(protocol.KVPut, fmt.Sprintf(`{"ns":"keys","key":%q,"value":"1"}`, key)), `"code":0`)
+	}
+	overQuota(t, p.Call(protocol.KVPut, `{"ns":"keys","key":"c","value":"1"}`), 1022, "keys")
+	status, text := web.ask(t, "PUT", "/v1/store/key?ns=keys&key=c", `{"value":"1"}`)
+	require.Equal(t, 507, status)
+	overQuota(t, text, 1022, "keys")
+	status, text = web.ask(t, "PUT", "/v1/store/key?ns=keys&key=a", `{"value":"01234567890123456789"}`)
+	require.Equal(t, 507, status)
+	overQuota(t, text, 1022, "size")
+	require.Contains(t, p.Call(protocol.KVDel, `{"ns":"keys","key":"a"}`), `"code":0`)
+	require.Contains(t, p.Call(protocol.KVPut, `{"ns":"keys","key":"c","value":"1"}`), `"code":0`)
+
+	overQuota(t, refusedAmong(t, p, protocol.KVGet, `{"ns":"slow","key":"k"}`), 503, "requests")
+	status, text = web.ask(t, "GET", "/v1/store/key?ns=slow&key=k", "")
+	require.Equal(t, 503, status)
+	overQuota(t, text, 503, "requests")
+	require.Contains(t, p.Call(protocol.KVGet, `{"ns":"keys","key":"c"}`), `"code":0`, "another one is none the slower")
+
+	srv.Restart()
+	overQuota(t, as(t, srv, token).Call(protocol.KVPut, `{"ns":"keys","key":"a","value":"1"}`), 1022, "keys")
+	_, text = surfer(srv, admin).ask(t, "GET", "/v1/auth/quotas?name=kv:keys", "")
+	require.Contains(t, text, `"limit":"keys","used":2,"most":2`)
+	require.Contains(t, text, `"limit":"size","used":4,"most":20`)
+}
+
+// Who can help gets in when nobody else does, and what is asked for most is answered.
+func TestAFullServerAnswersAdministratorsAndProbes(t *testing.T) {
+	srv, _, admin, token := limited(t, `[]`, "--max-connections", "3", "--http-max-connections", "2", "--rate", "1/s")
+	for range 2 { // the administrator has one
+		p := servertest.Dial(t, srv.Addr)
+		eventually(t, "a place", func() bool {
+			return strings.Contains(p.Call(protocol.Whoami, fmt.Sprintf(`{"svrid":0,"token":%q}`, token)), `"code":0`)
+		})
+	}
+	p := servertest.Dial(t, srv.Addr)
+	require.Regexp(t, `"code":503.*"retry_after":`, p.Call(protocol.Whoami, fmt.Sprintf(`{"svrid":0,"token":%q}`, token)))
+	root := as(t, srv, admin)
+	for range 5 {
+		require.Contains(t, root.Call(protocol.KVStat, `{}`), `"code":0`, "no rate is for them")
+	}
+
+	one, two, three := surfer(srv, token), surfer(srv, token), surfer(srv, token)
+	for _, web := range []*surf{one, two} {
+		status, text := web.ask(t, "GET", "/v1/store/namespaces", "")
+		require.Equal(t, 200, status, text)
+	}
+	status, text := three.ask(t, "GET", "/v1/store/namespaces", "")
+	require.Equal(t, 503, status, text)
+	require.Contains(t, text, "as many clients as it may have")
+	for _, path := range []string{"/livez", "/readyz"} {
+		status, text = surfer(srv, token).ask(t, "GET", path, "")
+		require.Equal(t, 200, status, text)
+	}
+	for _, path := range []string{"/metrics", "/v1/store/namespaces"} {
+		status, text = surfer(srv, admin).ask(t, "GET", path, "")
+		require.Equal(t, 200, status, text)
+	}
+}
