@@ -17,6 +17,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/policy"
+	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
@@ -268,6 +269,24 @@ func TestNobodyChangesARoleToTheirAdvantage(t *testing.T) {
 	require.NoError(t, k.set(by, "_access/x.json", ""))
 	require.NoError(t, k.set(by, "other.json", `{"anything": 1}`), "which is for others to judge")
 	require.NoError(t, k.set(nil, "_access/y.json", `{"rules": [{"who": ["*"], "allow": ["*"], "what": ["*"]}]}`), "the server itself")
+}
+
+// Quotas protect the server from tenants, those included who may grant.
+func TestOnlyAdministratorsLoosenQuotas(t *testing.T) {
+	const old = `{"quotas": [{"who": ["token:game-*"], "requests": 10}]}`
+	book := quota.New(clock.Real())
+	k := start(t, map[string]string{"_access/q.json": old, "_access/lead.json": `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["roles"]}]}`},
+		func(c *control.Config) { c.Quotas = book })
+	game := book.Enter(&access.Identity{Name: "token:game-1"})
+	require.True(t, game.Metered())
+	by := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{policy.Administrators}}}
+	for _, text := range []string{"", `{}`, `{"quotas": [{"who": ["token:game-*"], "requests": 11}]}`} {
+		require.Equal(t, codes.Forbidden, codes.Of(k.set(by, "_access/q.json", text)), text)
+	}
+	require.NoError(t, k.set(by, "_access/q.json", `{"quotas": [{"who": ["token:game-*"], "requests": 9, "watches": 1}]}`))
+	require.NoError(t, k.set(root, "_access/q.json", `{"quotas": [{"who": ["token:game-*"], "watches": 5}]}`))
+	require.False(t, game.Metered(), "it counts for those who are there")
 }
 
 func TestDecisionsAreExplained(t *testing.T) {

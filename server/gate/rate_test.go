@@ -77,3 +77,25 @@ func TestAFrameThatComesAgainIsPaidForOnce(t *testing.T) {
 	}
 	require.Equal(t, []string{"GETCONFIG_RSP/1 ", "GETCONFIG_RSP/2 "}, gatetest.Frames(t, w))
 }
+
+// A refusal costs nearly as much as an answer: who floods the server is not refused as fast as he
+// can send.
+func TestWhoIsRefusedAgainAndAgainHasToRest(t *testing.T) {
+	b := newBench(t, loop.Limits{})
+	s, w := metered(t, b, admission.Limits{Rate: admission.Rate{Requests: 2}})
+	var flood []any
+	for range 200 {
+		flood = append(flood, protocol.GetConfig, "")
+	}
+	s.Receive(gatetest.Requests(flood...))
+	answered := len(gatetest.Frames(t, w))
+	require.Equal(t, 2+50+1, answered, "a second's worth of patience, and the one with which it was over")
+	require.False(t, s.Reads())
+	for deadline := time.Now().Add(10 * time.Second); answered < 200 && time.Now().Before(deadline); {
+		b.Clock.Advance(20 * time.Millisecond)
+		gatetest.Sweep(b.Desk)
+		answered += len(gatetest.Frames(t, w))
+	}
+	require.Equal(t, 200, answered, "all of it is answered")
+	require.False(t, s.Ending())
+}
