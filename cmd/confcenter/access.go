@@ -106,8 +106,8 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 		return gatekeeper{}, err
 	}
 	quotas := quota.New(clock.Real())
-	quotas.MeasureBy(state.store)
-	state.store.Obey(quotas)
+	quotas.MeasureBy(state.store.Quotas())
+	state.store.Quotas().Obey(quotas)
 	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Quotas: quotas, Log: log}
 	if certs.files != nil {
 		cfg.Revoked = certs.files.Revoked

@@ -12,9 +12,14 @@ func oneIf(id kv.LeaseID) int64 {
 
 func (t tally) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, Leased: t.leased} }
 
-// Obey has q judge what transactions take from now on, besides the limits of the store. Any goroutine
-// may call it.
-func (s *Store) Obey(q kv.Quotas) { s.committer.group.quotas.Store(&q) }
+// Quotas are what of a store quotas are about. Any goroutine may use it.
+type Quotas struct{ store *Store }
+
+// Quotas has the store obey quotas, and tells what they are about.
+func (s *Store) Quotas() Quotas { return Quotas{s} }
+
+// Obey has judge asked about what transactions take from now on, besides the limits of the store.
+func (q Quotas) Obey(judge kv.Quotas) { q.store.committer.group.quotas.Store(&judge) }
 
 // withinQuotas asks whether the namespaces may have what they would have by the transaction under
 // way, which has touched these keys, and all before it, those of its group included.
@@ -37,8 +42,8 @@ func (t *terms) withinQuotas(touched []*change) error {
 	return nil
 }
 
-// StockOf is what a namespace has visibly. Any goroutine may call it.
-func (s *Store) StockOf(ns string) kv.Stock { return s.index.seen(ns).stock() }
+// StockOf is what a namespace has visibly.
+func (q Quotas) StockOf(ns string) kv.Stock { return q.store.index.seen(ns).stock() }
 
 // mayGrant asks whether whoever asks for a transaction may have one lease more.
 func (t *terms) mayGrant(l *leases, txn *kv.Txn) error {
@@ -49,5 +54,5 @@ func (t *terms) mayGrant(l *leases, txn *kv.Txn) error {
 	return (*quotas).Lease(who, l.of(who.Name))
 }
 
-// LeasesOf is how many leases belong to whoever has that name. Any goroutine may call it.
-func (s *Store) LeasesOf(name string) int { return s.leases.of(name) }
+// LeasesOf is how many leases belong to whoever has that name.
+func (q Quotas) LeasesOf(name string) int { return q.store.leases.of(name) }

@@ -29,7 +29,7 @@ func quotas(t *testing.T, text string) *quota.Book {
 
 func TestANamespaceHasNoMoreThanItsQuota(t *testing.T) {
 	b := onFake(t, Config{})
-	b.Obey(quotas(t, `[{"what": ["kv:a"], "keys": 3, "size": 20, "leases": 1}]`))
+	b.Quotas().Obey(quotas(t, `[{"what": ["kv:a"], "keys": 3, "size": 20, "leases": 1}]`))
 	other := kv.Op{Kind: kv.OpPut, NS: "other", Key: "k", Value: kv.IntValue(1)}
 	refused := func(limit string, ops ...kv.Op) {
 		t.Helper()
@@ -51,14 +51,14 @@ func TestANamespaceHasNoMoreThanItsQuota(t *testing.T) {
 	b.must(leased("k5", lease))
 	refused("leases", leased("k6", lease))
 	b.must(put("k5", "free"), del("k3"), leased("k6", lease))
-	require.Equal(t, kv.Stock{Keys: 2, Bytes: 14, Leased: 1}, b.StockOf("a"))
+	require.Equal(t, kv.Stock{Keys: 2, Bytes: 14, Leased: 1}, b.Quotas().StockOf("a"))
 }
 
 // What is there when a quota comes may stay, and become less.
 func TestAQuotaThatComesLaterTakesNothingAway(t *testing.T) {
 	book := quotas(t, `[]`)
 	b := onFake(t, Config{})
-	b.Obey(book)
+	b.Quotas().Obey(book)
 	b.must(put("k1", "1234"), put("k2", "2"), put("k3", "3"))
 	role, err := policy.ParseRole("test", []byte(`{"quotas": [{"what": ["kv"], "keys": 1, "size": 5}]}`))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 	most := kv.Stock{Keys: 8, Bytes: 150, Leased: 3}
 	text := fmt.Sprintf(`[{"what": ["kv"], "keys": %d, "size": %d, "leases": %d}]`, most.Keys, most.Bytes, most.Leased)
 	b := onFake(t, Config{GroupSize: 16})
-	b.Obey(quotas(t, text))
+	b.Quotas().Obey(quotas(t, text))
 	lease := b.must(grant(time.Hour)).Ops[0].Lease.ID
 	counted := recount{}
 	end := b.Follow(func(batch *kv.Batch) {
@@ -167,7 +167,7 @@ func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 	require.Positive(t, done.Load())
 	same := func(s *Store) {
 		for _, ns := range []string{"a", "b"} {
-			require.Equal(t, counted.of(ns), s.StockOf(ns), ns)
+			require.Equal(t, counted.of(ns), s.Quotas().StockOf(ns), ns)
 		}
 	}
 	same(b.Store)
@@ -178,7 +178,7 @@ func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
 	book := quotas(t, `[{"who": ["token:game"], "leases": 2}]`)
 	b := onFake(t, Config{})
-	b.Obey(book)
+	b.Quotas().Obey(book)
 	as := func(b *bench, name string, ops ...kv.Op) (*kv.Result, error) {
 		return b.do(&kv.Txn{Then: ops, Actor: &access.Actor{Identity: &access.Identity{Name: name}}})
 	}
@@ -193,7 +193,7 @@ func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
 		_, err = as(b, "token:other", grant(time.Hour))
 		require.NoError(t, err)
 	}
-	require.Equal(t, 2, b.LeasesOf("token:game"))
+	require.Equal(t, 2, b.Quotas().LeasesOf("token:game"))
 
 	b.clock.Advance(2 * time.Second) // the first ends by itself
 	b.settled()
@@ -202,12 +202,12 @@ func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
 	_, err = as(b, "token:game", grant(time.Hour))
 	require.NoError(t, err)
 	again := reopened(t, Config{}, b.disk, b.clock)
-	again.Obey(book)
-	require.Equal(t, 2, again.LeasesOf("token:game"))
+	again.Quotas().Obey(book)
+	require.Equal(t, 2, again.Quotas().LeasesOf("token:game"))
 	_, err = as(again, "token:game", grant(time.Hour))
 	require.Equal(t, codes.Limit, codes.Of(err))
 	_, err = as(again, "token:game", kv.Op{Kind: kv.OpRevoke, Lease: second.Ops[0].Lease.ID})
 	require.NoError(t, err)
-	require.Equal(t, 1, again.LeasesOf("token:game"))
-	require.Equal(t, 3, again.LeasesOf("token:other"))
+	require.Equal(t, 1, again.Quotas().LeasesOf("token:game"))
+	require.Equal(t, 3, again.Quotas().LeasesOf("token:other"))
 }
