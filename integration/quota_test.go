@@ -100,7 +100,7 @@ func TestConnectionsOverTCPAndHTTPAreOneQuota(t *testing.T) {
 		require.Contains(t, text, line)
 	}
 	_, text = surfer(srv, admin).ask(t, "GET", "/metrics", "")
-	require.Contains(t, text, `confcenter_quota_refused_total{limit="connections",of="identity"} `)
+	require.Contains(t, text, `confcenter_quota_refused_total{kind="identity",limit="connections"} `)
 	require.NotContains(t, text, "tenant-a", "metrics have no label for each identity")
 
 	third.Reset()

@@ -445,7 +445,7 @@ func (b *Book) Readings() metric.Readings {
 		for limit := range policy.Limits {
 			list = append(list, metric.Reading{
 				Name: "quota_refused_total", Help: "Requests refused because an identity or a namespace has what its quota allows.",
-				Labels: []metric.Label{{Name: "of", Value: name}, {Name: "limit", Value: limit.String()}}, N: int64(b.refused[kind][limit].Load()),
+				Labels: []metric.Label{{Name: "kind", Value: name}, {Name: "limit", Value: limit.String()}}, N: int64(b.refused[kind][limit].Load()),
 			})
 		}
 	}
