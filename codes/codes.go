@@ -71,7 +71,7 @@ const (
 // Our own numbers for HTTP.
 const (
 	BadMethod Code = 1024 // a method that the path does not support
-	Forbidden Code = 1025 // a request that another web site may have made the browser send
+	Forbidden Code = 1025 // no role allows it; or, over HTTP, another web site may have made the browser send it
 )
 
 // Unconfirmed is for requests that destroy much at once, over every interface.
@@ -136,7 +136,7 @@ var table = []Row{
 	{Quota, "quota", 507, "the store is full; delete something or raise its limit"},
 	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
-	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
+	{Forbidden, "forbidden", 403, "no role allows it: ask an administrator; or another web site may be behind the request: name its origin or host in the server's settings"},
 	{Unconfirmed, "unconfirmed", 400, "this would destroy much at once; repeat as confirm what that is, or how many"},
 	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
 	{AlreadyExists, "already_exists", 409, "there is something by that name already; use another name, or update what is there"},
