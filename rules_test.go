@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"state/auth":          {"access", "access/policy", "access/quota", "codes", "internal/clock", "kv", "state"},
 	"state/history":       {"access", "access/guard", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/jsonpath", "internal/jsontext", "internal/memory", "internal/roster", "kv", "meta", "state", "github.com/rogpeppe/go-internal"},
 	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
-	"state/flow":          {"access", "codes", "kv", "state", "internal/clock", "internal/jsontext"},
+	"state/flow":          {"access", "access/guard", "access/policy", "codes", "kv", "state", "internal/clock", "internal/jsontext"},
 	"state/secret":        {"access", "access/seal", "codes", "internal/clock", "kv", "state", "github.com/rs/zerolog"},
 	"state/host":          {"state/audit", "state/secret", "state/review", "state/auth", "internal/clock", "internal/memory", "kv", "state", "state/bench", "state/flow", "state/history", "github.com/rs/zerolog"},
 	"state/statetest":     {"access", "client", "clienttest", "codes", "state", "state/flow", "state/host", "state/remote", "github.com/stretchr/testify"},

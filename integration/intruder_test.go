@@ -35,7 +35,7 @@ const intruderRole = `{"rules": [
 	{"who": ["token:intruder"], "allow": ["read", "write", "delete", "history"], "what": ["config:_meta.json"]},
 	{"who": ["token:intruder"], "allow": ["*"], "what": ["kv:mine", "kv:shared/open*"]},
 	{"who": ["token:intruder"], "allow": ["write", "delete", "lock", "lease"], "what": ["kv:blind"]},
-	{"who": ["token:intruder"], "allow": ["*"], "what": ["storage:1/1/bag/7"]},
+	{"who": ["token:intruder"], "allow": ["*"], "what": ["storage:1/1/bag/7", "flow:mine"]},
 	{"who": ["token:granter"], "allow": ["*"], "what": ["roles", "config:game/*"]}]}`
 
 // besieged is a server with things that the intruder is after.
@@ -79,6 +79,9 @@ func besiege(t *testing.T) *besieged {
 		require.Contains(t, root.Call(protocol.KVPut, put), `"code":0`, put)
 	}
 	require.Contains(t, root.Call(protocol.StUpdate, `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","fields":{"gold":"`+markValue+`"}}`), `"code":0`)
+	for _, set := range []string{`{"scope":"hidden","key":"k","value":"` + markValue + `"}`, `{"scope":"` + markName + `","key":"k","value":1}`, `{"key":"k","value":"` + markValue + `"}`} {
+		require.Contains(t, root.Call(flowSet, set), `"code":0`, set)
+	}
 	s.lease = numberIn(t, root.Call(protocol.KVLease, `{"ttl":3600000}`), "lease")
 	s.fence = numberIn(t, root.Call(protocol.KVLock, fmt.Sprintf(`{"ns":"blind","key":"lock","lease":%d,"value":"%s"}`, s.lease, markValue)), "fence")
 	s.revision = numberIn(t, root.Call(protocol.KVPut, `{"ns":"vault","key":"last","value":"x"}`), "rev")

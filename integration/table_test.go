@@ -56,6 +56,18 @@ var samples = map[protocol.Command]sample{
 	protocol.StRemove:  {`{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","names":["a"]}`, `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"7","names":["a"]}`},
 	protocol.StRestore: {`{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","names":["a"]}`, `{"appId":"1","regionId":"1","logicType":"bag","ownerId":"7","names":["none"]}`},
 	protocol.StOwners:  {`{"appId":"1","regionId":"1"}`, ""},
+
+	flowList: {`{"scope":"hidden","list":"cfapplist"}`, `{"scope":"mine","list":"cfapplist"}`},
+	flowRead: {`{"scope":"hidden"}`, `{"scope":"mine"}`},
+	flowSet:  {`{"scope":"hidden","key":"k","value":1}`, `{"scope":"mine","key":"k","value":1}`},
+}
+
+// sampleOf is the sample of a command; named is false if it does not decide about names.
+func sampleOf(id protocol.Command) (c sample, named bool) {
+	if c, named = samples[id]; !named && id.Model() == "flow" && id != flowScopes {
+		return sample{forbidden: `{"scope":"hidden"}`}, true // which they all have
+	}
+	return c, named
 }
 
 // unnamed are commands that need a right to anything of a class, and why that is enough.
@@ -68,12 +80,13 @@ var unnamed = map[protocol.Command]string{
 	protocol.KVLeaseInfo:           "likewise",
 	protocol.KVUnwatch:             "of the connection's own",
 	protocol.CfUnwatch:             "of the connection's own",
+	flowScopes:                     "it lists what may be read",
 	protocol.OfModel("history", 7): "nothing comes of what is staged by itself",
 }
 
 const tableRole = `{"rules": [
-	{"who": ["token:denied"], "allow": ["*"], "what": ["config", "kv", "storage"]},
-	{"who": ["token:denied"], "deny": ["*"], "what": ["config:secret/*", "kv:vault", "storage:1/1/bag/42"]},
+	{"who": ["token:denied"], "allow": ["*"], "what": ["config", "kv", "storage", "flow"]},
+	{"who": ["token:denied"], "deny": ["*"], "what": ["config:secret/*", "kv:vault", "storage:1/1/bag/42", "flow:hidden"]},
 	{"who": ["token:reader"], "allow": ["read"], "what": ["*"]}]}`
 
 // Every command of the table, as everybody: one without a decision that is declared here fails.
@@ -98,7 +111,7 @@ func TestEveryCommandDecidesAboutEverybody(t *testing.T) {
 }
 
 func (s *besieged) decides(t *testing.T, row protocol.Row, tokens map[string]string) {
-	c, named := samples[row.ID]
+	c, named := sampleOf(row.ID)
 	if !named {
 		c.forbidden = `{}`
 	}

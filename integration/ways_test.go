@@ -6,6 +6,7 @@ var (
 	historyLog, historyShow, historyDiff, historyBlame = protocol.OfModel("history", 0), protocol.OfModel("history", 1), protocol.OfModel("history", 2), protocol.OfModel("history", 3)
 	historyExplain, historyRollback, historyApply      = protocol.OfModel("history", 4), protocol.OfModel("history", 6), protocol.OfModel("history", 8)
 	historyExport, historyPreview                      = protocol.OfModel("history", 9), protocol.OfModel("history", 10)
+	flowList, flowGet, flowRead, flowScopes, flowSet   = protocol.OfModel("flow", 0), protocol.OfModel("flow", 2), protocol.OfModel("flow", 3), protocol.OfModel("flow", 9), protocol.OfModel("flow", 26)
 	authMake, authList, authRevoke                     = protocol.OfModel("auth", 0), protocol.OfModel("auth", 1), protocol.OfModel("auth", 2)
 )
 
@@ -95,6 +96,21 @@ var directWays = []way{
 	{name: "owners", cmd: protocol.StOwners, body: `{"appId":"1","regionId":"1"}`},
 	{name: "another owner by its path", request: "GET /v1/storage/1/1/bag/7%2F..%2F42"},
 	{name: "the fields' namespace", cmd: protocol.KVList, body: `{"ns":"@storage/1_1"}`, leads: true},
+	// scopes
+	{name: "a scope", cmd: flowRead, body: `{"scope":"hidden"}`, leads: true},
+	{name: "the default scope", cmd: flowGet, body: `{"keys":["k"]}`, leads: true},
+	{name: "scopes", cmd: flowScopes, body: `{}`, leads: true},
+	{name: "a page of scopes", cmd: flowScopes, body: `{"limit":1}`, leads: true},
+	{name: "the scope twice", cmd: flowRead, body: `{"scope":"mine","scope":"hidden"}`},
+	{name: "a scope in other letters", cmd: flowRead, body: `{"Scope":"hidden"}`},
+	{name: "out of a scope", cmd: flowRead, body: `{"scope":"mine/../hidden"}`},
+	{name: "writing to a scope", cmd: flowSet, body: `{"scope":"hidden","key":"k","value":1}`},
+	{name: "a scope over HTTP", request: "GET /v1/flow/read?scope=hidden", leads: true},
+	{name: "two scopes over HTTP", request: "GET /v1/flow/read?scope=mine&scope=hidden"},
+	{name: "scopes over HTTP", request: "GET /v1/flow/scopes", leads: true},
+	{name: "a scope's namespace", cmd: protocol.KVList, body: `{"ns":"@flow/hidden"}`, leads: true},
+	{name: "what is about all scopes", cmd: protocol.KVList, body: `{"ns":"@flow/.index"}`, leads: true},
+	{name: "watching a scope", cmd: protocol.KVWatch, body: `{"ns":"@flow/hidden","state":true}`},
 	// programs
 	{name: "programs", cmd: protocol.GetCli, body: `{}`, leads: true},
 	{name: "programs by name", cmd: protocol.GetCli, body: `{"svrname":"*"}`},

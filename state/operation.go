@@ -68,6 +68,18 @@ func (o Operation) ByName() Operation {
 	return o
 }
 
+// JudgedBy is o, which is Named: judge decides by what is asked, before it is done.
+func (o Operation) JudgedBy(judge func(ctx context.Context, question any) error) Operation {
+	do := o.do
+	o.Named, o.do = true, func(ctx context.Context, model any, by *access.Actor, question any) (any, error) {
+		if err := judge(ctx, question); err != nil {
+			return nil, err
+		}
+		return do(ctx, model, by, question)
+	}
+	return o
+}
+
 // Method is the name of the model's method.
 func (o *Operation) Method() string { return o.method[strings.LastIndexByte(o.method, '.')+1:] }
 

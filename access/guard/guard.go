@@ -21,6 +21,8 @@ import (
 
 // Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time. The
 // nil Caller is anybody where there is no access control, and may do everything.
+//
+// wide: each kind of thing that requests are about has a method.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
@@ -263,6 +265,9 @@ func (c *Caller) owned(v policy.Verb, ns string) error {
 	if ns == kv.ReviewNamespace { // what is held may be of any class
 		return whatIsHeld(c, v)
 	}
+	if scope, ok := scopeOf(ns); ok {
+		return c.Scope(v, scope)
+	}
 	class, _ := ownerOf(ns)
 	if class == policy.Config && v == policy.Read {
 		v = policy.History
@@ -384,16 +389,24 @@ func (c *Caller) Lock(ns, key string) error {
 // Holds reports whether the caller may still have a lease with its keys.
 func (c *Caller) Holds(h *kv.Holding) bool {
 	for _, f := range h.Held {
-		if c.Key(policy.Lease, []byte(f.NS), []byte(f.Key)) != nil && c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) != nil && !c.hasForModel(f.NS) {
+		if c.Key(policy.Lease, []byte(f.NS), []byte(f.Key)) != nil && c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) != nil && !c.hasForModel(f.NS, f.Key) {
 			return false
 		}
 	}
 	return c.Leases() == nil
 }
 
-// hasForModel reports whether the caller may write to a model, which gives keys of a namespace
-// leases.
-func (c *Caller) hasForModel(ns string) bool {
+// hasForModel reports whether the caller may write to a model, which gives a key a lease.
+func (c *Caller) hasForModel(ns, key string) bool {
+	scope, ok := scopeOf(ns)
+	if ns == flowIndex { // its keys are WHAT.SCOPE and so on
+		_, scope, _ = strings.Cut(key, ".")
+		scope, _, _ = strings.Cut(scope, ".")
+		ok = true
+	}
+	if ok {
+		return c.Scope(policy.Write, scope) == nil
+	}
 	class, owned := ownerOf(ns)
 	return owned && c.Permits.Some(policy.Write, class)
 }

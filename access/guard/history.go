@@ -54,15 +54,3 @@ func LeftAlone(name string) bool { return isRole(name) }
 func isRole[T string | []byte](name T) bool {
 	return len(name) >= len(policy.RolePrefix) && name[0] == policy.RolePrefix[0] && strings.EqualFold(string(name[:len(policy.RolePrefix)]), policy.RolePrefix)
 }
-
-// Client needs v with a connected program, by the name that it gave.
-func (c *Caller) Client(v policy.Verb, name string) error {
-	if c == nil {
-		return nil
-	}
-	c.name = append(c.name[:0], name...)
-	if c.Permits.May(v, policy.Clients, c.name) {
-		return nil
-	}
-	return forbidden(v, policy.Clients, name)
-}

@@ -1,13 +1,19 @@
 package flow
 
 import (
+	"cmp"
+	"context"
+	"reflect"
+
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/state"
 )
 
 // Operations is what can be asked of a Flow, in the order of their numbers on the wire: new
 // ones go to the end.
-var Operations = []state.Operation{
+var Operations = byScope([]state.Operation{
 	state.Define("list", access.FlowRead, "GET list", "lists the members of a list, all or those with one status", (*Flow).List),
 	state.Define("tasks", access.FlowRead, "GET tasks", "lists nodes and services of all applications, all or those with one status", (*Flow).Tasks),
 	state.Define("get", access.FlowRead, "GET get", "reads keys; an absent one is null", (*Flow).Get),
@@ -17,7 +23,7 @@ var Operations = []state.Operation{
 	state.Define("oplog", access.FlowRead, "GET oplog", "reads the operation log of a member, oldest first", (*Flow).Oplog),
 	state.Define("workers", access.FlowRead, "GET workers", "lists workers or schedulers", (*Flow).Workers),
 	state.Define("assigned", access.FlowRead, "GET assigned", "lists what a worker has claimed", (*Flow).Assigned),
-	state.Define("scopes", access.FlowRead, "GET scopes", "lists the scopes", (*Flow).Scopes),
+	state.Define("scopes", access.FlowRead, "GET scopes", "lists the scopes", (*Flow).Scopes).ByName(),
 	state.Define("register", access.FlowWrite, "POST register", "registers an application with everything in it, or not at all", (*Flow).Register),
 	state.Define("stage", access.FlowWrite, "POST stage", "begins an application that is too large for one question", (*Flow).Stage),
 	state.Define("add", access.FlowWrite, "POST add", "adds members to a staged application", (*Flow).Add),
@@ -36,4 +42,24 @@ var Operations = []state.Operation{
 	state.Define("unlock", access.FlowWrite, "POST unlock", "gives a lock back", (*Flow).Unlock),
 	state.Define("set", access.FlowWrite, "POST set", "writes keys, all or none", (*Flow).Set),
 	state.Define("delete", access.FlowWrite, "POST delete", "deletes a key, or everything below it", (*Flow).Delete),
+})
+
+// byScope has operations decide by the scope that a question names. Without one there is no name:
+// then the right to all scopes is needed, unless the method asks itself.
+func byScope(list []state.Operation) []state.Operation {
+	for i := range list {
+		scope, names := list[i].Question().FieldByName("Scope")
+		if !names {
+			continue
+		}
+		_, verb, _ := policy.Of(list[i].Right)
+		list[i] = list[i].JudgedBy(func(ctx context.Context, question any) error {
+			who := guard.From(ctx)
+			if who == nil {
+				return nil
+			}
+			return who.Scope(verb, cmp.Or(reflect.ValueOf(question).Elem().FieldByIndex(scope.Index).String(), DefaultScope))
+		})
+	}
+	return list
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -145,19 +147,34 @@ type ScopesAnswer struct {
 	Next   string   `json:"next,omitempty" doc:"if there are more: what to give as after"`
 }
 
-// Scopes lists the scopes that something was ever written to.
+// Scopes lists the scopes that something was ever written to, and that may be read.
 func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*ScopesAnswer, error) {
-	l := kv.List{NS: f.index(), Prefix: "scope."}
-	if q.After != "" {
-		l.After = l.Prefix + q.After
-	}
-	page, next, err := f.page(ctx, l, q.Limit)
+	limit, err := limited(q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	a := &ScopesAnswer{Scopes: make([]string, len(page.Entries)), Next: strings.TrimPrefix(next, l.Prefix)}
-	for i, e := range page.Entries {
-		a.Scopes[i] = e.Key[len(l.Prefix):]
+	who, a, l := guard.From(ctx), &ScopesAnswer{}, kv.List{NS: f.index(), Prefix: "scope."}
+	if q.After != "" {
+		l.After = l.Prefix + q.After
 	}
-	return a, nil
+	for {
+		page, next, err := f.page(ctx, l, q.Limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			scope := e.Key[len(l.Prefix):]
+			switch {
+			case who.Scope(policy.Read, scope) != nil:
+			case len(a.Scopes) == limit: // not before: more would tell that there are others
+				a.Next = a.Scopes[limit-1]
+				return a, nil
+			default:
+				a.Scopes = append(a.Scopes, scope)
+			}
+		}
+		if l.After = next; next == "" {
+			return a, nil
+		}
+	}
 }

@@ -209,7 +209,7 @@ func (h *History) told(who *guard.Caller, names []string) (n int64, list []Progr
 			for _, s := range c.Subscriptions {
 				use(s.File)
 			}
-			if len(files) == 0 || who.Client(policy.Read, c.Name) != nil {
+			if len(files) == 0 || !who.Client(policy.Read, c.Name) {
 				continue
 			}
 			if n++; n <= mostPrograms {
