@@ -215,8 +215,7 @@ func TestThatACertificateIsRevokedIsNoticed(t *testing.T) {
 	require.True(t, caller.Renew())
 	revoked.Store(true)
 	k.Renew()
-	<-k.told
-	require.False(t, caller.Renew())
+	k.until("the revocation", func() bool { return !caller.Renew() })
 	_, err = k.Admit(proof)
 	require.ErrorContains(t, err, "revoked")
 }
