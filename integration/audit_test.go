@@ -100,7 +100,9 @@ func TestTheAuditIsHiddenFromThoseWithoutTheRight(t *testing.T) {
 	require.Equal(t, 200, status, text)
 	_, token := tokenFor(t, root, "all")
 	p := as(t, srv, token)
-	tells := func(text string) bool { return strings.Contains(text, `"prev"`) || strings.Contains(text, "segments") || strings.Contains(text, "WHOAMI") }
+	tells := func(text string) bool {
+		return strings.Contains(text, `"prev"`) || strings.Contains(text, "segments") || strings.Contains(text, "WHOAMI")
+	}
 	for _, ns := range []string{kv.AuditNamespace, kv.AuditLines} {
 		for _, c := range []struct {
 			cmd  protocol.Command
