@@ -5,6 +5,7 @@ import (
 
 	jsoniter "github.com/json-iterator/go"
 
+	"confcenter/access/policy"
 	"confcenter/internal/roster"
 )
 
@@ -53,7 +54,7 @@ const (
 	itemCost     = 128 // of a subscription, watch, lock, lease or stream
 )
 
-// clients lists the TCP connections and the open HTTP streams. There may be very many, so they
+// clients lists the TCP connections that may be read and, if all may, the open HTTP streams. There may be very many, so they
 // are asked for and sent a page at a time.
 func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	if err := w.grow(clientsPiece); err != nil {
@@ -67,7 +68,11 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	if err := list.reserve(itemCost * g.streams.count()); err != nil {
 		return err
 	}
-	streams, more := g.streams.list()
+	var streams []viewerBody
+	more := 0
+	if w.rights.Whole(policy.Read, policy.Clients) == nil { // who reads them has no name
+		streams, more = g.streams.list()
+	}
 	w.b, list.separator = append(w.b, `],"streams":[`...), ""
 	for i := range streams {
 		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
@@ -117,6 +122,9 @@ func (l *listWriter) clients() error {
 			return err
 		}
 		for i := range page {
+			if !l.w.rights.Client(policy.Read, page[i].Name) {
+				continue
+			}
 			one := clientBodyOf(&page[i])
 			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
 				return err

@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
 	"confcenter/internal/roster"
 	"confcenter/kv"
@@ -30,6 +33,31 @@ func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
 		"watching":[{},{"ns":"a"},{"ns":"a","prefix":"p/"},{"ns":"a","key":"k"}],
 		"locks":[{"ns":"l","key":"one","lease":7,"fence":8},{"ns":"l","key":"two","lease":7}],
 		"leases":[{"id":7,"ttl_ms":10000,"left_ms":4000,"keys":2}]}],"streams":[],"more_streams":0}`, k.get("/v1/clients").body)
+}
+
+func TestOnlyClientsAreListedThatMayBeRead(t *testing.T) {
+	rules := map[string][]string{
+		"web": {"read clients:web"}, "other": {"read clients:other"}, "most": {"* clients", "-read clients:web"}, "all": {"* *"},
+	}
+	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), func(cfg *Config, _ *Stores) {
+		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
+			return guardtest.Caller(t, rules[r.Header.Get("X-Who")]...), nil
+		}
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url+"/v1/store/stream?ns=n", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Who", "all")
+	stream, err := k.client.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = stream.Body.Close() }()
+	require.Equal(t, 200, stream.StatusCode)
+	for who, want := range map[string][3]bool{"web": {true, false, false}, "other": {}, "most": {false, true, false}, "all": {true, true, true}} {
+		got := k.get("/v1/clients", "X-Who: "+who)
+		require.Equal(t, 200, got.status, got.body)
+		has := [3]bool{strings.Contains(got.body, `"id":2001`), strings.Contains(got.body, `"id":2002`), strings.Contains(got.body, `"kind":"store"`)}
+		require.Equal(t, want, has, "%s: %s", who, got.body)
+	}
+	require.Equal(t, http.StatusForbidden, k.get("/v1/clients", "X-Who: nobody").status)
 }
 
 func TestClientsShowStreams(t *testing.T) {

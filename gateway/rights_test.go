@@ -147,7 +147,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		require.NotContains(t, []int{400, 403, 500}, got.status, "%s with %s: %s", what, c.rights, got.body)
 	}
 	for name, why := range map[string]string{
-		"GET /v1/kv": "it lists what may be read", "GET /v1/store/namespaces": "likewise", "POST /v1/history/stage": "nothing comes of what is staged by itself",
+		"GET /v1/clients": "it lists what may be read", "GET /v1/kv": "it lists what may be read", "GET /v1/store/namespaces": "likewise", "POST /v1/history/stage": "nothing comes of what is staged by itself",
 	} {
 		require.True(t, unseen[name], "%s: %s", name, why)
 		delete(unseen, name)

@@ -25,7 +25,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
 		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
 		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
-		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, quiet: true, handle: g.clients},
+		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, named: true, quiet: true, handle: g.clients},
 	}
 }
 

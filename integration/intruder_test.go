@@ -35,7 +35,7 @@ const intruderRole = `{"rules": [
 	{"who": ["token:intruder"], "allow": ["read", "write", "delete", "history"], "what": ["config:_meta.json"]},
 	{"who": ["token:intruder"], "allow": ["*"], "what": ["kv:mine", "kv:shared/open*"]},
 	{"who": ["token:intruder"], "allow": ["write", "delete", "lock", "lease"], "what": ["kv:blind"]},
-	{"who": ["token:intruder"], "allow": ["*"], "what": ["storage:1/1/bag/7", "flow:mine"]},
+	{"who": ["token:intruder"], "allow": ["*"], "what": ["storage:1/1/bag/7", "flow:mine", "clients:intruder"]},
 	{"who": ["token:granter"], "allow": ["*"], "what": ["roles", "config:game/*"]}]}`
 
 // besieged is a server with things that the intruder is after.

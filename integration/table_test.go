@@ -80,6 +80,12 @@ var unnamed = map[protocol.Command]string{
 	protocol.KVLeaseInfo:           "likewise",
 	protocol.KVUnwatch:             "of the connection's own",
 	protocol.CfUnwatch:             "of the connection's own",
+	protocol.GetCli:                "it lists what may be read",
+	protocol.GetWarn:               "it lists what may be read",
+	protocol.Hungup:                "it lists what may be read",
+	protocol.Exchang:               "a program that nothing may be sent to is answered like none",
+	protocol.EvNotify:              "likewise",
+	protocol.AppRunLog:             "likewise",
 	flowScopes:                     "it lists what may be read",
 	protocol.OfModel("history", 7): "nothing comes of what is staged by itself",
 }

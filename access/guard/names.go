@@ -24,8 +24,8 @@ func (c *Caller) Scope(v policy.Verb, scope string) error {
 	return forbidden(v, policy.Flow, scope)
 }
 
-// Client reports whether the caller may do v with a connected program, by the name that it gave; ""
-// is one that gave none. A program that is hidden is answered like one that does not exist, so there
+// Client reports whether the caller may do v with a connected program, by the name that it gave. A
+// program that is hidden is answered like one that does not exist, so there
 // is no refusal that names it.
 func (c *Caller) Client(v policy.Verb, name string) bool { return c.may(v, policy.Clients, name) }
 

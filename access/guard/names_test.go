@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
@@ -74,4 +75,12 @@ func TestALeaseInAScopeNeedsTheRightToWriteThere(t *testing.T) {
 		require.False(t, guardtest.Caller(t, "read flow", "write bench").Holds(h), h)
 	}
 	require.False(t, in.Holds(held("@flow/.index", "live")))
+}
+
+// Hanging up is asked with the messages, and needs another right than these.
+func TestMessagesNeedARightToSendOrToHangUp(t *testing.T) {
+	for rule, want := range map[string]bool{"send clients:a": true, "delete clients:a": true, "read clients": false, "* kv": false} {
+		require.Equal(t, want, guardtest.Caller(t, rule).Right(access.ClientsSend, true) == nil, rule)
+	}
+	require.Error(t, guardtest.Caller(t, "delete clients").Right(access.ClientsSend, false))
 }

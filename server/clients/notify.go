@@ -3,6 +3,7 @@ package clients
 import (
 	"fmt"
 
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
@@ -39,7 +40,7 @@ func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
 	if !ok {
 		return -2, false
 	}
-	target := s.Gate.Registry.Find(id)
+	target := s.Reach(policy.Delete, id)
 	switch target {
 	case nil:
 		return -2, false
@@ -67,9 +68,9 @@ func (f *Handlers) appendRouted(dst []byte, from *gate.Session) []byte {
 }
 
 // forward posts the frame that appendBody makes to client `to`, under the same
-// command and sequence.
+// command and sequence. It returns false if that is not there, or s may not send to it.
 func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst []byte, from *gate.Session) []byte) bool {
-	target := s.Gate.Registry.Find(to)
+	target := s.Reach(policy.Send, to)
 	if target == nil {
 		return false
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -22,7 +24,7 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 	limit, paged := s.Desk.Req.IntOrText("limit")
 	key := string(s.Desk.Req.Text("key"))
 	switch {
-	case id > 0 && s.Gate.Registry.Find(id) == nil:
+	case id > 0 && s.Reach(policy.Read, id) == nil:
 		s.Result(h, int(codes.NotFound), "no exit svrid="+strconv.Itoa(int(id)))
 		return true
 	case paged && limit < 1:
@@ -33,9 +35,10 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 	if paged {
 		l.limit = int(limit)
 	}
+	sees := seenBy(s)
 	s.Later(h, func(dst []byte) []byte {
-		return l.append(dst, s.Gate.Registry.Select(func(_ *gate.Session, c *gate.Client) bool {
-			return (id == 0 || c != nil && c.ID == id) && (!paged || c != nil && c.ID > after)
+		return l.append(dst, s.Gate.Registry.Select(func(of *gate.Session, c *gate.Client) bool {
+			return sees(of, c) && (id == 0 || c != nil && c.ID == id) && (!paged || c != nil && c.ID > after)
 		}))
 	})
 	return true
@@ -46,12 +49,29 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
 	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
 	l := listing{group: s.Group(), remedy: "ask for fewer by filter_key and filter_val"}
+	sees := seenBy(s)
 	s.Later(h, func(dst []byte) []byte {
-		return l.append(dst, s.Gate.Registry.Select(func(_ *gate.Session, c *gate.Client) bool {
-			return c != nil && c.Warn != "" && (key == "" || c.Prop(key) == value)
+		return l.append(dst, s.Gate.Registry.Select(func(of *gate.Session, c *gate.Client) bool {
+			return sees(of, c) && c != nil && c.Warn != "" && (key == "" || c.Prop(key) == value)
 		}))
 	})
 	return true
+}
+
+// seenBy tells of whom s may read, off its loop: itself always, and of those that have not said who
+// they are only if it may read of all.
+func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
+	rights := s.Rights.Apart()
+	all := rights.Whole(policy.Read, policy.Clients) == nil
+	return func(of *gate.Session, c *gate.Client) bool {
+		switch {
+		case rights == nil || of == s:
+			return true
+		case c == nil:
+			return all
+		}
+		return rights.Client(policy.Read, c.Prop("svrname"))
+	}
 }
 
 // listing is how clients are listed.
@@ -120,9 +140,9 @@ func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	switch string(req.Text("op")) {
 	case "get":
 		out := s.Begin(h.Command.Reply(), h.Seq)
-		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id)), false))
+		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id, s.Rights)), false))
 	case "set":
-		f.departed.forgive(id)
+		f.departed.forgive(id, s.Rights)
 		s.Result(h, 0, "success")
 	default:
 		s.Result(h, int(codes.BadOp), "leak of op param")
@@ -155,13 +175,13 @@ func (d *departed) add(g gonePeer) {
 	d.gone = append(d.gone, g)
 }
 
-// list returns them; id 0 means all.
-func (d *departed) list(id int32) [][]protocol.Property {
+// list returns those that may be read; id 0 means all.
+func (d *departed) list(id int32, rights *guard.Caller) [][]protocol.Property {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list [][]protocol.Property
 	for _, g := range d.gone {
-		if id == 0 || g.id == id {
+		if (id == 0 || g.id == id) && rights.Client(policy.Read, g.svrname) {
 			list = append(list, []protocol.Property{
 				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
 				{Name: "svrname", Value: g.svrname}, {Name: "shell", Value: g.shell}, {Name: "progi", Value: g.program},
@@ -172,11 +192,11 @@ func (d *departed) list(id int32) [][]protocol.Property {
 	return list
 }
 
-// forgive forgets them; id 0 means all.
-func (d *departed) forgive(id int32) {
+// forgive forgets those that may be deleted; id 0 means all.
+func (d *departed) forgive(id int32, rights *guard.Caller) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return id == 0 || g.id == id })
+	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return (id == 0 || g.id == id) && rights.Client(policy.Delete, g.svrname) })
 }
 
 // left records that a client leaves.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/protocol"
 )
 
@@ -117,14 +118,17 @@ func (r *Registry) leave(s *Session) {
 	delete(r.sessions, s)
 }
 
-// Find returns the session of client id, nil if there is none.
-func (r *Registry) Find(id int32) *Session {
+// Reach returns the session of client id if s may do v with it, nil if not and if there is none. With
+// itself a client may do everything.
+func (s *Session) Reach(v policy.Verb, id int32) *Session {
+	r := &s.Gate.Registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.byID[id]; c != nil {
-		return c.session
+	c := r.byID[id]
+	if c == nil || c.session != s && s.Rights != nil && !s.Rights.Client(v, c.Prop("svrname")) {
+		return nil
 	}
-	return nil
+	return c.session
 }
 
 // Behind returns the clients with ids above after, in the order of these, but at most so many,
