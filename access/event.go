@@ -61,19 +61,31 @@ type Denial struct {
 
 func (d *Denial) Error() string { return d.Do + " " + d.What + " is not allowed" }
 
-// Refused notes that a request was refused with err, if that is for lack of a right, or of a proof
-// of who asks. Do is the request's name, for an err that does not tell what was missing.
+// Excess is the cause of a refusal by a quota.
+type Excess struct {
+	Do   string   // which one, as in Event: "quota of requests"
+	What []string // what has it, as in Event: a namespace; empty: whoever asks
+}
+
+func (x *Excess) Error() string { return x.Do + " is used up" }
+
+// Refused notes that a request was refused with err, if that is for lack of a right or of a proof
+// of who asks, or by a quota. Do is the request's name, for an err that does not tell what was
+// missing. Of refusals in a flood it allocates nothing.
 func (n Notes) Refused(by *Actor, do string, err error) {
 	if n == nil {
 		return
 	}
 	e := Event{Kind: EventDenied, By: by, Do: do, Outcome: codes.Of(err)}
-	switch e.Outcome {
-	case codes.Forbidden:
-		if d := (*Denial)(nil); errors.As(err, &d) {
+	x, isExcess := errors.AsType[*Excess](err)
+	switch {
+	case isExcess:
+		e.Kind, e.Do, e.What = EventRefused, x.Do, x.What
+	case e.Outcome == codes.Forbidden:
+		if d, ok := errors.AsType[*Denial](err); ok {
 			e.Do, e.What = d.Do, []string{d.What}
 		}
-	case codes.NotIdentified:
+	case e.Outcome == codes.NotIdentified:
 		e.Kind = EventLogin
 	default:
 		return

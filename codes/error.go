@@ -88,6 +88,7 @@ func RetryAfter(err error) time.Duration {
 // with an errors.As for each, an Error below a bare Code would win.
 type carrier interface {
 	error
+	error
 	carried() (Code, *Error)
 }
 
@@ -95,8 +96,7 @@ func (c Code) carried() (Code, *Error)   { return c, nil }
 func (e *Error) carried() (Code, *Error) { return e.Code, e }
 
 func find(err error) (Code, *Error) {
-	var outermost carrier
-	if errors.As(err, &outermost) {
+	if outermost, ok := errors.AsType[carrier](err); ok { // errors.As would allocate
 		return outermost.carried()
 	}
 	return Internal, nil

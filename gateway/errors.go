@@ -58,7 +58,7 @@ func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	answerError(w, rt, plain, err)
 }
 
-// noteRefusal has the audit know of a request that was refused for lack of a right or a proof.
+// noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or by a quota.
 func (g *Gateway) noteRefusal(w *reply, r *http.Request, rt *route, err error) {
 	if g.cfg.Audit == nil {
 		return

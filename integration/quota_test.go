@@ -212,3 +212,76 @@ func TestAFullServerAnswersAdministratorsAndProbes(t *testing.T) {
 		require.Equal(t, 200, status, text)
 	}
 }
+
+// By each edge and each kind of quota: who, from where, which quota, and of what. Repeated ones are
+// added up, and nothing is told of what was in the requests.
+func TestRefusalsByQuotasAreInTheAudit(t *testing.T) {
+	srv, root, admin, token := limited(t, `[{"who": ["token:tenant-*"], "connections": 2, "watches": 1, "leases": 1}, {"who": ["token:tenant-b"], "requests": 2},
+		{"what": ["kv:keys"], "keys": 1, "size": 100, "watches": 1}, {"what": ["kv:slow"], "requests": 2}, {"what": ["kv:few"], "leases": 1}, {"what": ["kv:thin"], "bytes": 100}]`)
+	p, web := as(t, srv, token), surfer(srv, token)
+	refuse := func(cmd protocol.Command, body, limit string) {
+		t.Helper()
+		require.Regexp(t, `quota of `+limit+`: `, refusedAmong(t, p, cmd, body))
+	}
+	denied := func(method, path, body, limit string) {
+		t.Helper()
+		_, text := web.ask(t, method, path, body)
+		require.Contains(t, text, "quota of "+limit+": ")
+	}
+	require.Contains(t, p.Call(protocol.KVPut, `{"ns":"keys","key":"a","value":"1"}`), `"code":0`)
+	require.Contains(t, p.Call(protocol.KVWatch, `{"ns":"keys"}`), `"code":0`)
+	lease := fmt.Sprint(object(t, p.Call(protocol.KVLease, `{"ttl":60000}`))["lease"])
+	require.Contains(t, p.Call(protocol.KVPut, `{"ns":"few","key":"a","value":"1","lease":`+lease+`}`), `"code":0`)
+	for range 3 {
+		overQuota(t, p.Call(protocol.KVPut, `{"ns":"keys","key":"hunter2","value":"hunter2"}`), 1022, "keys")
+	}
+	overQuota(t, p.Call(protocol.KVTxn, `{"then":[{"op":"put","ns":"other","key":"a","value":"1"},{"op":"put","ns":"keys","key":"a","value":"`+strings.Repeat("v", 200)+`"}]}`), 1022, "size")
+	overQuota(t, p.Call(protocol.KVWatch, `{"ns":"other"}`), 1005, "watches")
+	overQuota(t, p.Call(protocol.KVLease, `{"ttl":60000}`), 1005, "leases")
+	overQuota(t, p.Call(protocol.KVPut, `{"ns":"few","key":"b","value":"1","lease":`+lease+`}`), 1022, "leases")
+	refuse(protocol.KVGet, `{"ns":"slow","key":"k"}`, "requests")
+	denied("PUT", "/v1/store/key?ns=keys&key=b", `{"value":"1"}`, "keys")
+	denied("GET", "/v1/store/key?ns=slow&key=k", "", "requests")
+	denied("GET", "/v1/kv/slow/k", "", "requests")
+	require.Contains(t, p.Call(protocol.KVPut, `{"ns":"thin","key":"k","value":"`+strings.Repeat("v", 300)+`"}`), `"code":0`)
+	denied("GET", "/v1/store/key?ns=thin&key=k", "", "bytes")
+	third := servertest.Dial(t, srv.Addr)
+	overQuota(t, third.Call(protocol.Whoami, fmt.Sprintf(`{"svrid":0,"token":%q}`, token)), 1005, "connections")
+	_, other := tokenFor(t, root, "tenant-b")
+	p = as(t, srv, other)
+	refuse(protocol.KVNames, `{}`, "requests")
+
+	found := func(via, do, what, outcome string) (n int64) {
+		for _, l := range whatAudit(t, root) {
+			if l.Kind == "refused" && strings.HasPrefix(l.Who, "token:tenant-") && l.Via == via && l.Do == "quota of "+do && strings.Join(l.What, " ") == what && l.Outcome == outcome {
+				require.Contains(t, l.From, "127.0.0.1:")
+				n += max(1, l.Count)
+			}
+		}
+		return n
+	}
+	for _, want := range []struct{ via, do, what, outcome string }{
+		{"tcp", "keys", "kv:keys", "quota"},
+		{"tcp", "size", "kv:keys", "quota"},
+		{"tcp", "watches", "", "limit"},
+		{"tcp", "leases", "", "limit"},
+		{"tcp", "leases", "kv:few", "quota"},
+		{"tcp", "requests", "kv:slow", "busy"},
+		{"tcp", "connections", "", "limit"},
+		{"tcp", "requests", "", "busy"},
+		{"http", "bytes", "kv:thin", "busy"},
+	} {
+		eventually(t, fmt.Sprint(want), func() bool { return found(want.via, want.do, want.what, want.outcome) > 0 })
+	}
+	srv.Restart() // what was added up is written by the end
+	root = as(t, srv, admin)
+	require.EqualValues(t, 4, found("tcp", "keys", "kv:keys", "quota"), "three over TCP and one over HTTP are added up")
+	lines := 0
+	for _, l := range whatAudit(t, root) {
+		if l.Kind == "refused" {
+			lines++
+		}
+		require.NotContains(t, fmt.Sprint(l), "hunter2")
+	}
+	require.LessOrEqual(t, lines, 2*10, "one when it happens first, and one for the others")
+}

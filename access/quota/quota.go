@@ -181,6 +181,7 @@ type Space struct {
 	// set at open
 	book  *Book
 	name  string
+	what  []string // the same, as the audit calls it
 	purse *admission.Purse
 
 	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
@@ -200,7 +201,7 @@ func (b *Book) spaceLocked(ns string) *Space {
 	s := b.spaces[ns]
 	if s == nil {
 		b.sweepLocked(len(b.spaces))
-		s = &Space{book: b, name: ns, purse: admission.NewPurse()}
+		s = &Space{book: b, name: ns, what: []string{"kv:" + ns}, purse: admission.NewPurse()}
 		s.quota.Store(quotaOf(b.rules.Load(), ns))
 		b.spaces[ns] = s
 	}
@@ -261,7 +262,7 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 		return nil
 	}
 	q := a.quota.Load()
-	return a.book.take(ofIdentity, a.who.Name, a.purse, q, now, bytes)
+	return a.book.take(ofIdentity, a.who.Name, nil, a.purse, q, now, bytes)
 }
 
 // Charge charges what is not refused.
@@ -281,11 +282,11 @@ func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
 	if s == nil {
 		return nil
 	}
-	return b.take(ofNamespace, s.name, s.purse, s.quota.Load(), now, bytes)
+	return b.take(ofNamespace, s.name, s.what, s.purse, s.quota.Load(), now, bytes)
 }
 
 // take charges a purse, or refuses.
-func (b *Book) take(kind int, whose string, purse *admission.Purse, q *policy.Quota, now time.Time, bytes int64) error {
+func (b *Book) take(kind int, whose string, what []string, purse *admission.Purse, q *policy.Quota, now time.Time, bytes int64) error {
 	rate := rateOf(q)
 	if rate == (admission.Rate{}) {
 		return nil
@@ -298,16 +299,28 @@ func (b *Book) take(kind int, whose string, purse *admission.Purse, q *policy.Qu
 	if rate.Requests == 0 || purse.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
 		limit, unit = policy.Bytes, "bytes of requests"
 	}
-	return b.refuse(kind, limit, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", whose, q.Most[limit], unit)
+	return b.refuse(kind, limit, what, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", whose, q.Most[limit], unit)
 }
 
 // soon is when something that others may give up at any time is worth asking for again.
 const soon = time.Second
 
-// refuse makes a refusal. Its text begins with the limit's name.
-func (b *Book) refuse(kind int, limit policy.Limit, code codes.Code, after time.Duration, format string, args ...any) error {
+// names are how texts and the audit call the quotas.
+var names = func() (list [policy.Limits]string) {
+	for limit := range list {
+		list[limit] = "quota of " + policy.Limit(limit).String()
+	}
+	return list
+}()
+
+// refuse makes a refusal, of what has the quota; empty: whoever asks. Its text begins with the
+// limit's name.
+func (b *Book) refuse(kind int, limit policy.Limit, what []string, code codes.Code, after time.Duration, format string, args ...any) error {
 	b.refused[kind][limit].Add(1)
-	return &codes.Error{Code: code, Text: fmt.Sprintf("quota of %s: "+format, append([]any{limit}, args...)...), After: after}
+	return &codes.Error{
+		Code: code, Text: names[limit] + ": " + fmt.Sprintf(format, args...), After: after,
+		Err: &access.Excess{Do: names[limit], What: what},
+	}
 }
 
 // most is a limit; 0: there is none.
@@ -337,7 +350,7 @@ func (a *Account) Connect() error {
 		return nil
 	}
 	if n := most(a.quota.Load(), policy.Connections); !takeOne(&a.connections, n) {
-		return a.book.refuse(ofIdentity, policy.Connections, codes.Limit, soon, "%s may have %d connections; close some", a.who.Name, n)
+		return a.book.refuse(ofIdentity, policy.Connections, nil, codes.Limit, soon, "%s may have %d connections; close some", a.who.Name, n)
 	}
 	return nil
 }
@@ -362,7 +375,7 @@ func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 	}
 	if a != nil {
 		if n := most(a.quota.Load(), policy.Watches); !takeOne(&a.watches, n) {
-			return w, b.refuse(ofIdentity, policy.Watches, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.who.Name, n)
+			return w, b.refuse(ofIdentity, policy.Watches, nil, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.who.Name, n)
 		}
 		w.account = a
 	}
@@ -374,7 +387,7 @@ func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 	s := b.spaceLocked(ns)
 	if n := most(s.quota.Load(), policy.Watches); !takeOne(&s.watches, n) {
 		w.End()
-		return Watch{}, b.refuse(ofNamespace, policy.Watches, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
+		return Watch{}, b.refuse(ofNamespace, policy.Watches, s.what, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
 	}
 	w.space = s
 	return w, nil
@@ -417,7 +430,7 @@ func (b *Book) Namespace(ns string, had, has kv.Stock) error {
 		{policy.Leases, had.Leased, has.Leased, "keys with a lease"},
 	} {
 		if n := q.Most[one.limit]; n > 0 && one.has > n && one.has > one.had {
-			return b.refuse(ofNamespace, one.limit, codes.Quota, soon, "namespace %.200q has %d of %d %s and would have %d; delete some", ns, one.had, n, one.what, one.has)
+			return b.refuse(ofNamespace, one.limit, s.what, codes.Quota, soon, "namespace %.200q has %d of %d %s and would have %d; delete some", ns, one.had, n, one.what, one.has)
 		}
 	}
 	return nil
@@ -432,7 +445,7 @@ func (b *Book) Lease(who *access.Identity, have int) error {
 	if n == 0 || int64(have) < n {
 		return nil
 	}
-	return b.refuse(ofIdentity, policy.Leases, codes.Limit, soon, "%s has %d leases, of %d; revoke some, or let them end", who.Name, have, n)
+	return b.refuse(ofIdentity, policy.Leases, nil, codes.Limit, soon, "%s has %d leases, of %d; revoke some, or let them end", who.Name, have, n)
 }
 
 // Readings are what is counted, and how much of it.

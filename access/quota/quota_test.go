@@ -1,7 +1,10 @@
 package quota_test
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +38,13 @@ func refused(t *testing.T, err error, code codes.Code, limit policy.Limit) {
 	require.Equal(t, code, codes.Of(err))
 	require.ErrorContains(t, err, "quota of "+limit.String()+": ")
 	require.Positive(t, codes.RetryAfter(err))
+	x, ok := errors.AsType[*access.Excess](err)
+	require.True(t, ok, "the audit knows that it is one")
+	require.Equal(t, "quota of "+limit.String(), x.Do)
+	if strings.Contains(err.Error(), ": namespace ") {
+		require.Len(t, x.What, 1)
+		require.Contains(t, err.Error(), strconv.Quote(strings.TrimPrefix(x.What[0], "kv:")))
+	}
 }
 
 var game = &access.Identity{Name: "token:game-1", Groups: []string{"games"}}

@@ -38,7 +38,7 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 	}
 	if token := string(req.Text(protocol.MemberToken)); token != "" || s.Client == nil {
 		if err := s.Prove(token); err != nil {
-			refuse(s, h, int(codes.Of(err)), codes.Message(err))
+			refuse(s, h, int(codes.Of(err)), s.WireText(h, err))
 			s.Finish()
 			return true
 		}
@@ -54,7 +54,7 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 		return true
 	case err != nil:
 		// It may stay until it runs out of time: SDKs that are closed connect again at once.
-		refusal := protocol.AppendNotIdentified(s.Begin(h.Command.Reply(), h.Seq), int(codes.Of(err)), codes.Message(err))
+		refusal := protocol.AppendNotIdentified(s.Begin(h.Command.Reply(), h.Seq), int(codes.Of(err)), s.WireText(h, err))
 		s.End(protocol.AppendRetryAfter(refusal, codes.RetryAfter(err)))
 		return true
 	}

@@ -22,7 +22,7 @@ func WireCode(err error) int {
 }
 
 // WireText is what a peer may see of err, with which its request is refused. Internal errors are
-// logged, and that it lacks a right is noted. It may be called from any goroutine.
+// logged, and refusals for lack of a right or by a quota are noted. It may be called from any goroutine.
 func (s *Session) WireText(h protocol.Header, err error) string {
 	if codes.Of(err) == codes.Internal {
 		s.Group().Log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.Peer).Msg("request failed")
@@ -31,18 +31,21 @@ func (s *Session) WireText(h protocol.Header, err error) string {
 	return codes.Message(err)
 }
 
-// noteRefusal has the audit know of a request that was refused for lack of a right or a proof. It
-// may be called from any goroutine.
+// noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or
+// by a quota. It may be called from any goroutine.
 func (s *Session) noteRefusal(h protocol.Header, err error) {
-	if code := codes.Of(err); s.Gate.cfg.Audit == nil || code != codes.Forbidden && code != codes.NotIdentified {
-		return
+	if s.Gate.cfg.Audit != nil {
+		s.Gate.cfg.Audit.Refused(s.peerActor(), h.Command.String(), err)
 	}
-	s.Gate.cfg.Audit.Refused(s.peerActor(), h.Command.String(), err)
 }
 
 // peerActor is the peer as far as it has proved who it is.
 func (s *Session) peerActor() *access.Actor {
-	return &access.Actor{Origin: access.OverTCP, Address: s.Peer.String(), Identity: s.proved.Load()}
+	if by := s.peer.Load(); by != nil {
+		return by
+	}
+	s.peer.CompareAndSwap(nil, &access.Actor{Origin: access.OverTCP, Address: s.Peer.String()})
+	return s.peer.Load()
 }
 
 func (s *Session) badJSON(h protocol.Header, err error) {

@@ -61,7 +61,12 @@ func (s *Session) pays(f *frame) bool {
 	switch {
 	case h.Command.IsReply():
 		// A routed reply has no answer: one too many is dropped.
-		return f.row.PassOn == nil || s.toll.take(now, size) == nil
+		if f.row.PassOn == nil {
+			return true
+		}
+		err := s.toll.take(now, size)
+		s.noteRefusal(h, err)
+		return err == nil
 	case f.row.Handle == nil, f.row.anonymous(), h.Command == protocol.KeepAlive, h.Command == protocol.KVAlive, h.Command == protocol.KVUnwatch:
 		s.toll.charge(now, size) // these have no refusal, or nobody could do without them
 		return true

@@ -28,7 +28,6 @@ func (s *Session) Prove(token string) error {
 	rights, err := s.Gate.cfg.Control.Admit(&p)
 	switch before := s.Rights.Identity(); {
 	case err != nil:
-		s.Gate.cfg.Audit.Refused(s.peerActor(), protocol.Whoami.String(), err)
 		return err
 	case before != nil && before.Name != rights.Who.Name:
 		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another one to be somebody else", before.Name)
@@ -37,8 +36,12 @@ func (s *Session) Prove(token string) error {
 		return err
 	}
 	s.Rights = rights
-	if s.proved.Swap(rights.Who) == nil {
-		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: s.peerActor(), Do: protocol.Whoami.String()})
+	by := *s.peerActor()
+	first := by.Identity == nil
+	by.Identity = rights.Who
+	s.peer.Store(&by)
+	if first {
+		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &by, Do: protocol.Whoami.String()})
 	}
 	if s.Client != nil {
 		s.Client.actor = nil // another proof may be worth less

@@ -24,7 +24,7 @@ type Session struct {
 
 	toll toll
 
-	proved atomic.Pointer[access.Identity] // any goroutine: who the peer is; nil: not known
+	peer atomic.Pointer[access.Actor] // any goroutine: who the peer has proved to be; nil: not asked yet
 
 	// loop only
 	Client *Client       // nil before WHOAMI

@@ -190,6 +190,21 @@ func TestRefusalsAreAddedUp(t *testing.T) {
 	require.Empty(t, k.verify(audit.VerifyAsk{}).Fault)
 }
 
+// Whoever is beyond a quota asks again and again: to count that must cost next to nothing.
+func TestAddingUpAllocatesNothing(t *testing.T) {
+	k := start(t, nil)
+	by := &access.Actor{Origin: access.OverTCP, Address: "[::ffff:10.0.0.1]:5", Identity: game.Identity}
+	e := access.Event{Kind: access.EventRefused, By: by, Do: "quota of requests", What: []string{"kv:ns"}, Outcome: codes.Busy}
+	k.Note(e)
+	k.until(0, "the first", func() bool { return len(k.lines(audit.LinesAsk{})) == 1 })
+	require.Zero(t, testing.AllocsPerRun(1000, func() { k.Note(e) }))
+	e.By = &access.Actor{Origin: access.OverTCP, Address: "10.0.0.1:6", Identity: game.Identity}
+	k.Note(e)
+	k.until(time.Second, "the others", func() bool { return len(k.lines(audit.LinesAsk{Filter: audit.Filter{Kind: "refused"}})) == 2 })
+	require.EqualValues(t, 1002, k.lines(audit.LinesAsk{})[1].Count, "it was the same peer, from another port")
+	require.Equal(t, []string{"kv:ns"}, k.lines(audit.LinesAsk{})[1].What)
+}
+
 func TestWhatIsLostIsCounted(t *testing.T) {
 	k := start(t, func(cfg *audit.Config) { cfg.MaxEvents = 10 })
 	k.cancel()

@@ -36,9 +36,12 @@ type notes struct {
 
 // alike is what refusals have in common that are added up.
 type alike struct {
-	kind              access.EventKind
-	who, host         string
-	do, what, outcome string
+	kind     access.EventKind
+	who      string
+	host     netip.Addr // without the port, which differs
+	place    string     // of a peer whose address is none of these
+	do, what string
+	outcome  codes.Code
 }
 
 // sum is refusals that are the same.
@@ -86,7 +89,7 @@ func (n *notes) add(e access.Event) {
 // addUpLocked counts a refusal, and reports whether it is a new one.
 func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
 	key := likeness(e)
-	one := alike{who: key.who, host: key.host}
+	one := key.peer()
 	s := n.sums[key]
 	if s == nil && n.ofOne[one] >= mostOfOne {
 		key.do, key.what = "several", ""
@@ -101,7 +104,7 @@ func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
 		if key.what != "" {
 			s.event.What = e.What
 		}
-		if key.who == "" && key.host == "" {
+		if key.peer() == (alike{}) {
 			s.event.By = nil
 		}
 		n.sums[key] = s
@@ -115,15 +118,20 @@ func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
 	return fresh
 }
 
+// peer is what all refusals of one peer have in common.
+func (k *alike) peer() alike { return alike{who: k.who, host: k.host, place: k.place} }
+
+// likeness allocates nothing: refusals come in floods.
 func likeness(e *access.Event) alike {
-	key := alike{kind: e.Kind, do: e.Do, outcome: e.Outcome.Name()}
+	key := alike{kind: e.Kind, do: e.Do, outcome: e.Outcome}
 	if len(e.What) > 0 {
 		key.what = e.What[0]
 	}
 	if by := e.By; by != nil {
-		key.host = by.Address
 		if at, err := netip.ParseAddrPort(by.Address); err == nil {
-			key.host = at.Addr().Unmap().String()
+			key.host = at.Addr().Unmap()
+		} else {
+			key.place = by.Address
 		}
 		if by.Identity != nil {
 			key.who = by.Identity.Name
@@ -153,7 +161,7 @@ func (n *notes) due(all bool) (list []access.Event) {
 			continue
 		case s.n == 0:
 			delete(n.sums, key)
-			if one := (alike{who: key.who, host: key.host}); n.ofOne[one] > 1 {
+			if one := key.peer(); n.ofOne[one] > 1 {
 				n.ofOne[one]--
 			} else {
 				delete(n.ofOne, one)
