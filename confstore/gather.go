@@ -23,7 +23,13 @@ func (in *intake) gather(names map[string]struct{}) {
 		}
 	}
 	if in.settle.links || len(in.tree.linked) <= maxLinked {
+		before := len(in.settle.names)
 		in.gatherLinks()
+		if len(in.settle.names) > before {
+			// The symlink that all lead through may have been replaced halfway, and what changes
+			// with it belongs together.
+			in.gatherLinks()
+		}
 	}
 	in.settle.links = false
 	maps.Copy(names, in.settle.names)
