@@ -23,14 +23,15 @@ type Leases interface {
 // watchLeases ends the leases of those who may no longer have them. A lease outlives connections
 // and restarts, so it does not end with them.
 func (c *Control) watchLeases(ctx context.Context) {
-	late := true // something is to be looked at, even if nobody says so
+	late := true // leases from before the start are looked at, even if nobody says so
 	for ctx.Err() == nil {
-		if !c.wait(ctx, rest, c.judge) && !late {
+		changed := c.wait(ctx, rest, c.judge)
+		if !changed && !late {
 			continue
 		}
 		// A request that was judged before the change may grant a lease after it, so there is
 		// another look.
-		late = !late
+		late = changed
 		if err := c.endLeases(ctx); err != nil && ctx.Err() == nil {
 			late = true
 			c.cfg.Log.Warn().Err(err).Msg("leases of those who may no longer have them could not be ended; it is tried again")
