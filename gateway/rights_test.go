@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
+	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -199,4 +202,22 @@ func TestARefusalDoesNotTellWhatExists(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, there.status, path)
 		require.Equal(t, strings.ReplaceAll(there.body, "a.json", "z.json"), strings.ReplaceAll(strings.ReplaceAll(none.body, "n/z", "n/a"), "a.json", "z.json"), path)
 	}
+}
+
+// ended is a pass whose rights were taken away.
+type ended struct{}
+
+func (ended) Renew(*policy.Permits) (*policy.Permits, bool) { return nil, false }
+
+// TestAStreamWhoseRightsEndedWhileItWasLetInEnds: nothing says so a second time.
+func TestAStreamWhoseRightsEndedWhileItWasLetInEnds(t *testing.T) {
+	var open streams
+	cut := 0
+	w := newReply(httptest.NewRecorder(), memory.NewPool(1<<20))
+	open.enter(w, stream{rights: &guard.Caller{}, cut: func() { cut++ }})()
+	require.Zero(t, cut)
+	leave := open.enter(w, stream{rights: &guard.Caller{Pass: ended{}}, cut: func() { cut++ }})
+	require.Equal(t, 1, cut)
+	leave()
+	require.Zero(t, open.count())
 }

@@ -31,7 +31,8 @@ type stream struct {
 	cut    func() // ends it
 }
 
-// enter registers a stream until leave is called.
+// enter registers a stream until leave is called. It ends one whose rights have become less since
+// it was let in: when they did, it was not among those to be asked.
 func (l *streams) enter(w *reply, by stream) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,6 +40,7 @@ func (l *streams) enter(w *reply, by stream) (leave func()) {
 		l.open = map[*reply]stream{}
 	}
 	l.open[w] = by
+	by.renew(w)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -67,10 +69,15 @@ func (l *streams) renew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w, s := range l.open {
-		if !s.rights.Renew() {
-			s.cut()
-			w.hurry()
-		}
+		s.renew(w)
+	}
+}
+
+// renew cuts the stream off if its rights are less than they were.
+func (s *stream) renew(w *reply) {
+	if !s.rights.Renew() {
+		s.cut()
+		w.hurry()
 	}
 }
 
