@@ -196,13 +196,14 @@ func TestThatACertificateEndsIsNoticed(t *testing.T) {
 	k := start(t, nil)
 	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(3 * time.Second)}})
 	require.NoError(t, err)
-	require.True(t, caller.Renew())
 	var ended atomic.Bool
+	follower := *caller
 	defer k.Follow(func() {
-		if !caller.Renew() {
+		if !follower.Renew() {
 			ended.Store(true)
 		}
 	})()
+	require.True(t, caller.Renew(), "who follows from now on has this noticed")
 	k.until("the end", ended.Load)
 }
 
