@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	".":                            {},
 	"access":                       {"codes"},
 	"access/policy":                {"access", "codes", "internal/jsontext"},
-	"access/guard":                 {"access/seal", "access", "access/policy", "codes", "kv", "meta", "storage/field"},
+	"access/guard":                 {"access/seal", "kv/kvjson", "access", "access/policy", "codes", "kv", "meta", "storage/field"},
 	"access/control":               {"access", "access/guard", "access/policy", "access/quota", "codes", "confstore", "internal/clock", "kv", "meta", "state", "state/auth", "github.com/rs/zerolog"},
 	"access/openid":                {"access", "codes", "internal/clock", "internal/jsontext", "github.com/coreos/go-oidc/v3", "github.com/rs/zerolog", "golang.org/x/oauth2"},
 	"access/openid/openidtest":     {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},

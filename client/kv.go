@@ -36,13 +36,19 @@ import (
 //
 // wide: each request about a namespace is a method.
 type KV struct {
-	c  *Client
-	ns string
+	c      *Client
+	ns     string
+	reveal bool
 }
 
 // KV returns the namespace of that name. Nothing is sent; a namespace exists while it
 // has keys. If the name is not allowed, each method refuses it.
-func (c *Client) KV(namespace string) *KV { return &KV{c, namespace} }
+func (c *Client) KV(namespace string) *KV { return &KV{c: c, ns: namespace} }
+
+// Revealing is the same namespace with sealed values, as far as the program may know them: everything that
+// it reads, watches and caches, and what writes tell of before. They have the types that they were
+// sealed with. Everywhere else marks stand in their place, of type json.
+func (s *KV) Revealing() *KV { return &KV{s.c, s.ns, true} }
 
 // Namespace is the namespace's name.
 func (s *KV) Namespace() string { return s.ns }

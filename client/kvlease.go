@@ -67,7 +67,7 @@ func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Le
 
 // askLease sends the transaction that grants a lease.
 func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID, error) {
-	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true)
+	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true, false)
 	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)
 	if err == nil && (len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0) {
 		err = unreadable(&protocol.ReplyError{Member: "lease"})
@@ -190,7 +190,7 @@ func (l *Lease) Revoke(ctx context.Context) error {
 // finished yet.
 func (l *Lease) revocation() (frame []byte, txn *kv.Txn) {
 	txn = &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
-	return protocol.AppendKVWrite(begin(protocol.KVRevoke), protocol.KVRevoke, txn, true), txn
+	return protocol.AppendKVWrite(begin(protocol.KVRevoke), protocol.KVRevoke, txn, true, false), txn
 }
 
 // KeepLease gives any lease its full time again, by number; a Lease of this client

@@ -17,18 +17,7 @@ func (s *KV) Get(ctx context.Context, key string) (*kv.Entry, error) { return s.
 // is codes.NotFound if it was absent, codes.Compacted if that is no longer known, and
 // codes.FutureRevision if rev is in the future.
 func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	return s.getAt(ctx, protocol.KVRead{Key: []byte(key), Rev: rev})
-}
-
-// Reveal is GetAt with the sealed values that the program may know. All other reads have marks in
-// their place.
-func (s *KV) Reveal(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	return s.getAt(ctx, protocol.KVRead{Key: []byte(key), Rev: rev, Reveal: true})
-}
-
-func (s *KV) getAt(ctx context.Context, q protocol.KVRead) (*kv.Entry, error) {
-	key := string(q.Key)
-	e, err := s.read(ctx, q)
+	e, err := s.lookUp(ctx, key, rev)
 	if err == nil && e == nil {
 		err = codes.Errorf(codes.NotFound, "there is no such key")
 	}
@@ -37,12 +26,7 @@ func (s *KV) getAt(ctx context.Context, q protocol.KVRead) (*kv.Entry, error) {
 
 // lookUp is GetAt that returns nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	return s.read(ctx, protocol.KVRead{Key: []byte(key), Rev: rev})
-}
-
-func (s *KV) read(ctx context.Context, q protocol.KVRead) (*kv.Entry, error) {
-	q.NS, q.Raw = []byte(s.ns), true
-	key, frame := string(q.Key), protocol.AppendKVRead(begin(protocol.KVGet), q)
+	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true, Reveal: s.reveal})
 	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
 		e, _, err := protocol.ParseKVGot(body, s.ns, key)
 		return e, err
@@ -106,7 +90,7 @@ func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 // dataOf returns the data of a value, which must be of type t.
 func dataOf(v kv.Value, t kv.Type) ([]byte, error) {
 	if v.Type != t {
-		return nil, codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, t)
+		return nil, kv.WrongType(v, t)
 	}
 	return v.Data, nil
 }
@@ -132,7 +116,7 @@ func decodeJSON(value kv.Value, v any) error {
 // GetMany reads up to 1000 keys at one revision. The entries are in the order of
 // the keys, nil for those that are absent.
 func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
-	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true}
+	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true, Reveal: s.reveal}
 	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendKVMGet(begin(protocol.KVMGet), q), func(body []byte) ([]*kv.Entry, error) {
 		entries, _, err := protocol.ParseKVGotMany(body, q)
 		return entries, err
@@ -150,7 +134,7 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 // page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
-	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true})
+	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
 	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
@@ -206,7 +190,7 @@ func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error]
 // History lists versions of a key, newest first, deletions included: those before
 // revision before (0: all), at most limit (0: as many as one answer holds).
 func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	frame := protocol.AppendKVHistory(begin(protocol.KVHistory), protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true})
+	frame := protocol.AppendKVHistory(begin(protocol.KVHistory), protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true, Reveal: s.reveal})
 	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
 	return versions, during(err, "history of %s of %s", key, s.ns)
 }

@@ -216,6 +216,16 @@ var keyWatch = &watchKind{
 	table: func(c *conn) *watchTable { return &c.watches },
 }
 
+// revealedWatch is keyWatch with sealed values revealed.
+var revealedWatch = func() *watchKind {
+	kind := *keyWatch
+	kind.append = func(dst []byte, r protocol.KVWatchRequest) []byte {
+		r.Reveal = true
+		return protocol.AppendKVWatch(dst, r)
+	}
+	return &kind
+}()
+
 // readEvents handles a KVEVENT or CFEVENT with a body of n bytes. One for an unknown number was on its
 // way when the watch ended, and there may be many of them: they are not read.
 func (c *conn) readEvents(r *bufio.Reader, table *watchTable, n int) error {

@@ -17,6 +17,16 @@ import (
 //
 // For a transaction within one namespace KV.Txn is shorter.
 func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	return c.anywhere(ctx, txn, false)
+}
+
+// RevealTxn is Txn with sealed values in what the transaction has read, as far as the program may know
+// them; see [KV.Revealing].
+func (c *Client) RevealTxn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	return c.anywhere(ctx, txn, true)
+}
+
+func (c *Client) anywhere(ctx context.Context, txn *kv.Txn, reveal bool) (*kv.Result, error) {
 	t := *txn
 	if t.TokenNS == "" {
 		t.TokenNS = home(&t)
@@ -25,15 +35,15 @@ func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	if t.Token == "" && write && t.TokenNS != "" {
 		t.Token = c.tokens.next()
 	}
-	return c.txn(ctx, &t, resendable(!write || t.Token != ""))
+	return c.txn(ctx, &t, reveal, resendable(!write || t.Token != ""))
 }
 
 // txn sends a complete transaction.
-func (c *Client) txn(ctx context.Context, t *kv.Txn, how resend) (*kv.Result, error) {
+func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how resend) (*kv.Result, error) {
 	err := t.Check()
 	var res *kv.Result
 	if err == nil {
-		res, err = c.commit(ctx, protocol.KVTxn, protocol.AppendKVWrite(begin(protocol.KVTxn), protocol.KVTxn, t, true), t, how)
+		res, err = c.commit(ctx, protocol.KVTxn, protocol.AppendKVWrite(begin(protocol.KVTxn), protocol.KVTxn, t, true, reveal), t, how)
 	}
 	return res, during(err, "transaction")
 }
@@ -173,7 +183,7 @@ func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 		txn.Token, txn.TokenNS = w.tokenOr(t.s.c.tokens), t.s.ns
 		how = resendable(txn.Token != "")
 	}
-	return t.s.c.txn(ctx, &txn, how)
+	return t.s.c.txn(ctx, &txn, t.s.reveal, how)
 }
 
 // filled returns a copy of ops in which operations without a namespace have the KV's.

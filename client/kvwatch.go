@@ -130,7 +130,11 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	return s.c.watch(ctx, keyWatch, filter, o)
+	kind := keyWatch
+	if s.reveal {
+		kind = revealedWatch
+	}
+	return s.c.watch(ctx, kind, filter, o)
 }
 
 // watch starts a watch of any kind.

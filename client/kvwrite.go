@@ -32,7 +32,7 @@ type Option func(*writing)
 // writing collects options. The first group is about one operation, the second about the
 // whole transaction.
 type writing struct {
-	op      kv.Op // TTL, Expires, Lease, WantPrev, Initial, Min and Max are set
+	op      kv.Op // TTL, Expires, Lease, WantPrev, Seal, Initial, Min and Max are set
 	single  bool  // any of them is set
 	bounded bool  // Initial, Min or Max is set
 	ifs     []kv.Compare
@@ -107,6 +107,11 @@ func WithLease(l *Lease) Option {
 
 // WithPrev asks for the entry before the write, which costs its size on the wire.
 func WithPrev() Option { return about(func(op *kv.Op) { op.WantPrev = true }) }
+
+// WithSeal has the server seal the value of a put, whatever its type: what is kept, and read by all who
+// do not ask for it to be revealed, is a mark of type json. Written.Entry has no value then. The error
+// is codes.NotImplemented if the server has no key for it.
+func WithSeal() Option { return about(func(op *kv.Op) { op.Seal = true }) }
 
 // WithInitial is what an absent key counts as when it is incremented; default 0.
 func WithInitial(n int64) Option { return bounds(func(op *kv.Op) { op.Initial = n }) }
@@ -216,7 +221,7 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	}
 	var w Written
 	if err == nil {
-		frame := protocol.AppendKVRestore(begin(protocol.KVRestore), txn, rev, true)
+		frame := protocol.AppendKVRestore(begin(protocol.KVRestore), txn, rev, true, s.reveal)
 		w, _, err = s.send(ctx, protocol.KVRestore, frame, txn)
 	}
 	if err == nil && w.Entry != nil {
@@ -238,7 +243,7 @@ func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 	}
 	if err == nil {
 		cmd := protocol.KVWriteCommand(txn)
-		frame := protocol.AppendKVWrite(begin(cmd), cmd, txn, true)
+		frame := protocol.AppendKVWrite(begin(cmd), cmd, txn, true, s.reveal)
 		w, more, err = s.send(ctx, cmd, frame, txn)
 	}
 	return w, more, during(err, "%s %s of %s", op.Kind, op.Key, s.ns)
@@ -279,10 +284,12 @@ func (w *writing) operation(op kv.Op) (kv.Op, error) {
 		return op, codes.Errorf(codes.BadRequest, "%s takes no time to live and no lease", op.Kind)
 	case w.bounded && op.Kind != kv.OpIncr:
 		return op, codes.Errorf(codes.BadRequest, "%s takes no initial value and no bounds", op.Kind)
+	case w.op.Seal && op.Kind != kv.OpPut:
+		return op, codes.Errorf(codes.BadRequest, "%s has no value that could be sealed", op.Kind)
 	case w.op.WantPrev && !keyed:
 		return op, codes.Errorf(codes.BadRequest, "%s does not tell what was there", op.Kind)
 	}
-	op.TTL, op.Expires, op.Lease, op.WantPrev = w.op.TTL, w.op.Expires, w.op.Lease, w.op.WantPrev
+	op.TTL, op.Expires, op.Lease, op.WantPrev, op.Seal = w.op.TTL, w.op.Expires, w.op.Lease, w.op.WantPrev, w.op.Seal
 	op.Initial, op.Min, op.Max = w.op.Initial, w.op.Min, w.op.Max
 	return op, nil
 }

@@ -47,8 +47,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	sub.path, sub.cut = q.Path, documentCut
 	if q.Reveal {
-		rights := w.rights.Apart()
-		sub.reveal = func(text []byte) []byte { return rights.Revealed(g.cfg.ring(), text) }
+		sub.reveal = w.rights.Apart().Revealer(g.cfg.ring, true).Documents
 	}
 	return g.runStream(w, r, sub, style)
 }

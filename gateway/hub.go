@@ -180,10 +180,10 @@ func (h *hub) note(s *subscription, revision, kept kv.Revision) {
 type subscription struct {
 	hub    *hub
 	filter kv.Filter
-	wake   chan struct{}            // capacity 1
-	turn   *turn                    // of the stream; nil in tests
-	path   string                   // of documents: the part that is told of; "": the whole
-	reveal func(text []byte) []byte // of documents: reveals what the reader may know; nil: nothing
+	wake   chan struct{}               // capacity 1
+	turn   *turn                       // of the stream; nil in tests
+	path   string                      // of documents: the part that is told of; "": the whole
+	reveal func([]kv.Event) []kv.Event // reveals what the reader may know; nil: nothing
 	cut    follow.Cut
 	// opened is the newest revision when it began, if the store makes changes only for those who want
 	// them: up to there the hub may have nothing for it.
@@ -279,7 +279,7 @@ func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 		n, ok, far := s.cursor.Take(s.since, s.cut)
 		if !far {
 			if ok && s.reveal != nil {
-				n.Events = documents.Reveal(n.Events, s.reveal)
+				n.Events = s.reveal(n.Events)
 			}
 			if ok && s.path != "" {
 				s.narrow(&n)

@@ -223,6 +223,14 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 // earlier if the peer goes away: the write stands either way. The result is valid as
 // long as the reply is.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
+	if err := g.prepare(w, r, txn); err != nil {
+		return nil, err
+	}
+	return g.carryOut(w, txn)
+}
+
+// prepare decides whether a transaction may be committed, and seals what is to be sealed in it.
+func (g *Gateway) prepare(w *reply, r *http.Request, txn *kv.Txn) error {
 	err := w.rights.Txn(txn)
 	if err == nil {
 		err = g.spendTxn(w, txn)
@@ -236,9 +244,11 @@ func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, er
 	if err == nil {
 		err = w.takeTxn(txn)
 	}
-	if err != nil {
-		return nil, err
-	}
+	return err
+}
+
+// carryOut is the rest of commit.
+func (g *Gateway) carryOut(w *reply, txn *kv.Txn) (*kv.Result, error) {
 	w.write.Txn = txn
 	if _, err := g.stores.State.CommitEach(waiting{}, w.writes[:]); err != nil {
 		return nil, err

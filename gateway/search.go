@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
@@ -275,7 +276,7 @@ func (s *search) broken(found *foundFile) {
 
 // findKeys is storeKeys for keys that contain a text or, with values, whose value
 // does. When it must stop early, scanned is the key after which to continue.
-func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool) error {
+func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool, reveal *guard.Revealer) error {
 	s, done, err := g.beginSearch(w, r, text)
 	if err != nil {
 		return err
@@ -309,7 +310,7 @@ func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string,
 			}
 		}
 	}
-	page := kv.Page{Revision: view.Revision(), Entries: found, Count: int64(len(found)), More: more}
+	page := kv.Page{Revision: view.Revision(), Entries: reveal.Entries(found), Count: int64(len(found)), More: more}
 	return w.sendPage(page, withValues, &list.After)
 }
 

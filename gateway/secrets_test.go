@@ -135,3 +135,51 @@ func TestAKeysSecretIsToldOnlyToWhoAsksAndMayKnowIt(t *testing.T) {
 	e, _ := k.state.Get([]byte("game"), []byte("k"))
 	require.NotContains(t, string(e.Value.Data), "hunter2")
 }
+
+// What an origin decides for one key it decides wherever the key is read.
+func TestKeysAreRevealedOverHTTPKeyByKey(t *testing.T) {
+	var rights atomic.Pointer[guard.Caller]
+	k := start(t, func(c *Config, _ *Stores) {
+		c.Secrets = keptSecrets{}
+		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+	})
+	rights.Store(guardtest.Caller(t, "* kv", "-reveal kv:game/b"))
+	streams := map[string]*eventSource{}
+	for _, query := range []string{"ns=game", "ns=game&reveal=1", "ns=game&prev=1&reveal=1", "ns=game&prev=1"} {
+		streams[query] = k.listen("/v1/store/stream?"+query, "")
+		streams[query].take(1)
+	}
+	for _, key := range []string{"a", "b"} {
+		for range 2 {
+			got := k.do("PUT", "/v1/store/key?ns=game&key="+key, `{"value":"of `+key+`","seal":true}`)
+			require.Equal(t, http.StatusOK, got.status, got.body)
+			require.Contains(t, got.body, `"type":"json","value":"$secret:v2:`)
+		}
+	}
+	told := func(body string, a, b bool) {
+		t.Helper()
+		require.Equal(t, a, strings.Contains(body, `"type":"string","value":"of a"`), body)
+		require.Equal(t, b, strings.Contains(body, `"type":"string","value":"of b"`), body)
+	}
+	for query, s := range streams {
+		told(strings.Join(s.take(4), ""), strings.Contains(query, "reveal"), false)
+	}
+	const both = `{"ns":"game","then":[{"op":"get","key":"a"},{"op":"get","key":"b"},{"op":"put","key":"c","value":"of c","seal":true},{"op":"delete","key":"c","prev":true}],"token":"t"}`
+	for _, c := range [][3]string{
+		{"GET", "/v1/store/keys?ns=game", ""}, {"GET", "/v1/store/keys?ns=game&contains=secret&values=1", ""}, {"GET", "/v1/store/key?ns=game&key=a", ""},
+		{"GET", "/v1/store/history?ns=game&key=a", ""}, {"POST", "/v1/store/txn?", both}, {"POST", "/v1/store/txn?", both}, {"GET", "/v1/store/key?ns=game&key=a&revision=1", ""},
+	} {
+		told(k.do(c[0], c[1]+"&reveal=1", c[2]).body, true, false)
+		told(k.do(c[0], c[1], c[2]).body, false, false)
+		require.NotContains(t, k.do(c[0], c[1], c[2]).body, `"of b"`)
+	}
+	told(k.get("/v1/store/key?ns=game&key=b&reveal=1").body, false, false)
+	told(k.get("/v1/store/history?ns=game&key=b&reveal=1").body, false, false)
+	require.NotContains(t, k.get("/v1/store/keys?ns=game&contains=of+a&values=1&reveal=1").body, `"a"`, "a search does not find what is sealed")
+	for _, body := range []string{`{"value":"hunter2","type":"int","seal":true}`, `{"value":1,"seal":"perhaps"}`} {
+		got := k.do("PUT", "/v1/store/key?ns=game&key=c", body)
+		require.Equal(t, http.StatusBadRequest, got.status)
+		require.NotContains(t, got.body, "hunter2")
+	}
+	require.Contains(t, k.do("POST", "/v1/store/incr?ns=game&key=a", `{"by":1}`).body, "sealed")
+}

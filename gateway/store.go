@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -76,7 +75,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
-	limit, keysOnly := p.count("limit"), p.flag("keys_only")
+	limit, keysOnly, reveal := p.count("limit"), p.flag("keys_only"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	list.CountOnly = p.flag("count")
 	contains, values := p.text("contains"), p.flag("values")
 	if contains != "" && list.CountOnly {
@@ -96,7 +95,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 		list.MaxBytes = math.MaxInt // a page counts the bytes of values
 	}
 	if contains != "" {
-		return g.findKeys(w, r, list, contains, values, !keysOnly)
+		return g.findKeys(w, r, list, contains, values, !keysOnly, reveal)
 	}
 	view := g.stores.State.View()
 	defer view.Close()
@@ -104,6 +103,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	page.Entries = reveal.Entries(page.Entries)
 	return w.sendPage(page, !keysOnly, nil)
 }
 
@@ -128,7 +128,7 @@ func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	past, reveal := p.has("revision"), p.flag("reveal")
+	past, reveal := p.has("revision"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	rev := kv.Revision(p.count("revision"))
 	if err := p.end(); err != nil {
 		return err
@@ -145,10 +145,7 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	case !past && unchanged(r, int64(entry.Mod)):
 		return w.sendUnchanged(int64(entry.Mod))
 	}
-	if reveal {
-		entry = guard.RevealedEntry(w.rights, g.cfg.ring(), entry)
-	}
-	return w.sendEntry(entry)
+	return w.sendEntry(reveal.Entry(entry))
 }
 
 // mayRead needs to read a key, or its past, and charges its namespace.
@@ -197,7 +194,7 @@ func noSuchKey(ns, key string) error {
 func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	before, limit := kv.Revision(p.count("before")), p.count("limit")
+	before, limit, reveal := kv.Revision(p.count("before")), p.count("limit"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -221,7 +218,7 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out.Entries(kvjson.Versions, all.Entries, true)
+	out.Entries(kvjson.Versions, reveal.Entries(all.Entries), true)
 	out.Bool(kvjson.More, all.More)
 	out.Number(kvjson.Floor, int64(all.Floor))
 	return w.sendObject(&out)

@@ -28,6 +28,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	if p.flag("prev") {
 		style.form = ownPrevForm
 	}
+	reveal := p.flag("reveal")
 	last, given, valid := g.lastEvent(r, p)
 	if err := p.end(); err != nil {
 		return err
@@ -57,6 +58,9 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	sub, err := g.hub.subscribe(follow.Request{Filter: filter, From: from, State: state})
 	if err != nil {
 		return err
+	}
+	if reveal {
+		sub.reveal = w.rights.Apart().Revealer(g.cfg.ring, true).Events
 	}
 	return g.runStream(w, r, sub, style)
 }

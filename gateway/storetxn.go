@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -15,7 +16,9 @@ const maxReadBack = 8 << 20
 // storeTxn performs a transaction. Its members are named as in KVTXN's request;
 // times also have the names that they have elsewhere over HTTP.
 func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
+	p := parametersOf(r)
+	reveal := p.flag("reveal")
+	if err := p.end(); err != nil {
 		return err
 	}
 	m, err := w.readObject(r, kvjson.HTTPTxn)
@@ -27,8 +30,11 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
+	if err := g.prepare(w, r, txn); err != nil {
+		return err
+	}
 	branches := map[bool]branch{true: branchOf(txn.Then), false: branchOf(txn.Else)} // the store owns txn from here
-	res, err := g.commit(w, r, txn)
+	res, err := g.carryOut(w, txn)
 	if err != nil {
 		return err
 	}
@@ -44,7 +50,7 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	out.Bool(kvjson.Held, res.Held)
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Flag(kvjson.Replayed, res.Replayed)
-	branches[res.Held].append(&out, res)
+	branches[res.Held].append(&out, res, w.rights.Revealer(g.cfg.ring, reveal))
 	return w.sendObject(&out)
 }
 
@@ -62,7 +68,7 @@ func branchOf(ops []kv.Op) branch {
 	return branch{kvjson.FormsOf(ops), puts}
 }
 
-func (br branch) append(out *kvjson.Writer, res *kv.Result) {
+func (br branch) append(out *kvjson.Writer, res *kv.Result, reveal *guard.Revealer) {
 	did := res.Ops
 	if res.Replayed {
 		did = slices.Clone(did)
@@ -70,7 +76,7 @@ func (br branch) append(out *kvjson.Writer, res *kv.Result) {
 			did[i].Entry = whole(did[i].Entry, br.puts[i])
 		}
 	}
-	out.Results(br.forms, did)
+	out.Results(br.forms, reveal.Results(did))
 }
 
 // whole adds the value to the entry that a put has left: a replayed result has no

@@ -120,8 +120,11 @@ type Op struct {
 	Kind OpKind
 	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
 	WantPrev bool
-	NS, Key  string // Key is the prefix of OpDeletePrefix
-	Value    Value  // OpPut
+	// Seal asks for the Value of OpPut to be sealed, which whoever takes requests of peers has to do;
+	// stores refuse it.
+	Seal    bool
+	NS, Key string // Key is the prefix of OpDeletePrefix
+	Value   Value  // OpPut
 
 	// TTL of OpPut and OpIncr counts from the commit, parts of a ms rounded up;
 	// Expires (ms since 1970) is the moment itself; at most one of them. A put with
@@ -439,12 +442,24 @@ func (op *Op) check() error {
 		if op.Value.Type == Removed && !Reserved(op.NS) {
 			return codes.Errorf(codes.BadType, "type %s is only for namespaces of player storage; use bytes", Removed)
 		}
-		return op.Value.Check()
+		return op.CheckValue()
+	}
+	if op.Seal {
+		return codes.Errorf(codes.BadRequest, "only a value that is put can be sealed; what is counted cannot")
 	}
 	if op.Min != nil && op.Max != nil && *op.Min > *op.Max {
 		return codes.Errorf(codes.BadRequest, "min %d is above max %d", *op.Min, *op.Max)
 	}
 	return nil
+}
+
+// CheckValue is Check of the value of an OpPut. Of one that is to be sealed the error tells nothing.
+func (op *Op) CheckValue() error {
+	err := op.Value.Check()
+	if err != nil && op.Seal {
+		return codes.Errorf(codes.Of(err), "the value to be sealed is too large, or not of type %s", op.Value.Type)
+	}
+	return err
 }
 
 func (op *Op) checkDeletePrefix() error {

@@ -120,7 +120,7 @@ func (v Value) Check() error {
 // Int returns the value of an Int, or codes.WrongType for another type.
 func (v Value) Int() (int64, error) {
 	if v.Type != Int {
-		return 0, wrongType(v, Int)
+		return 0, WrongType(v, Int)
 	}
 	n, err := strconv.ParseInt(string(v.Data), 10, 64)
 	if err != nil {
@@ -137,7 +137,7 @@ func (v Value) Double() (float64, error) {
 		return float64(n), err
 	}
 	if v.Type != Double {
-		return 0, wrongType(v, Double)
+		return 0, WrongType(v, Double)
 	}
 	if isNaN(v.Data) {
 		return math.NaN(), nil
@@ -180,7 +180,7 @@ func isNaN(text []byte) bool {
 // Bool returns the value of a Bool, or codes.WrongType for another type.
 func (v Value) Bool() (bool, error) {
 	if v.Type != Bool {
-		return false, wrongType(v, Bool)
+		return false, WrongType(v, Bool)
 	}
 	switch string(v.Data) {
 	case "true":
@@ -191,7 +191,17 @@ func (v Value) Bool() (bool, error) {
 	return false, badValue(v, strconv.ErrSyntax)
 }
 
-func wrongType(v Value, want Type) error {
+// Sealed reports whether the value is nothing but the mark of one that is sealed: whatever type that
+// has, the mark is JSON.
+func (v Value) Sealed() bool {
+	return v.Type == JSON && bytes.HasPrefix(v.Data, []byte(`"$secret:v`)) && jsontext.Skip(v.Data, 0) == len(v.Data)
+}
+
+// WrongType is the refusal of a value that must have another type.
+func WrongType(v Value, want Type) error {
+	if v.Sealed() {
+		return codes.Errorf(codes.WrongType, "the value is sealed, so a mark of type json is here in place of what may be of type %s: ask for it to be revealed, or put another", want)
+	}
 	return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, want)
 }
 

@@ -12,7 +12,7 @@ import (
 
 var (
 	getBody = []byte(`{"ns":"shop","key":"cart/4711/items/0000000001"}`)
-	putBody = protocol.AppendKVWrite(nil, protocol.KVPut, kv.PutTxn("shop", "cart/4711/items/0000000001", kv.StringValue(strings.Repeat("v", 256))), false)
+	putBody = protocol.AppendKVWrite(nil, protocol.KVPut, kv.PutTxn("shop", "cart/4711/items/0000000001", kv.StringValue(strings.Repeat("v", 256))), false, false)
 )
 
 // found is an entry whose KVGET reply has about 280 bytes.

@@ -84,7 +84,7 @@ func drawOp(t *rapid.T) kv.Op {
 			op.Confirm = op.NS
 		}
 	case kv.OpPut:
-		op.Value = drawValue(t)
+		op.Value, op.Seal = drawValue(t), rapid.IntRange(0, 3).Draw(t, "sealed") == 0
 	case kv.OpIncr:
 		op.Delta, op.Initial = rapid.Int64().Draw(t, "by"), rapid.Int64().Draw(t, "initial")
 		if rapid.Bool().Draw(t, "bounded") {
@@ -194,7 +194,11 @@ func drawOpResult(t *rapid.T, op *kv.Op) (res kv.OpResult) {
 		res.Entry = maybeEntry(t, op.NS, op.Key)
 	case kv.OpPut:
 		res.Entry = drawEntry(t, op.NS, op.Key)
-		res.Entry.Value = op.Value
+		if !op.Seal { // then nobody knows what is kept
+			res.Entry.Value = op.Value
+		} else {
+			res.Entry.Value = kv.Value{}
+		}
 	case kv.OpIncr:
 		res.Entry = drawEntry(t, op.NS, op.Key)
 		res.Entry.Value = kv.IntValue(rapid.Int64().Draw(t, "sum"))

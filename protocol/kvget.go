@@ -132,6 +132,7 @@ type KVMGetQuery struct {
 	Keys   []string
 	MinRev kv.Revision
 	Raw    bool
+	Reveal bool // as in KVRead
 }
 
 // KVMGet reads KVMGET's request. More than MaxGet keys: codes.TooManyOps. NS and
@@ -139,7 +140,7 @@ type KVMGetQuery struct {
 func (r *Request) KVMGet() (KVMGetQuery, error) {
 	var m reader
 	m.begin(r)
-	q := KVMGetQuery{NS: string(m.Text(&m.Top, kvjson.NS)), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw)}
+	q := KVMGetQuery{NS: string(m.Text(&m.Top, kvjson.NS)), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw), Reveal: m.Flag(&m.Top, kvjson.Reveal)}
 	m.Fail(kv.CheckNamespace(q.NS))
 	for list := m.Elements(&m.Top, kvjson.Keys, MaxGet); m.Next(&list, nil); {
 		if list.Kind() != jsontext.String {
@@ -165,6 +166,7 @@ func AppendKVMGet(dst []byte, q KVMGetQuery) []byte {
 	w.Close(']')
 	w.Given(kvjson.MinRev, int64(q.MinRev))
 	w.Flag(kvjson.Raw, q.Raw)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

@@ -31,7 +31,7 @@ func (c *stateTalk) push(cmd protocol.Command, body []byte) {
 // write is one whose result is encoded as a server does.
 func (c *stateTalk) write(txn *kv.Txn, raw bool, res *kv.Result) {
 	cmd := protocol.KVWriteCommand(txn)
-	body := protocol.AppendKVWrite(nil, cmd, txn, raw)
+	body := protocol.AppendKVWrite(nil, cmd, txn, raw, false)
 	w, err := parsed(c.t, body).KVWrite(cmd)
 	require.NoError(c.t, err)
 	c.exchange(cmd, body, w.AppendReply(nil, res))
@@ -80,7 +80,7 @@ func (c *stateTalk) writes() {
 		Then: []kv.Op{{Kind: kv.OpPut, NS: "shop", Key: "order", Value: kv.JSONValue([]byte(`{"item" : 7}`))}, {Kind: kv.OpIncr, NS: "stock", Key: "n", Delta: -1}, {Kind: kv.OpGet, NS: "shop", Key: "none"}},
 		Else: []kv.Op{{Kind: kv.OpGet, NS: "shop", Key: "order"}},
 	}, false, done(19, kv.OpResult{Entry: version("order", kv.JSONValue(nil), 19, 19, 1)}, kv.OpResult{Entry: version("n", kv.IntValue(4), 2, 19, 9)}, kv.OpResult{}))
-	c.exchange(protocol.KVRestore, protocol.AppendKVRestore(nil, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "shop", Key: "greeting"}}}, 11, false),
+	c.exchange(protocol.KVRestore, protocol.AppendKVRestore(nil, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "shop", Key: "greeting"}}}, 11, false, false),
 		[]byte(`{"code":1018,"desc":"revision 11 of greeting is no longer kept"}`))
 }
 

@@ -13,6 +13,7 @@ type KVHistoryQuery struct {
 	Before  kv.Revision // only versions older than this one; 0: all
 	Limit   int         // 0: kv.MaxHistory
 	Raw     bool
+	Reveal  bool // as in KVRead
 }
 
 // KVHistory reads KVHISTORY's request. NS and Key are checked.
@@ -22,6 +23,7 @@ func (r *Request) KVHistory() (KVHistoryQuery, error) {
 	q := KVHistoryQuery{
 		NS: string(m.Text(&m.Top, kvjson.NS)), Key: string(m.Text(&m.Top, kvjson.Key)),
 		Before: kv.Revision(m.Count(&m.Top, kvjson.Before)), Limit: int(m.Count(&m.Top, kvjson.Limit)), Raw: m.Flag(&m.Top, kvjson.Raw),
+		Reveal: m.Flag(&m.Top, kvjson.Reveal),
 	}
 	return q, m.endPair(q.NS, q.Key)
 }
@@ -34,6 +36,7 @@ func AppendKVHistory(dst []byte, q KVHistoryQuery) []byte {
 	w.Given(kvjson.Before, int64(q.Before))
 	w.Given(kvjson.Limit, int64(q.Limit))
 	w.Flag(kvjson.Raw, q.Raw)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

@@ -17,6 +17,7 @@ type KVListQuery struct {
 	KeysOnly bool
 	MinRev   kv.Revision
 	Raw      bool
+	Reveal   bool // as in KVRead
 }
 
 // KVList reads KVLIST's request. Namespace, prefix, after and limit are checked.
@@ -29,6 +30,7 @@ func (r *Request) KVList() (KVListQuery, error) {
 			Limit: int(m.Count(&m.Top, kvjson.Limit)), CountOnly: m.Flag(&m.Top, kvjson.CountOnly),
 		},
 		KeysOnly: m.Flag(&m.Top, kvjson.KeysOnly), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw),
+		Reveal: m.Flag(&m.Top, kvjson.Reveal),
 	}
 	if err := m.End(); err != nil {
 		return q, err
@@ -56,6 +58,7 @@ func AppendKVList(dst []byte, q KVListQuery) []byte {
 	w.Flag(kvjson.CountOnly, q.CountOnly)
 	w.Given(kvjson.MinRev, int64(q.MinRev))
 	w.Flag(kvjson.Raw, q.Raw)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

@@ -17,7 +17,7 @@ import (
 func TestGetRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
 		ns, key := drawName(t, "ns"), drawName(t, "key")
-		q := protocol.KVRead{NS: []byte(ns), Key: []byte(key), Rev: kv.Revision(rapid.Int64Min(0).Draw(t, "rev")), MinRev: kv.Revision(rapid.Int64Min(0).Draw(t, "min")), Raw: raw}
+		q := protocol.KVRead{NS: []byte(ns), Key: []byte(key), Rev: kv.Revision(rapid.Int64Min(0).Draw(t, "rev")), MinRev: kv.Revision(rapid.Int64Min(0).Draw(t, "min")), Raw: raw, Reveal: !raw}
 		got, err := parsed(t, protocol.AppendKVRead(nil, q)).KVGet()
 		require.NoError(t, err)
 		require.Equal(t, q, got)
@@ -117,7 +117,7 @@ func TestInt64TakesText(t *testing.T) {
 
 func TestGetManyRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
-		q := protocol.KVMGetQuery{NS: drawName(t, "ns"), Keys: some(t, "keys", func(t *rapid.T) string { return drawName(t, "key") }), MinRev: drawRevision(t, "min"), Raw: raw}
+		q := protocol.KVMGetQuery{NS: drawName(t, "ns"), Keys: some(t, "keys", func(t *rapid.T) string { return drawName(t, "key") }), MinRev: drawRevision(t, "min"), Raw: raw, Reveal: !raw}
 		got, err := parsed(t, protocol.AppendKVMGet(nil, q)).KVMGet()
 		require.NoError(t, err)
 		require.Equal(t, q, got)
@@ -136,7 +136,7 @@ func TestGetManyRoundTrip(t *testing.T) {
 
 func TestListRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
-		q := protocol.KVListQuery{Raw: raw, KeysOnly: rapid.Bool().Draw(t, "keys only"), MinRev: kv.Revision(rapid.Int64Min(0).Draw(t, "min"))}
+		q := protocol.KVListQuery{Raw: raw, Reveal: !raw, KeysOnly: rapid.Bool().Draw(t, "keys only"), MinRev: kv.Revision(rapid.Int64Min(0).Draw(t, "min"))}
 		q.List = kv.List{
 			NS: drawName(t, "ns"), Prefix: rapid.SampledFrom([]string{"", "p", "\xe2"}).Draw(t, "prefix"), After: rapid.SampledFrom([]string{"", "p1"}).Draw(t, "after"),
 			Limit: rapid.IntRange(0, 1<<40).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count only"),
@@ -184,7 +184,7 @@ func TestNamesRoundTrip(t *testing.T) {
 
 func TestHistoryRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
-		q := protocol.KVHistoryQuery{NS: drawName(t, "ns"), Key: drawName(t, "key"), Before: kv.Revision(rapid.Int64Min(0).Draw(t, "before")), Limit: rapid.IntRange(0, 99).Draw(t, "limit"), Raw: raw}
+		q := protocol.KVHistoryQuery{NS: drawName(t, "ns"), Key: drawName(t, "key"), Before: kv.Revision(rapid.Int64Min(0).Draw(t, "before")), Limit: rapid.IntRange(0, 99).Draw(t, "limit"), Raw: raw, Reveal: !raw}
 		got, err := parsed(t, protocol.AppendKVHistory(nil, q)).KVHistory()
 		require.NoError(t, err)
 		require.Equal(t, q, got)

@@ -53,8 +53,8 @@ func GuardedTxn(c kv.Compare, op kv.Op) *kv.Txn {
 // AppendKVWrite appends the request for txn. cmd is KVWriteCommand's, or KVTXN, which can
 // express everything. txn must have passed its Check, because a json value that is not
 // JSON would break the body. With raw, values of type bytes follow the JSON here and in
-// the reply.
-func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw bool) []byte {
+// the reply; with reveal the reply has sealed values revealed.
+func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw, reveal bool) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{'), Octets: raw}
 	ns := baseNS(txn)
 	w.TextGiven(kvjson.NS, ns)
@@ -73,6 +73,7 @@ func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw bool) []byte {
 		w.Op(op)
 		w.Flag(kvjson.Raw, raw && op.Kind != kv.OpPut)
 	}
+	w.Flag(kvjson.Reveal, reveal)
 	w.Conditions(txn, ns)
 	return w.End()
 }
@@ -92,7 +93,7 @@ func baseNS(txn *kv.Txn) string {
 
 // AppendKVRestore appends KVRESTORE's request: txn is a transaction with one put, whose
 // value is not sent but taken from the key's version at rev.
-func AppendKVRestore(dst []byte, txn *kv.Txn, rev kv.Revision, raw bool) []byte {
+func AppendKVRestore(dst []byte, txn *kv.Txn, rev kv.Revision, raw, reveal bool) []byte {
 	op := &txn.Then[0]
 	w := kvjson.Writer{Buf: append(dst, '{'), Octets: raw}
 	w.Text(kvjson.NS, op.NS)
@@ -104,6 +105,7 @@ func AppendKVRestore(dst []byte, txn *kv.Txn, rev kv.Revision, raw bool) []byte 
 	w.Ends(op)
 	w.Flag(kvjson.Prev, op.WantPrev)
 	w.Flag(kvjson.Raw, raw)
+	w.Flag(kvjson.Reveal, reveal)
 	w.Conditions(txn, op.NS)
 	return w.End()
 }

@@ -26,6 +26,8 @@ type KVWatchRequest struct {
 	Coalesce bool
 	// Raw lets values of type bytes follow the JSON.
 	Raw bool
+	// Reveal asks for sealed values as far as the client may know them, not their marks.
+	Reveal bool
 }
 
 // KVWatch reads KVWATCH's request. The filter is checked.
@@ -35,7 +37,7 @@ func (r *Request) KVWatch() (KVWatchRequest, error) {
 	o := &m.Top
 	q := KVWatchRequest{
 		From: kv.Revision(m.Count(o, kvjson.From)), Past: o.Has(kvjson.From), State: m.Flag(o, kvjson.State), Prev: m.Flag(o, kvjson.Prev),
-		Coalesce: m.Flag(o, kvjson.Coalesce), Raw: m.Flag(o, kvjson.Raw),
+		Coalesce: m.Flag(o, kvjson.Coalesce), Raw: m.Flag(o, kvjson.Raw), Reveal: m.Flag(o, kvjson.Reveal),
 	}
 	q.Filter = kv.Filter{NS: string(m.Text(o, kvjson.NS)), Exact: o.Has(kvjson.Key)}
 	switch {
@@ -71,6 +73,7 @@ func AppendKVWatch(dst []byte, q KVWatchRequest) []byte {
 	w.Flag(kvjson.Prev, q.Prev)
 	w.Flag(kvjson.Coalesce, q.Coalesce)
 	w.Flag(kvjson.Raw, q.Raw)
+	w.Flag(kvjson.Reveal, q.Reveal)
 	return w.End()
 }
 

@@ -15,7 +15,7 @@ import (
 func TestWatchRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
-		q := protocol.KVWatchRequest{State: flag("state"), Prev: flag("prev"), Coalesce: flag("coalesce"), Raw: flag("raw")}
+		q := protocol.KVWatchRequest{State: flag("state"), Prev: flag("prev"), Coalesce: flag("coalesce"), Raw: flag("raw"), Reveal: flag("reveal")}
 		switch rapid.IntRange(0, 3).Draw(t, "filter") {
 		case 1:
 			q.Filter = kv.Filter{NS: drawName(t, "ns")}

@@ -13,6 +13,8 @@ type KVWrite struct {
 	Txn *kv.Txn
 	// Raw lets values of type bytes follow the reply's JSON.
 	Raw bool
+	// Reveal asks for sealed values in the reply as far as the client may know them, not their marks.
+	Reveal bool
 
 	cmd Command
 	// single is the operation of every command but KVTXN, which has the two lists.
@@ -58,7 +60,7 @@ func (r *Request) ReadKVWrite(w *KVWrite, cmd Command) error {
 	w.cmd = cmd
 	switch {
 	case cmd == KVTxn:
-		w.Txn, w.Raw = new(kv.Txn), m.Flag(&m.Top, kvjson.Raw)
+		w.Txn, w.Raw, w.Reveal = new(kv.Txn), m.Flag(&m.Top, kvjson.Raw), m.Flag(&m.Top, kvjson.Reveal)
 		m.Txn("", w.Txn)
 		w.then, w.other = kvjson.FormsOf(w.Txn.Then), kvjson.FormsOf(w.Txn.Else)
 	case !cmd.IsWrite():
@@ -86,6 +88,7 @@ type guardedTxn struct {
 // other branch reads the key.
 func (m *reader) single(w *KVWrite) {
 	o := &m.Top
+	w.Reveal = m.Flag(o, kvjson.Reveal)
 	switch w.cmd {
 	case KVPut, KVCas:
 		w.Raw = o.Has(kvjson.Raw)

@@ -20,9 +20,10 @@ func TestWriteRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
 		txn := drawTxn(t)
 		for _, cmd := range []protocol.Command{protocol.KVWriteCommand(txn), protocol.KVTxn} {
-			body := protocol.AppendKVWrite(nil, cmd, txn, raw)
+			body := protocol.AppendKVWrite(nil, cmd, txn, raw, !raw)
 			w, err := parsed(t, body).KVWrite(cmd)
 			require.NoError(t, err, "%s", body)
+			require.Equal(t, !raw, w.Reveal)
 			require.Equal(t, txn, w.Txn, "%s", body)
 		}
 	})
@@ -34,7 +35,7 @@ func TestWriteResultRoundTrip(t *testing.T) {
 		txn := drawTxn(t)
 		want := drawResult(t, txn)
 		for _, cmd := range []protocol.Command{protocol.KVWriteCommand(txn), protocol.KVTxn} {
-			w, err := parsed(t, protocol.AppendKVWrite(nil, cmd, txn, raw)).KVWrite(cmd)
+			w, err := parsed(t, protocol.AppendKVWrite(nil, cmd, txn, raw, false)).KVWrite(cmd)
 			require.NoError(t, err)
 			body := w.AppendReply(nil, want)
 			got, err := protocol.ParseKVResult(cmd, body, txn)
@@ -264,7 +265,7 @@ func TestWriteLimitsAreReached(t *testing.T) {
 		require.NoError(t, txn.Check())
 		cmd := protocol.KVWriteCommand(txn)
 		for _, raw := range []bool{false, true} {
-			w, err := parsed(t, protocol.AppendKVWrite(nil, cmd, txn, raw)).KVWrite(cmd)
+			w, err := parsed(t, protocol.AppendKVWrite(nil, cmd, txn, raw, false)).KVWrite(cmd)
 			require.NoError(t, err)
 			require.Equal(t, txn, w.Txn)
 		}
@@ -279,7 +280,7 @@ func TestDeepValuesComeBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, e, ev.Events[0].Prev)
 	txn := &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "a", Key: "k", WantPrev: true}}}
-	w, err := parsed(t, protocol.AppendKVWrite(nil, protocol.KVTxn, txn, false)).KVWrite(protocol.KVTxn)
+	w, err := parsed(t, protocol.AppendKVWrite(nil, protocol.KVTxn, txn, false, false)).KVWrite(protocol.KVTxn)
 	require.NoError(t, err)
 	res, err := protocol.ParseKVResult(protocol.KVTxn, w.AppendReply(nil, &kv.Result{Held: true, Revision: 1, Ops: []kv.OpResult{{Count: 1, Prev: e}}}), txn)
 	require.NoError(t, err)
@@ -292,7 +293,7 @@ func TestWriteKeepsNothingOfTheBody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		txn := drawTxn(t)
 		cmd := protocol.KVWriteCommand(txn)
-		body := protocol.AppendKVWrite(nil, cmd, txn, true)
+		body := protocol.AppendKVWrite(nil, cmd, txn, true, false)
 		w, err := parsed(t, body).KVWrite(cmd)
 		require.NoError(t, err)
 		for i := range body {
@@ -323,6 +324,7 @@ func TestRestoreRoundTrip(t *testing.T) {
 		for op.Kind != kv.OpPut {
 			op = drawOp(t)
 		}
+		op.Seal = false
 		txn, rev := &kv.Txn{Then: []kv.Op{op}}, drawRevision(t, "rev")
 		if rapid.Bool().Draw(t, "conditional") {
 			txn = protocol.GuardedTxn(kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: int64(drawRevision(t, "if_mod"))}, op)
@@ -330,11 +332,12 @@ func TestRestoreRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "tokened") {
 			txn.Token, txn.TokenNS = "t", op.NS
 		}
-		q, err := parsed(t, protocol.AppendKVRestore(nil, txn, rev, raw)).KVRestore()
+		q, err := parsed(t, protocol.AppendKVRestore(nil, txn, rev, raw, !raw)).KVRestore()
 		require.NoError(t, err)
 		require.Equal(t, []any{rev, op.NS, op.Key}, []any{q.Rev, q.NS, q.Key})
 		w := q.Write(op.Value)
 		require.Equal(t, txn, w.Txn)
+		require.Equal(t, !raw, w.Reveal)
 		want := drawResult(t, txn)
 		got, err := protocol.ParseKVResult(protocol.KVRestore, w.AppendReply(nil, want), txn)
 		require.NoError(t, err)
@@ -402,7 +405,7 @@ func FuzzKVWrite(f *testing.F) {
 				continue
 			}
 			again := protocol.KVWriteCommand(w.Txn)
-			w2, err := parsed(t, protocol.AppendKVWrite(nil, again, w.Txn, true)).KVWrite(again)
+			w2, err := parsed(t, protocol.AppendKVWrite(nil, again, w.Txn, true, false)).KVWrite(again)
 			require.NoError(t, err)
 			require.Equal(t, w.Txn, w2.Txn)
 		}

@@ -8,6 +8,7 @@ import (
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // Reveals reports whether the caller may know a value that was sealed there: config:NAME or
@@ -43,7 +44,7 @@ var (
 	unescapeNS = strings.NewReplacer("%25", "%", "%2F", "/")
 )
 
-// SealTxn seals the JSON values of a transaction that ask for it. Its token then stands for what was
+// SealTxn seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
 // asked, which a digest tells nobody who lacks the keys. What cannot be sealed is refused.
 func SealTxn(ring *seal.Ring, t *kv.Txn) error {
 	for i := range t.If {
@@ -55,7 +56,7 @@ func SealTxn(ring *seal.Ring, t *kv.Txn) error {
 	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
 		for i := range ops {
 			op := &ops[i]
-			if op.Kind != kv.OpPut || op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data) {
+			if op.Kind != kv.OpPut || !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
 				continue
 			}
 			if !asked && t.Token != "" && ring.Seals() {
@@ -63,17 +64,33 @@ func SealTxn(ring *seal.Ring, t *kv.Txn) error {
 				t.Asked = sum[:]
 			}
 			asked = true
-			sealed, err := ring.Seal(ofKey+escapeNS.Replace(op.NS)+"/"+op.Key, op.Value.Data)
+			sealed, err := sealedValue(ring, op)
 			switch {
 			case err != nil:
 				return err
 			case len(sealed) > kv.MaxValue:
 				return codes.Errorf(codes.TooLarge, "value has %d bytes when it is sealed, the limit is %d", len(sealed), kv.MaxValue)
 			}
-			op.Value.Data = sealed
+			op.Value, op.Seal = kv.JSONValue(sealed), false
 		}
 	}
 	return nil
+}
+
+// sealedValue is the JSON that stands for the value of a put, or for what is to be sealed in it.
+func sealedValue(ring *seal.Ring, op *kv.Op) ([]byte, error) {
+	origin := ofKey + escapeNS.Replace(op.NS) + "/" + op.Key
+	if !op.Seal {
+		return ring.Seal(origin, op.Value.Data)
+	}
+	if err := op.CheckValue(); err != nil {
+		return nil, err
+	}
+	text := kvjson.AppendValue(nil, op.Value)
+	if op.Value.Type != kv.JSON {
+		return ring.SealTyped(origin, op.Value.Type.String(), text)
+	}
+	return ring.Seal(origin, append(append([]byte(`{"$seal":`), text...), '}'))
 }
 
 // Unsealed refuses a value to be sealed where none can be: in a comparison, for it is sealed to
@@ -97,20 +114,109 @@ func spelled(t *kv.Txn) []byte {
 				}
 				b = append(b, ',')
 			}
-			b = fmt.Appendf(b, " %d %t %x/%x %d %x %d %d %d %d %d %d", op.Kind, op.WantPrev, op.NS, op.Key, op.Value.Type, op.Value.Data,
+			b = fmt.Appendf(b, " %d %t %t %x/%x %d %x %d %d %d %d %d %d", op.Kind, op.WantPrev, op.Seal, op.NS, op.Key, op.Value.Type, op.Value.Data,
 				op.TTL, op.Expires, op.Lease, op.Delta, op.Initial, op.Limit)
 		}
 	}
 	return b
 }
 
-// RevealedEntry is an entry of which the sealed values are revealed that the caller may know; e
-// itself if there are none.
-func RevealedEntry(c *Caller, ring *seal.Ring, e *kv.Entry) *kv.Entry {
-	if e == nil || e.Value.Type != kv.JSON || ring == nil || !seal.Has(e.Value.Data) {
+// Revealer reveals what a caller may know of what is read. The nil Revealer reveals nothing. What it is
+// given stays as it is, because it is others', too, and is returned where there is nothing to reveal.
+// What it returns is the caller's alone.
+type Revealer struct {
+	caller *Caller
+	ring   func() *seal.Ring
+}
+
+// Revealer reveals to the caller, for as long as it is asked on the caller's goroutine or c is [Caller.Apart],
+// if asked is set.
+func (c *Caller) Revealer(ring func() *seal.Ring, asked bool) *Revealer {
+	if !asked {
+		return nil
+	}
+	return &Revealer{c, ring}
+}
+
+// Entry reveals an entry of a key, which may be nil.
+func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
+	if r == nil || e == nil || e.Value.Type != kv.JSON || !seal.Has(e.Value.Data) {
+		return e
+	}
+	ring := r.ring()
+	if ring == nil {
 		return e
 	}
 	revealed := *e
-	revealed.Value.Data = c.Revealed(ring, e.Value.Data)
+	if value, ok := opened(r.caller, ring, e.Value.Data); ok {
+		revealed.Value = value
+	} else {
+		revealed.Value.Data = r.caller.Revealed(ring, e.Value.Data)
+	}
 	return &revealed
+}
+
+// Entries reveals entries of keys.
+func (r *Revealer) Entries(list []*kv.Entry) []*kv.Entry {
+	if r == nil {
+		return list
+	}
+	revealed := make([]*kv.Entry, len(list))
+	for i, e := range list {
+		revealed[i] = r.Entry(e)
+	}
+	return revealed
+}
+
+// Results reveals what operations have found and left.
+func (r *Revealer) Results(list []kv.OpResult) []kv.OpResult {
+	if r == nil {
+		return list
+	}
+	revealed := make([]kv.OpResult, len(list))
+	for i, res := range list {
+		res.Entry, res.Prev = r.Entry(res.Entry), r.Entry(res.Prev)
+		revealed[i] = res
+	}
+	return revealed
+}
+
+// Events reveals changes of keys.
+func (r *Revealer) Events(list []kv.Event) []kv.Event { return eachEntry(list, r.Entry) }
+
+// Documents reveals changes of documents, which stay JSON whatever was sealed.
+func (r *Revealer) Documents(list []kv.Event) []kv.Event {
+	return eachEntry(list, func(e *kv.Entry) *kv.Entry {
+		if r == nil || e == nil || !seal.Has(e.Value.Data) {
+			return e
+		}
+		revealed := *e
+		revealed.Value.Data = r.caller.Revealed(r.ring(), e.Value.Data)
+		return &revealed
+	})
+}
+
+func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
+	revealed := make([]kv.Event, len(list))
+	for i, e := range list {
+		e.Entry, e.Prev = one(e.Entry), one(e.Prev)
+		revealed[i] = e
+	}
+	return revealed
+}
+
+// opened is the value of a type of its own that a mark stands for, if valid is nothing else.
+func opened(c *Caller, ring *seal.Ring, valid []byte) (v kv.Value, ok bool) {
+	o, ok := ring.OpenWhole(valid, c.Reveals)
+	if !ok || o.Type == "" {
+		return v, false
+	}
+	typ, err := kv.ParseType(o.Type)
+	if err != nil {
+		return v, false
+	}
+	if v, err = kvjson.ParseValue(typ, o.Value); err != nil {
+		return kv.Value{}, false
+	}
+	return v, true
 }

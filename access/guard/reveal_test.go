@@ -61,14 +61,14 @@ func TestAKeysSecretBelongsToTheKey(t *testing.T) {
 		require.Empty(t, txn.Asked)
 		e := &kv.Entry{NS: "copied", Key: "elsewhere", Value: txn.Then[0].Value}
 		see := func(rules ...string) string {
-			return string(guard.RevealedEntry(guardtest.Caller(t, rules...), guardtest.Ring(), e).Value.Data)
+			return string(guardtest.Caller(t, rules...).Revealer(guardtest.Ring, true).Entry(e).Value.Data)
 		}
 		require.Equal(t, `{"pw":"hunter2","n":1}`, see("reveal "+at.rule))
 		require.NotContains(t, see("* kv:copied", "reveal kv:game/other", "reveal config"), "hunter")
 		require.NotContains(t, see("* kv", "-reveal "+at.rule), "hunter")
 		require.NotContains(t, string(e.Value.Data), "hunter", "the entry is everybody's")
 		e.Value.Type = kv.String
-		require.Same(t, e, guard.RevealedEntry(guardtest.Caller(t, "* kv"), guardtest.Ring(), e), "a text is what it is")
+		require.Same(t, e, guardtest.Caller(t, "* kv").Revealer(guardtest.Ring, true).Entry(e), "a text is what it is")
 	}
 }
 
@@ -107,9 +107,64 @@ func TestWhatCannotBeSealedInKeysIsRefused(t *testing.T) {
 		{guardtest.Ring(), kv.Txn{Then: []kv.Op{jsonPut("a", "k", `{"$seal":"hunter2","b":1}`)}}, codes.BadRequest},
 		{guardtest.Ring(), kv.Txn{If: []kv.Compare{{NS: "a", Key: "k", Target: kv.CompareValue, Value: kv.JSONValue([]byte(ask))}}}, codes.BadRequest},
 		{guardtest.Ring(), kv.Txn{Then: []kv.Op{jsonPut("a", "k", `{"$seal":"`+strings.Repeat("x", kv.MaxValue-20)+`"}`)}}, codes.TooLarge},
+		{nil, kv.Txn{Then: []kv.Op{toSeal(kv.StringValue("hunter2"))}}, codes.NotImplemented},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{toSeal(kv.Value{Type: kv.Int, Data: []byte("hunter2")})}}, codes.BadValue},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{toSeal(kv.JSONValue([]byte("hunter2")))}}, codes.BadValue},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{toSeal(kv.StringValue("hunter2\xff"))}}, codes.BadValue},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{toSeal(kv.JSONValue([]byte(ask)))}}, codes.BadRequest},
+		{guardtest.Ring(), kv.Txn{Then: []kv.Op{toSeal(kv.StringValue("hunter2" + strings.Repeat("x", kv.MaxValue-20)))}}, codes.TooLarge},
 	} {
 		err := guard.SealTxn(c.ring, &c.txn)
 		require.Equal(t, c.code, codes.Of(err))
 		require.NotContains(t, err.Error(), "hunter2")
 	}
+}
+
+func toSeal(v kv.Value) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: "game", Key: "k", Value: v, Seal: true}
+}
+
+// A value of any type is kept as a mark of type json, which no reader takes for the value, and is what it
+// was to those who may know it.
+func TestAnyTypeCanBeSealed(t *testing.T) {
+	may, none := guardtest.Caller(t, "reveal kv:game/k"), guardtest.Caller(t, "* kv", "-reveal kv:game/k")
+	for _, v := range []kv.Value{
+		kv.StringValue("hunter2"), kv.StringValue(""), kv.StringValue("\"quoted\" \\ \n  "), kv.StringValue("$secret:v1:a:b:kv:game/k"),
+		kv.IntValue(-12), kv.DoubleValue(1.5), kv.BoolValue(true), kv.BytesValue([]byte{0, 255, '"'}), kv.BytesValue([]byte{}), kv.JSONValue([]byte(`{"a":"hunter2"}`)),
+	} {
+		txn := kv.Txn{Token: "t", Then: []kv.Op{toSeal(v)}}
+		require.NoError(t, guard.SealTxn(guardtest.Ring(), &txn))
+		op := txn.Then[0]
+		require.False(t, op.Seal)
+		require.NotEmpty(t, txn.Asked)
+		require.True(t, op.Value.Sealed())
+		require.Equal(t, kv.JSON, op.Value.Type)
+		require.NoError(t, op.Value.Check())
+		require.NotContains(t, string(op.Value.Data), "hunter2")
+
+		e := &kv.Entry{NS: "copied", Key: "elsewhere", Value: op.Value}
+		require.Equal(t, v, may.Revealer(guardtest.Ring, true).Entry(e).Value)
+		require.Equal(t, op.Value, none.Revealer(guardtest.Ring, true).Entry(e).Value)
+		_, err := none.Revealer(guardtest.Ring, true).Entry(e).Value.Int()
+		require.ErrorIs(t, err, codes.WrongType)
+		require.ErrorContains(t, err, "sealed")
+		within := &kv.Entry{Value: kv.JSONValue([]byte(`{"a":` + string(op.Value.Data) + `}`))}
+		require.NoError(t, may.Revealer(guardtest.Ring, true).Entry(within).Value.Check(), "within other JSON it is JSON")
+	}
+}
+
+// What somebody has written that looks like a mark is what they have written.
+func TestWhatLooksLikeAMarkIsNone(t *testing.T) {
+	txn := kv.Txn{Then: []kv.Op{toSeal(kv.StringValue("hunter2"))}}
+	require.NoError(t, guard.SealTxn(guardtest.Ring(), &txn))
+	mark := txn.Then[0].Value
+	for _, v := range []kv.Value{
+		{Type: kv.String, Data: mark.Data}, {Type: kv.Bytes, Data: mark.Data}, kv.JSONValue([]byte(`"$secret:v2:k:AAAA:kv:game/k"`)),
+		kv.JSONValue([]byte(`"$secret:v3:k:AAAA:kv:game/k"`)), kv.JSONValue([]byte(`{` + string(mark.Data) + `:1}`)),
+	} {
+		e := &kv.Entry{NS: "game", Key: "k", Value: v}
+		require.Equal(t, v, guardtest.Caller(t, "* kv").Revealer(guardtest.Ring, true).Entry(e).Value)
+	}
+	require.False(t, kv.StringValue("$secret:v1:").Sealed())
+	require.False(t, kv.JSONValue([]byte(`"$secret"`)).Sealed())
 }

@@ -104,7 +104,7 @@ func (r *Ring) Seal(origin string, valid []byte) (sealed []byte, err error) {
 			err = codes.Errorf(codes.BadRequest, "what is within $seal has sealed values itself; seal either them or what is around them; nothing was written")
 			return false
 		}
-		sealed = jsontext.AppendQuote(append(sealed, valid[done:before]...), r.value(origin, value))
+		sealed = jsontext.AppendQuote(append(sealed, valid[done:before]...), r.value(version, origin, value))
 		clear(value)
 		done = behind + 1
 		return true

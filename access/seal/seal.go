@@ -3,7 +3,8 @@
 //
 //	"$secret:v1:KEY:BASE64:config:NAME"
 //
-// It is the mark that everybody sees, in files, history, diffs and backups as well, and it can be
+// or, where it is a value of another type than JSON, of the state store, "$secret:v2:…"; the type is
+// encrypted, too. It is the mark that everybody sees, in files, history, diffs and backups as well, and it can be
 // written back as it is. Because it is a string, merging and key paths treat it as one value. Where
 // it was sealed, its origin, is authenticated: a copy in another document is still the origin's, and
 // nobody can say otherwise.
@@ -30,10 +31,13 @@ import (
 )
 
 const (
-	prefix = "$secret:v1:"
+	prefix  = "$secret:v"
+	version = "1:" // of JSON
+	typed   = "2:" // of a type and what is JSON for the value, see [Ring.SealTyped]
 	// the additional data of what is encrypted begins with what it is, so that nothing passes for
 	// something else
 	valueLabel   = "confcenter value v1\x00"
+	typedLabel   = "confcenter value v2\x00"
 	dataKeyLabel = "confcenter data key v1\x00"
 )
 
@@ -132,45 +136,94 @@ func (r *Ring) Digest(data []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-func additional(id, origin string) []byte { return []byte(valueLabel + id + "\x00" + origin) }
+func additional(label, id, origin string) []byte { return []byte(label + id + "\x00" + origin) }
+
+func labelOf(form string) string {
+	if form == typed {
+		return typedLabel
+	}
+	return valueLabel
+}
 
 // value seals a compact value, and returns what stands for it, without quotes.
-func (r *Ring) value(origin string, compact []byte) string {
+func (r *Ring) value(form, origin string, compact []byte) string {
 	padded := append(bytes.Clone(compact), bytes.Repeat([]byte(" "), (padTo-len(compact)%padTo)%padTo)...)
-	sealed := r.keys[r.newest].Seal(nil, nil, padded, additional(r.newest, origin))
+	sealed := r.keys[r.newest].Seal(nil, nil, padded, additional(labelOf(form), r.newest, origin))
 	clear(padded)
-	return prefix + r.newest + ":" + text64.EncodeToString(sealed) + ":" + origin
+	return prefix + form + r.newest + ":" + text64.EncodeToString(sealed) + ":" + origin
 }
 
-// Open returns the value that a mark stands for, as compact JSON, and its origin, which is proved
-// only if there is no error.
-func (r *Ring) Open(mark string) (value []byte, origin string, err error) {
-	id, sealed, origin, ok := parts(mark)
+// SealTyped seals a value of a type that JSON does not have: value is compact JSON for it, and typ is
+// its name, without blanks. What it returns is JSON, too. [Unable].
+func (r *Ring) SealTyped(origin, typ string, value []byte) ([]byte, error) {
+	if !r.Seals() {
+		return nil, Unable
+	}
+	both := append(append([]byte(typ), ' '), value...)
+	defer clear(both)
+	return jsontext.AppendQuote(nil, r.value(typed, origin, both)), nil
+}
+
+// Opened is what a mark stands for.
+type Opened struct {
+	Type   string // as it was given to SealTyped; "": the value was JSON
+	Value  []byte // compact JSON
+	Origin string // proved only if there is no error
+}
+
+// Open returns what a mark stands for.
+func (r *Ring) Open(mark string) (o Opened, err error) {
+	m, ok := parts(mark)
 	if !ok {
-		return nil, "", errForm
+		return o, errForm
 	}
-	if r == nil || r.keys[id] == nil {
-		return nil, origin, errKey
+	o.Origin = m.origin
+	if r == nil || r.keys[m.id] == nil {
+		return o, errKey
 	}
-	raw, err := text64.Strict().DecodeString(sealed)
+	raw, err := text64.Strict().DecodeString(m.sealed)
 	if err != nil {
-		return nil, origin, errForm
+		return o, errForm
 	}
-	value, err = r.keys[id].Open(nil, nil, raw, additional(id, origin))
+	value, err := r.keys[m.id].Open(nil, nil, raw, additional(labelOf(m.form), m.id, m.origin))
 	if err != nil {
-		return nil, origin, errChanged
+		return o, errChanged
 	}
-	return bytes.TrimRight(value, " "), origin, nil
+	if o.Value = bytes.TrimRight(value, " "); m.form == typed {
+		typ, rest, _ := bytes.Cut(o.Value, []byte(" "))
+		o.Type, o.Value = string(typ), rest
+	}
+	return o, nil
 }
 
-func parts(mark string) (id, sealed, origin string, ok bool) {
+// OpenWhole is Open for valid JSON that is nothing but a mark; false: it is something else, or may,
+// which is asked with the origin, does not allow it, or it cannot be opened.
+func (r *Ring) OpenWhole(valid []byte, may func(origin string) bool) (Opened, bool) {
+	if !bytes.HasPrefix(valid, quotedPrefix) || jsontext.Skip(valid, 0) != len(valid) {
+		return Opened{}, false
+	}
+	mark := string(jsontext.Unquote(valid))
+	if m, ok := parts(mark); !ok || !may(m.origin) {
+		return Opened{}, false
+	}
+	o, err := r.Open(mark)
+	return o, err == nil
+}
+
+// marked is a mark, taken apart.
+type marked struct{ form, id, sealed, origin string }
+
+func parts(mark string) (m marked, ok bool) {
 	rest, ok := strings.CutPrefix(mark, prefix)
-	if !ok {
-		return "", "", "", false
+	if !ok || len(rest) < len(version) {
+		return m, false
 	}
-	id, rest, _ = strings.Cut(rest, ":")
-	sealed, origin, _ = strings.Cut(rest, ":")
-	return id, sealed, origin, id != "" && sealed != "" && origin != ""
+	if m.form = rest[:len(version)]; m.form != version && m.form != typed {
+		return m, false
+	}
+	m.id, rest, _ = strings.Cut(rest[len(version):], ":")
+	m.sealed, m.origin, _ = strings.Cut(rest, ":")
+	return m, m.id != "" && m.sealed != "" && m.origin != ""
 }
 
 var quotedPrefix = []byte(`"` + prefix)
@@ -199,15 +252,15 @@ func (r *Ring) AppendRevealed(dst, valid []byte, may func(origin string) bool) [
 			continue
 		}
 		mark := string(jsontext.Unquote(valid[begin:end]))
-		if _, _, origin, ok := parts(mark); !ok || !may(origin) {
+		if m, ok := parts(mark); !ok || !may(m.origin) {
 			continue
 		}
-		value, _, err := r.Open(mark)
+		opened, err := r.Open(mark)
 		if err != nil {
 			continue
 		}
-		dst = append(append(dst, valid[done:begin]...), value...)
-		clear(value)
+		dst = append(append(dst, valid[done:begin]...), opened.Value...)
+		clear(opened.Value)
 		done = end
 	}
 }

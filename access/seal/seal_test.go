@@ -100,10 +100,9 @@ func mark(t testing.TB, r *seal.Ring, origin, value string) string {
 func TestAMarkThatWasTamperedWithDoesNotOpen(t *testing.T) {
 	r := ring("a", "b")
 	m := mark(t, r, "config:prod/db.json", `"hunter2"`)
-	value, origin, err := r.Open(m)
+	opened, err := r.Open(m)
 	require.NoError(t, err)
-	require.Equal(t, `"hunter2"`, string(value))
-	require.Equal(t, "config:prod/db.json", origin)
+	require.Equal(t, seal.Opened{Value: []byte(`"hunter2"`), Origin: "config:prod/db.json"}, opened)
 
 	for name, other := range map[string]string{
 		"another origin":  strings.Replace(m, "prod/", "test/", 1),
@@ -111,22 +110,22 @@ func TestAMarkThatWasTamperedWithDoesNotOpen(t *testing.T) {
 		"another key":     strings.Replace(m, ":b:", ":a:", 1),
 		"an unknown key":  strings.Replace(m, ":b:", ":z:", 1),
 		"no origin":       strings.TrimSuffix(m, "config:prod/db.json"),
-		"another version": strings.Replace(m, "v1", "v2", 1),
-		"nothing":         "",
-		"no key":          strings.Replace(m, ":b:", "::", 1),
+		"another version": strings.Replace(m, "v1", "v2", 1), "an unknown version": strings.Replace(m, "v1", "v3", 1),
+		"nothing": "",
+		"no key":  strings.Replace(m, ":b:", "::", 1),
 	} {
-		_, _, err := r.Open(other)
+		_, err := r.Open(other)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 	begin := len("$secret:v1:b:")
 	end := begin + strings.IndexByte(m[begin:], ':')
 	for cut := begin; cut < end; cut++ {
-		_, _, err := r.Open(m[:cut] + m[end:])
+		_, err := r.Open(m[:cut] + m[end:])
 		require.Error(t, err, cut)
 		flipped := []byte(m)
 		flipped[cut] = map[bool]byte{true: 'B', false: 'A'}[flipped[cut] == 'A']
-		_, _, err = r.Open(string(flipped))
+		_, err = r.Open(string(flipped))
 		require.Error(t, err, cut)
 	}
 }
@@ -167,14 +166,17 @@ func TestTextThatIsNoJSONIsSuspectedRatherThanShown(t *testing.T) {
 func FuzzMarks(f *testing.F) {
 	r := ring("a")
 	m := mark(f, r, "config:a", `"hunter2"`)
-	for _, text := range []string{m, m[:20], "$secret:v1:a:", "$secret:v1:a::config:a", "$secret:v1:a:AAAA:x"} {
+	typed, err := r.SealTyped("config:a", "string", []byte(`"hunter2"`))
+	require.NoError(f, err)
+	for _, text := range []string{m, string(jsontext.Unquote(typed)), m[:20], "$secret:v2:a:AAAA:x", "$secret:v", "$secret:v1", "$secret:v1:a:", "$secret:v1:a::config:a", "$secret:v1:a:AAAA:x"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		value, origin, err := r.Open(text)
+		opened, err := r.Open(text)
 		if err == nil {
-			require.Equal(t, `"hunter2"`, string(value))
-			require.Equal(t, "config:a", origin)
+			require.Contains(t, []string{"", "string"}, opened.Type)
+			require.Equal(t, `"hunter2"`, string(opened.Value))
+			require.Equal(t, "config:a", opened.Origin)
 		}
 		doc := jsontext.AppendQuote(nil, []byte(strings.ToValidUTF8(text, "?")))
 		if _, err := jsontext.Check(doc); err == nil {
@@ -226,4 +228,29 @@ func BenchmarkReveal(b *testing.B) {
 	for b.Loop() {
 		out = r.AppendRevealed(out[:0], sealed, everything)
 	}
+}
+
+// A value of another type keeps it, and where JSON is wanted it stands as JSON.
+func TestATypeIsSealedWithItsValue(t *testing.T) {
+	r := ring("a", "b")
+	for typ, value := range map[string]string{"string": `"hunter2  "`, "int": `"12"`, "bytes": `"AAE="`} {
+		sealed, err := r.SealTyped("kv:a/k", typ, []byte(value))
+		require.NoError(t, err)
+		require.True(t, seal.Has(sealed))
+		opened, ok := ring("a", "b", "c").OpenWhole(sealed, func(origin string) bool { return origin == "kv:a/k" })
+		require.True(t, ok)
+		require.Equal(t, seal.Opened{Type: typ, Value: []byte(value), Origin: "kv:a/k"}, opened)
+		require.Equal(t, `[`+value+`]`, string(r.AppendRevealed(nil, []byte(`[`+string(sealed)+`]`), everything)))
+
+		for name, other := range map[string]string{"no JSON string": string(sealed[1:]), "a part of it": `[` + string(sealed) + `]`, "what follows": string(sealed) + " ", "the other form": strings.Replace(string(sealed), ":v2:", ":v1:", 1)} {
+			_, ok := r.OpenWhole([]byte(other), everything)
+			require.False(t, ok, name)
+		}
+		_, ok = r.OpenWhole(sealed, func(string) bool { return false })
+		require.False(t, ok)
+	}
+	_, err := (*seal.Ring)(nil).SealTyped("kv:a/k", "string", []byte(`"x"`))
+	require.ErrorIs(t, err, seal.Unable)
+	_, err = r.Opening().SealTyped("kv:a/k", "string", []byte(`"x"`))
+	require.ErrorIs(t, err, seal.Unable)
 }

@@ -29,11 +29,7 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
 	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		get := connected.KV(args[0]).GetAt
-		if reveal {
-			get = connected.KV(args[0]).Reveal
-		}
-		e, err := get(ctx, args[1], kv.Revision(rev))
+		e, err := spaceOf(connected, args[0], reveal).GetAt(ctx, args[1], kv.Revision(rev))
 		if err != nil {
 			return err
 		}
@@ -41,7 +37,17 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 	})
 }
 
+// spaceOf is a namespace whose sealed values are revealed if that is asked for.
+func spaceOf(connected *client.Client, name string, reveal bool) *client.KV {
+	s := connected.KV(name)
+	if reveal {
+		s = s.Revealing()
+	}
+	return s
+}
+
 func (a *app) kvMGetCommand() *cobra.Command {
+	var reveal bool
 	command := &cobra.Command{
 		Use:   "mget NS KEY…",
 		Short: "Print several keys, all as of one revision",
@@ -51,8 +57,9 @@ table and are null with -o json; they are not an error.`,
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
 	}
 	c := a.kvConnect(command, -1)
+	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		entries, err := connected.KV(args[0]).GetMany(ctx, args[1:]...)
+		entries, err := spaceOf(connected, args[0], reveal).GetMany(ctx, args[1:]...)
 		if err != nil {
 			return err
 		}
@@ -74,7 +81,7 @@ func (a *app) printEntries(entries []*kv.Entry) error {
 // listing has list's arguments.
 type listing struct {
 	kv.List
-	keys, count, all bool
+	keys, count, all, reveal bool
 }
 
 func (a *app) kvListCommand() *cobra.Command {
@@ -100,6 +107,7 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
 	f.BoolVar(&l.keys, "keys", false, "print only the keys, one per line")
 	f.BoolVar(&l.count, "count", false, "print only how many there are")
 	f.BoolVar(&l.all, "all", false, "print all pages")
+	defineReveal(command, &l.reveal)
 	command.MarkFlagsMutuallyExclusive("count", "all")
 	command.MarkFlagsMutuallyExclusive("count", "keys")
 	command.MarkFlagsMutuallyExclusive("count", "after")
@@ -112,7 +120,7 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
 			l.Prefix = args[1]
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.list(ctx, connected.KV(args[0]), l)
+			return c.list(ctx, spaceOf(connected, args[0], l.reveal), l)
 		})
 	}
 	return command
@@ -212,6 +220,7 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 func (a *app) kvHistoryCommand() *cobra.Command {
 	var before int64
 	var limit int
+	var reveal bool
 	command := &cobra.Command{
 		Use:   "history NS KEY",
 		Short: "List versions of a key, newest first",
@@ -224,12 +233,13 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
 	command.Flags().IntVar(&limit, "limit", 20, "maximum number of versions to print")
+	defineReveal(command, &reveal)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if limit < 1 {
 			return usageError{fmt.Errorf("limit = %d: must be at least 1", limit)}
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			versions, err := connected.KV(args[0]).History(ctx, args[1], kv.Revision(before), limit)
+			versions, err := spaceOf(connected, args[0], reveal).History(ctx, args[1], kv.Revision(before), limit)
 			if err != nil {
 				return err
 			}

@@ -40,6 +40,8 @@ the conditions did not hold and there is no "else".`,
   confcenter kv txn jobs claim.json -o json`,
 	}
 	c := a.kvConnect(command, 0)
+	var reveal bool
+	defineReveal(command, &reveal)
 	namespace := command.ValidArgsFunction
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
@@ -57,7 +59,7 @@ the conditions did not hold and there is no "else".`,
 			return err
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			res, err := connected.Txn(ctx, t)
+			res, err := committing(connected, reveal)(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -71,6 +73,14 @@ the conditions did not hold and there is no "else".`,
 		})
 	}
 	return command
+}
+
+// committing carries out transactions; reveal has their results revealed.
+func committing(connected *client.Client, reveal bool) func(context.Context, *kv.Txn) (*kv.Result, error) {
+	if reveal {
+		return connected.RevealTxn
+	}
+	return connected.Txn
 }
 
 // readTxn reads a transaction as a server reads KVTXN.

@@ -17,6 +17,7 @@ type kvWatching struct {
 	client.WatchOptions
 	count   int
 	spaces  bool // print namespaces
+	reveal  bool
 	printed int
 }
 
@@ -59,6 +60,7 @@ says that further changes of the same revision follow.`,
 	f.Int64Var(&from, "from", 0, "start with the changes after this revision; 0 = now")
 	f.BoolVar(&w.Prev, "prev", false, "with -o json, also print the previous entry")
 	f.BoolVar(&w.Coalesce, "coalesce", false, "if changes come faster than they can be sent, print only the last of each key")
+	defineReveal(command, &w.reveal)
 	f.IntVar(&w.count, "count", 0, "stop after this many lines; 0 = never")
 	command.MarkFlagsMutuallyExclusive("state", "from")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -71,7 +73,7 @@ says that further changes of the same revision follow.`,
 			return usageError{errors.New("--prefix needs NS")}
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.watchKV(ctx, connected.KV(args[0]), &w)
+			return c.watchKV(ctx, spaceOf(connected, args[0], w.reveal), &w)
 		})
 	}
 	return command

@@ -194,21 +194,23 @@ func (a *app) kvPutCommand() *cobra.Command {
 		Long: `Put writes VALUE under KEY and prints the revision once it is on the server's disk.
 VALUE is taken literally; "@FILE" is the contents of a file, "-" standard input.
 Without --ttl, --expires or --lease the key never expires, even if it had a time
-to live before. With --secret the value is a text from standard input or a prompt, which
-the server seals: everything but kv get --reveal shows a mark.
+to live before. With --secret VALUE comes from standard input or a prompt, without the line
+break at its end, and the server seals it, whatever its type: all who do not ask with
+--reveal, and may, get a mark.
 
 The exit code is 5 if the key's revision is not --if-mod; then nothing has changed.`,
 		Example: `  confcenter kv put jobs owner ann --ttl 30s
   confcenter kv put jobs limit --type int -- -5
   confcenter kv put jobs plan @plan.json --json --if-mod 0
-  gzip -c log | confcenter kv put logs today - --type bytes`,
+  gzip -c log | confcenter kv put logs today - --type bytes
+  pass show db/prod | confcenter kv put shop db-password --secret`,
 	}
 	c := a.kvConnect(command, 1)
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
 	flags.defineKey(command)
-	command.Flags().BoolVar(&secret, "secret", false, "the value is a text from standard input, or from a prompt, and is sealed, as a value of type json")
+	command.Flags().BoolVar(&secret, "secret", false, "the value comes from standard input, or from a prompt, and is sealed")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if secret {
 			if len(args) != 2 {
@@ -218,7 +220,8 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
 			if err != nil {
 				return err
 			}
-			return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.JSONValue([]byte(toSeal(text)))}, nil)
+			op := kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}
+			return c.commit(command, &flags, op, nil)
 		}
 		if len(args) != 3 {
 			return usageError{errors.New("VALUE is missing")}

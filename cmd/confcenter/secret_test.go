@@ -36,7 +36,21 @@ func TestSecretsOfASession(t *testing.T) {
 
 	do("hunter2\n", "kv", "put", "game", "k", "--secret")
 	require.NotContains(t, do("", "kv", "get", "game", "k"), "hunter2")
-	require.Contains(t, do("", "kv", "get", "game", "k", "--reveal"), `"hunter2"`)
+	require.Equal(t, "hunter2\n", do("", "kv", "get", "game", "k", "--reveal"))
+	require.Contains(t, do("", "kv", "get", "game", "k", "-o", "json", "--reveal"), `"type":"string"`)
+	do("7", "kv", "put", "game", "n", "--secret", "--type", "int")
+	require.Contains(t, do("", "kv", "get", "game", "n", "-o", "json", "--reveal"), `"value":7,`)
+	require.NotContains(t, do("hunter2", "kv", "put", "game", "k", "--secret", "-o", "json"), "hunter2")
+	for _, args := range [][]string{
+		{"kv", "mget", "game", "k", "n"}, {"kv", "list", "game"}, {"kv", "list", "game", "--all", "-o", "json"}, {"kv", "history", "game", "k"},
+		{"kv", "watch", "game", "k", "--state", "--count", "1"},
+	} {
+		require.NotContains(t, do("", args...), "hunter2", args)
+		require.Contains(t, do("", append(args, "--reveal")...), "hunter2", args)
+	}
+	const txn = `{"then":[{"op":"get","key":"k"},{"op":"put","key":"k","value":"hunter2","seal":true,"prev":true}]}`
+	require.NotContains(t, do(txn, "kv", "txn", "game", "-o", "json"), "hunter2")
+	require.Equal(t, 2, strings.Count(do(txn, "kv", "txn", "game", "-o", "json", "--reveal"), "hunter2"))
 
 	require.Contains(t, do("", "secret", "status"), "seals: true")
 	newest := strings.TrimSpace(strings.TrimPrefix(strings.Split(do("", "secret", "rotate"), "\n")[0], "newest:"))
@@ -62,6 +76,9 @@ func TestASecretIsNoArgument(t *testing.T) {
 		require.Equal(t, exitUsage, r.code, args)
 		require.Contains(t, r.stderr, want)
 	}
+	r := call(t, "hunter2", "kv", "put", "game", "k", "--secret", "--type", "int")
+	require.NotEqual(t, exitOK, r.code)
+	require.NotContains(t, r.stdout+r.stderr, "hunter2")
 	t.Setenv(keyVariable, "never printed")
 	require.NotContains(t, call(t, "", "serve", "--print-config", "--conf", t.TempDir()).stdout, "never printed")
 }

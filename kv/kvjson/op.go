@@ -10,7 +10,7 @@ import (
 // The members that a File may have in an operation and a compare even if they have
 // no meaning there.
 var (
-	opFields      = setOf(NS, Key, Type, Value, Raw, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max, Confirm)
+	opFields      = setOf(NS, Key, Type, Value, Raw, Seal, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max, Confirm)
 	compareFields = setOf(NS, Key, Type, Value, Raw, Target, Op, Number)
 )
 
@@ -53,6 +53,7 @@ func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 // Change reads the new value of a put or an increment, and when it expires.
 func (r *Reader) Change(o *Object, op *kv.Op) {
 	r.Ends(o, op)
+	op.Seal = r.Flag(o, Seal)
 	if op.Kind == kv.OpPut {
 		op.Value = r.NeedValue(o, kv.String)
 		return
@@ -138,6 +139,7 @@ func (w *Writer) Op(op *kv.Op) {
 	switch op.Kind {
 	case kv.OpPut:
 		w.Value(op.Value)
+		w.Flag(Seal, op.Seal)
 	case kv.OpIncr:
 		w.Number(By, op.Delta)
 		w.Given(Initial, op.Initial)

@@ -114,7 +114,7 @@ func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
 	default:
 		if o.Has(Mod) {
 			res.Entry = r.Entry(o, op.NS, op.Key)
-			if op.Kind == kv.OpPut && !res.Entry.Deleted() {
+			if op.Kind == kv.OpPut && !op.Seal && !res.Entry.Deleted() {
 				res.Entry.Value = op.Value // replies omit what the sender knows
 			}
 		}

@@ -147,6 +147,13 @@ func AppendValue(dst []byte, v kv.Value) []byte {
 	return jsontext.AppendQuote(dst, v.Data)
 }
 
+// ParseValue reads what AppendValue has made of a value of that type. text is compact and valid; the
+// value shares no memory with it.
+func ParseValue(t kv.Type, text []byte) (kv.Value, error) {
+	data, err := valueData(t, &jsontext.Member{Raw: text, Kind: jsontext.KindOf(text)})
+	return kv.Value{Type: t, Data: data}, err
+}
+
 // appendPlain is AppendValue for people: on one line, and with numbers and booleans
 // without quotes where JSON allows it.
 func appendPlain(dst []byte, v kv.Value) []byte {

@@ -23,6 +23,7 @@ var writeChecks = []check{
 	{name: "PrevIsTheEntryBefore", run: prevIsBefore},
 	{name: "OrderOfCommitIsKept", run: orderOfCommit},
 	{name: "CommitEachIsCommitOfEach", run: commitEach},
+	{name: "WhatIsToBeSealedIsNotKeptAsItIs", run: toBeSealed},
 }
 
 func deleteTells(s *subject) {
@@ -232,4 +233,13 @@ func commitEach(s *subject) {
 	require.Equal(s, codes.BadKey, codes.Of(err))
 	require.Equal(s, 1, taken)
 	require.Len(s, soon(s, back, "the one that was taken"), 1)
+}
+
+func toBeSealed(s *subject) {
+	put := putOp("ns", "key", "hunter2")
+	put.Seal = true
+	_, err := s.commit(&kv.Txn{Then: []kv.Op{putOp("ns", "other", "1"), put}})
+	require.Equal(s, codes.NotImplemented, codes.Of(err))
+	require.NotContains(s, err.Error(), "hunter2")
+	require.Equal(s, "- -", s.texts("ns", "key", "other"))
 }

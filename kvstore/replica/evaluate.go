@@ -192,6 +192,9 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 		r.Entry = g.get(op.NS, op.Key)
 		return nil
 	case kv.OpPut:
+		if op.Seal {
+			return codes.Errorf(codes.NotImplemented, "the value of key %.64q is to be sealed, and has come to the store as it is; nothing was written", op.Key)
+		}
 		return g.write(op, op.Value, r, txn)
 	case kv.OpIncr:
 		return g.incr(op, r, txn)

@@ -49,10 +49,8 @@ func kvGot(s *gate.Session, h protocol.Header, q protocol.KVRead, entry *kv.Entr
 	case q.MinRev > rev:
 		s.RefuseState(h, notReached(q.MinRev, rev))
 	case q.Reveal && entry != nil:
-		ring, rights := s.Gate.Ring(), s.Rights.Apart()
-		s.Later(h, func(dst []byte) []byte {
-			return protocol.AppendKVGot(dst, rev, guard.RevealedEntry(rights, ring, entry), q.Raw)
-		})
+		reveal := revealer(s, true)
+		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, reveal.Entry(entry), q.Raw) })
 	case entry != nil && entry.Size() > loopBytes:
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, entry, q.Raw) })
 	default:
@@ -67,7 +65,7 @@ func notReached(want, rev kv.Revision) error {
 // getPast answers KVGET with the entry as it was at a revision.
 func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead) {
 	state, ns, key := f.store, string(q.NS), string(q.Key)
-	ring, rights := s.Gate.Ring(), s.Rights.Apart()
+	reveal := revealer(s, q.Reveal)
 	s.Later(h, func(dst []byte) []byte {
 		if rev := state.Revision(); q.MinRev > rev {
 			return s.AppendRefusal(dst, h, notReached(q.MinRev, rev))
@@ -76,11 +74,16 @@ func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
 		}
-		if q.Reveal {
-			entry = guard.RevealedEntry(rights, ring, entry)
-		}
-		return protocol.AppendKVGot(dst, q.Rev, entry, q.Raw)
+		return protocol.AppendKVGot(dst, q.Rev, reveal.Entry(entry), q.Raw)
 	})
+}
+
+// revealer is for a worker, because what it does takes too long for a loop.
+func revealer(s *gate.Session, asked bool) *guard.Revealer {
+	if !asked {
+		return nil
+	}
+	return s.Rights.Apart().Revealer(s.Gate.Ring, true)
 }
 
 // kvGetMany answers KVMGET: many keys at one revision.
@@ -97,13 +100,14 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 		return true
 	}
 	state := f.store
-	if len(q.Keys) > loopEntries {
+	if len(q.Keys) > loopEntries || q.Reveal {
+		reveal := revealer(s, q.Reveal)
 		s.Later(h, func(dst []byte) []byte {
 			entries, rev, err := getMany(state, q)
 			if err != nil {
 				return s.AppendRefusal(dst, h, err)
 			}
-			return protocol.AppendKVGotMany(dst, rev, entries, q.Raw)
+			return protocol.AppendKVGotMany(dst, rev, reveal.Entries(entries), q.Raw)
 		})
 		return true
 	}
@@ -168,12 +172,14 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return true
 	}
 	state := f.store
-	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries {
+	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal {
+		reveal := revealer(s, q.Reveal)
 		s.Later(h, func(dst []byte) []byte {
 			page, err := list(state, q)
 			if err != nil {
 				return s.AppendRefusal(dst, h, err)
 			}
+			page.Entries = reveal.Entries(page.Entries)
 			return protocol.AppendKVPage(dst, q, page)
 		})
 		return true
@@ -209,13 +215,14 @@ func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool 
 		s.RefuseState(h, err)
 		return true
 	}
-	state := f.store
+	state, reveal := f.store, revealer(s, q.Reveal)
 	s.Later(h, func(dst []byte) []byte {
 		rev := state.Revision()
 		versions, err := kv.PastVersions(f.life, state, q.NS, q.Key, q.Before, q.Limit)
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
 		}
+		versions.Entries = reveal.Entries(versions.Entries)
 		return protocol.AppendKVVersions(dst, rev, versions, q.Raw)
 	})
 	return true

@@ -19,6 +19,7 @@ type kvWriting struct {
 	slot    uint64
 	h       protocol.Header
 	request protocol.KVWrite
+	reveal  *guard.Revealer // of the reply; nil: nothing
 }
 
 // maxFree is how many of them a loop keeps for reuse.
@@ -40,7 +41,7 @@ func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
 func (d *desk) done(w *kvWriting) {
 	w.request.Forget()
 	w.Room(1) // which keeps no entries
-	w.s, w.Txn = nil, nil
+	w.s, w.Txn, w.reveal = nil, nil, nil
 	if len(d.free) < maxFree {
 		d.free = append(d.free, w)
 	}
@@ -172,12 +173,13 @@ func (w *kvWriting) answer(l *loop.Loop) {
 	if w.Err == nil {
 		written(s, &w.Result)
 		size = w.Result.Size()
+		w.reveal = revealer(s, w.request.Reveal)
 	}
 	switch {
 	case size > maxReply:
 		w.Err = codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			w.Result.Revision, size, maxReply)
-	case size > loopBytes:
+	case size > loopBytes || w.reveal != nil:
 		s.Group().Work(func() {
 			frame := w.append(nil)
 			l.Post(loop.MailFunc(func(*loop.Loop) { s.Fill(w.slot, frame) }))
@@ -201,6 +203,7 @@ func (w *kvWriting) append(dst []byte) []byte {
 		w.s.Group().Count.StateRefused.Add(1)
 		dst = w.s.AppendRefusal(dst, w.h, w.Err)
 	} else {
+		w.Result.Ops = w.reveal.Results(w.Result.Ops)
 		dst = w.request.AppendReply(dst, &w.Result)
 	}
 	return protocol.FinishFrame(dst, start)

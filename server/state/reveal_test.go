@@ -19,12 +19,14 @@ func TestASealedKeyIsRevealedToWhoAsksAndMayKnowIt(t *testing.T) {
 	ask := func(rights *guard.Caller, cmd protocol.Command, body string) string {
 		k.Session.Rights = rights
 		k.Session.Receive(gatetest.Requests(cmd, body))
-		for range k.Bench.Group.Jobs() {
-			k.Bench.Group.DoJob(0)
+		for range 3 { // what is read before, and what is revealed after
+			for range k.Bench.Group.Jobs() {
+				k.Bench.Group.DoJob(0)
+			}
+			k.state.Finish(len(k.state.Held))
+			gatetest.Sweep(k.Bench.Desk)
+			k.Session.Loop.Wake()
 		}
-		k.state.Finish(len(k.state.Held))
-		gatetest.Sweep(k.Bench.Desk)
-		k.Session.Loop.Wake()
 		got := strings.Join(gatetest.Frames(t, k.w), "\n")
 		k.w.Got.Reset()
 		return got
@@ -53,5 +55,28 @@ func TestASealedKeyIsRevealedToWhoAsksAndMayKnowIt(t *testing.T) {
 	require.Contains(t, ask(may, protocol.KVGet, `{"ns":"n","key":"none","reveal":1}`), `"code":404`)
 	require.Contains(t, ask(rest, protocol.KVCas, `{"ns":"n","key":"k","expect":{"type":"json","value":{"$seal":"hunter2"}},"value":"b"}`), `"code":400`)
 	require.Contains(t, ask(rest, protocol.KVLock, `{"ns":"n","key":"lock","lease":1,"type":"json","value":{"$seal":"hunter2"}}`), `"code":400`)
-	require.Contains(t, ask(rest, protocol.KVIncr, `{"ns":"n","key":"k"}`), `"desc"`)
+	require.Contains(t, ask(rest, protocol.KVIncr, `{"ns":"n","key":"k"}`), `"code":1016`)
+
+	require.Contains(t, ask(rest, protocol.KVPut, `{"ns":"n","key":"s","value":"hunter2","seal":1}`), `"code":0`)
+	require.Contains(t, ask(rest, protocol.KVPut, `{"ns":"n","key":"other","value":"hunter2","seal":1}`), `"code":0`)
+	require.Contains(t, ask(rest, protocol.KVPut, `{"ns":"n","key":"s","type":"int","value":"hunter2","seal":1}`), `"code":1009`)
+	require.Contains(t, ask(rest, protocol.KVIncr, `{"ns":"n","key":"n","seal":1}`), `"code":400`)
+	may = guardtest.Caller(t, "* kv", "-reveal kv:n/other")
+	for _, c := range []struct {
+		cmd  protocol.Command
+		body string
+	}{
+		{protocol.KVGet, `{"ns":"n","key":"s"`}, {protocol.KVMGet, `{"ns":"n","keys":["s","other"]`}, {protocol.KVList, `{"ns":"n","prefix":"s"`},
+		{protocol.KVList, `{"ns":"n","prefix":"s","limit":1`}, {protocol.KVHistory, `{"ns":"n","key":"s"`},
+		{protocol.KVTxn, `{"ns":"n","then":[{"op":"get","key":"s"},{"op":"get","key":"other"},{"op":"put","key":"other","value":"x","seal":1,"prev":1}]`},
+		{protocol.KVPut, `{"ns":"n","key":"s","value":"hunter2","seal":1,"prev":1`}, {protocol.KVPut, `{"ns":"n","key":"s","value":"x","if_mod":1`},
+		{protocol.KVCas, `{"ns":"n","key":"s","expect":null,"value":"x"`}, {protocol.KVRestore, `{"ns":"n","key":"s","rev":4,"prev":1`},
+	} {
+		got := ask(rest, c.cmd, c.body+`,"reveal":1}`)
+		require.NotContains(t, got, "hunter2", c.body)
+		got = ask(may, c.cmd, c.body+`}`)
+		require.NotContains(t, got, "hunter2", c.body)
+		got = ask(may, c.cmd, c.body+`,"reveal":1}`)
+		require.Equal(t, 1, strings.Count(got, `"type":"string","value":"hunter2"`), "%s %s", c.body, got)
+	}
 }

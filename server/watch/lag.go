@@ -159,7 +159,7 @@ func (c *catchUp) next(t *turn) bool {
 		return false
 	}
 	if w.reveal != nil {
-		n.Events = documents.Reveal(n.Events, w.reveal)
+		n.Events = f.talk.reveal(w.reveal, n.Events)
 	}
 	if w.path != "" && len(n.Events) > 0 {
 		n.Events = documents.Narrow(n.Events, w.path, n.Kind == kv.State)

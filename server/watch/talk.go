@@ -20,6 +20,7 @@ type talk struct {
 	marks          bool // watches get bookmarks
 	read           func(*protocol.Request) (request, error)
 	may            func(*guard.Caller, kv.Filter) error
+	reveal         func(*guard.Revealer, []kv.Event) []kv.Event
 	append         func(dst []byte, ev protocol.KVEvents, form form) []byte
 	event          protocol.Command
 	cuts           [forms]follow.Cut // what fits into a frame of each form
@@ -39,14 +40,14 @@ var ofKeys = &talk{
 	family: gate.OfWatch, watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, tailed: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.KVWatch()
-		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}}
+		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, reveals: q.Reveal}
 		if q.Coalesce {
 			to.Spare = follow.Joined
 		}
 		to.form = formOf(q.Prev, q.Raw)
 		return to, err
 	},
-	may: (*guard.Caller).Watch,
+	may: (*guard.Caller).Watch, reveal: (*guard.Revealer).Events,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
 	},
@@ -62,7 +63,7 @@ var ofDocuments = &talk{
 		to.form = formOf(q.Prev, q.Changes)
 		return to, err
 	},
-	may: (*guard.Caller).WatchDocuments,
+	may: (*guard.Caller).WatchDocuments, reveal: (*guard.Revealer).Documents,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
 	},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -31,9 +32,8 @@ type watch struct {
 	path  string // only of what changes there; empty: everything
 	topic *topic
 	count quota.Watch
-	// reveal reveals what the peer may know of a text; nil: nothing. Only a worker calls it, while
-	// busy.
-	reveal func(text []byte) []byte
+	// reveal reveals what the peer may know; nil: nothing. Only a worker uses it, while busy.
+	reveal *guard.Revealer
 
 	cursor *follow.Cursor // its position; the loop's, or a worker's while busy
 
@@ -206,8 +206,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	k.last++
 	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, count: count, marked: rev}
 	if want.reveals {
-		rights, gate := k.s.Rights.Apart(), k.f.gate
-		w.reveal = func(text []byte) []byte { return rights.Revealed(gate.Ring(), text) }
+		w.reveal = k.s.Rights.Apart().Revealer(k.f.gate.Ring, true)
 	}
 	k.byID[w.id] = w
 	k.hub.add(w)
