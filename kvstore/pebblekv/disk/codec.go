@@ -16,6 +16,10 @@ import (
 // when an older build could not read what is written.
 const formatVersion = 1
 
+// ownersVersion is of log records and rows of leases that say whose the leases are. Those that do
+// not can be read by older builds, and so can a store without access control.
+const ownersVersion = 2
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
@@ -28,7 +32,11 @@ const (
 // Numbers that are mostly near another one are written as the distance from it.
 func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
-	dst = append(dst, formatVersion)
+	version := byte(formatVersion)
+	if slices.ContainsFunc(group, owned) {
+		version = ownersVersion
+	}
+	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(prev))
 	dst = binary.AppendUvarint(dst, uint64(len(group)))
 	before, ns := kv.Change{Revision: prev}, ""
@@ -50,7 +58,7 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 				dst = binary.AppendUvarint(dst, uint64(l.ID))
 				dst = appendLease(dst, l)
 			}
-			if owned(c) {
+			if owned(*c) {
 				for _, l := range c.Leases {
 					dst = appendOwner(dst, l.Owner)
 				}
@@ -74,7 +82,7 @@ func appendCommitHead(dst []byte, c *replica.Commit, before *kv.Change) []byte {
 	if len(c.Leases) > 0 {
 		flags |= hasLeases
 	}
-	if owned(c) {
+	if owned(*c) {
 		flags |= hasOwners
 	}
 	dst = append(dst, flags)
@@ -127,15 +135,14 @@ func appendLease(dst []byte, l replica.LeaseChange) []byte {
 
 // appendLeaseRow appends the value of a lease's row. One without an owner says nothing of it.
 func appendLeaseRow(dst []byte, l replica.LeaseChange) []byte {
-	dst = appendLease(append(dst, formatVersion), l)
-	if l.Owner != nil {
-		dst = appendOwner(dst, l.Owner)
+	if l.Owner == nil {
+		return appendLease(append(dst, formatVersion), l)
 	}
-	return dst
+	return appendOwner(appendLease(append(dst, ownersVersion), l), l.Owner)
 }
 
 // owned reports whether any of the leases that a transaction grants has an owner.
-func owned(c *replica.Commit) bool {
+func owned(c replica.Commit) bool {
 	return slices.ContainsFunc(c.Leases, func(l replica.LeaseChange) bool { return l.Owner != nil })
 }
 
@@ -192,9 +199,7 @@ func decodeGroup(data []byte) (*group, error) {
 		return nil, fmt.Errorf("log record with a wrong checksum")
 	}
 	r := &reader{rest: body}
-	if v := r.byte(); v != formatVersion && r.err == nil {
-		return nil, fmt.Errorf("log record of format %d, not %d", v, formatVersion)
-	}
+	r.version()
 	g := &group{prev: kv.Revision(r.uvarint())}
 	before := kv.Change{Revision: g.prev}
 	count := r.count(4)
@@ -223,6 +228,9 @@ type reader struct {
 func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
 	var c replica.Commit
 	flags := r.byte()
+	if flags&^(hasToken|hasLeases|hasOwners) != 0 {
+		r.fail("parts that this version does not know")
+	}
 	c.Revision = before.Revision + kv.Revision(r.uvarint())
 	if c.Revision <= before.Revision {
 		r.fail("revisions that do not rise")
@@ -339,8 +347,8 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 }
 
 func (r *reader) version() {
-	if v := r.byte(); v != formatVersion && r.err == nil {
-		r.err = fmt.Errorf("format %d, not %d", v, formatVersion)
+	if v := r.byte(); (v < formatVersion || v > ownersVersion) && r.err == nil {
+		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, ownersVersion)
 	}
 }
 

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -214,4 +215,28 @@ func FuzzDecodeRows(f *testing.F) {
 			require.True(t, ok)
 		}
 	})
+}
+
+// TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat: an older build reads everything else, and knows
+// what it does not understand.
+func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
+	lease := replica.LeaseChange{ID: 7, TTL: time.Second}
+	group := []replica.Commit{{Change: kv.Change{Revision: 2}, Leases: []replica.LeaseChange{lease}}}
+	require.EqualValues(t, formatVersion, appendGroup(nil, 1, group)[0])
+	require.EqualValues(t, formatVersion, appendLeaseRow(nil, lease)[0])
+	lease.Owner = &access.Identity{Name: "token:a"}
+	group[0].Leases[0] = lease
+	record := appendGroup(nil, 1, group)
+	require.EqualValues(t, ownersVersion, record[0])
+	require.EqualValues(t, ownersVersion, appendLeaseRow(nil, lease)[0])
+
+	changed := func(at int, b byte) error {
+		body := slices.Clone(record[:len(record)-4])
+		body[at] = b
+		_, err := decodeGroup(appendSum(body, 0))
+		return err
+	}
+	require.NoError(t, changed(0, formatVersion))
+	require.ErrorContains(t, changed(0, ownersVersion+1), "its format is 3, this version reads up to 2")
+	require.ErrorContains(t, changed(3, 0x80), "does not know")
 }
