@@ -84,7 +84,7 @@ func (k *kit) token(name string, groups ...string) *auth.Made {
 // until waits for a notice after which something is so. The clock goes on: notices have a pause
 // between them.
 func (k *kit) until(what string, ok func() bool) {
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for !ok() {
 		k.clock.Advance(100 * time.Millisecond)
 		select {
