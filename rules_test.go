@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"server/gate/gatetest": {"access/seal", "access", "codes", "confstore", "kv", "kvstore/kvtest", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"internal/jsonpath", "access", "access/guard", "access/policy", "access/quota", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"access/guard", "access/policy", "codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
-	"server/model":         {"access/guard", "codes", "protocol", "server/gate", "server/loop", "state"},
+	"server/model":         {"access/guard", "codes", "internal/memory", "protocol", "server/gate", "server/loop", "state"},
 	"server/storage":       {"access/guard", "access/policy", "codes", "kv", "protocol", "server/gate", "server/loop", "storage", "storage/field"},
 	"server/watch":         {"access/guard", "access/quota", "codes", "kv", "kv/documents", "kv/follow", "protocol", "server/gate", "server/loop"},
 	"server/clients":       {"access", "access/guard", "access/policy", "codes", "confstore", "kv", "protocol", "internal/clock", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},

@@ -22,8 +22,14 @@ func (p *Pool) Or(limit int64) *Pool {
 
 // Take reserves n bytes, which are at least 0, all of them or none, before they are
 // allocated. What was refused is counted.
-func (p *Pool) Take(n int64) bool {
-	if p.used.Add(n) <= p.limit {
+func (p *Pool) Take(n int64) bool { return p.within(p.limit, n) }
+
+// Overdraw is Take for those who are served when all is taken: they may go a quarter beyond the
+// limit.
+func (p *Pool) Overdraw(n int64) bool { return p.within(p.limit+p.limit/4, n) }
+
+func (p *Pool) within(limit, n int64) bool {
+	if p.used.Add(n) <= limit {
 		return true
 	}
 	p.used.Add(-n)

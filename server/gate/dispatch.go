@@ -26,6 +26,10 @@ type Route struct {
 	// command up together, those of a pipeline or of several peers. Each of them then passes
 	// the gate by itself, and is answered by it; Handle is called for what it does not take.
 	Together func(*Desk) Together
+	// Early, if set, is called for a request that is there and has to wait behind others of its
+	// connection. It does what must not wait, and does not answer. Handle is called as ever
+	// when it is the request's turn. The desk's Req has the body.
+	Early func(s *Session)
 	// Named: the handler asks for the right to each thing that the request names. Otherwise
 	// the row's right is needed for everything it could be about.
 	Named bool

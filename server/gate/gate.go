@@ -179,7 +179,10 @@ func hasRight(s *Session, row *Route) bool { return s.Rights.Right(row.Right, ro
 func (s *Session) Decode(b []byte) (taken int) {
 	defer loop.Guard(&s.Conn)
 	defer s.handOver() // also of what came before a frame that panics
-	return s.handleEach(b)
+	taken = s.handleEach(b)
+	s.early = max(0, s.early-taken)
+	s.lookOver(b[taken:])
+	return taken
 }
 
 func (s *Session) handOver() {

@@ -28,6 +28,9 @@ type toll struct {
 // due reports whether anything limits what is sent.
 func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
 
+// Administrator reports whether the peer is one, who is served when the server is full.
+func (s *Session) Administrator() bool { return s.toll.account.Administrator() }
+
 // next begins the next frame.
 func (t *toll) next() { t.paid, t.spent = false, false }
 

@@ -30,6 +30,7 @@ type Session struct {
 	Client *Client       // nil before WHOAMI
 	Rights *guard.Caller // what the client may do; nil: there is no access control
 	parts  [families]Part
+	early  int // bytes of the input that waits which were looked over, see lookOver
 }
 
 // Part is a family's data for one session. It belongs to the session's loop.

@@ -102,6 +102,9 @@ func Secure(c *Conn) bool {
 // Reads reports whether frames are handled now.
 func (c *Conn) Reads() bool { return c.state == reading }
 
+// Held reports whether input waits for what may take long: not for its turn or a rest.
+func Held(c *Conn) bool { return c.state.waits() && c.state != forTurn && c.state != forRest }
+
 // Ending reports whether the connection handles no more frames. Pending output is still
 // sent.
 func (c *Conn) Ending() bool { return c.state.over() }

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -42,7 +43,7 @@ func noModel(s *gate.Session, h protocol.Header, _ []byte) bool {
 // write waits until it is durable. The scanner has read the body.
 func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler {
 	return func(s *gate.Session, h protocol.Header, _ []byte) bool {
-		room := &room{session: s}
+		room := roomOf(s)
 		if err := room.take(int64(len(s.Desk.Req.Body()))); err != nil {
 			s.RefuseState(h, err)
 			return true
@@ -70,19 +71,28 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 
 // room is what one question takes of the memory for peers.
 type room struct {
-	session *gate.Session
-	held    int64
+	pool *memory.Pool       // set at open
+	from func(n int64) bool // set at open: reserves memory in the pool
+	held int64
+}
+
+func roomOf(s *gate.Session) *room {
+	pool := s.Group().Memory
+	if s.Administrator() {
+		return &room{pool: pool, from: pool.Overdraw}
+	}
+	return &room{pool: pool, from: pool.Take}
 }
 
 // takenFor is after what time a question for which there was no memory is worth asking again.
 const takenFor = time.Second
 
 func (r *room) take(n int64) error {
-	if !r.session.Group().Memory.Take(n) {
+	if !r.from(n) {
 		return &codes.Error{Code: codes.Busy, After: takenFor, Text: "there is no memory for the question now; try again later, or ask for less at a time"}
 	}
 	r.held += n
 	return nil
 }
 
-func (r *room) give() { r.session.Group().Memory.Give(r.held) }
+func (r *room) give() { r.pool.Give(r.held) }

@@ -37,15 +37,15 @@ type stateKit struct {
 func newStateKit(t gatetest.T, limits loop.Limits) *stateKit { return stateKitOf(t, limits, false) }
 
 func stateKitOf(t gatetest.T, limits loop.Limits, waits bool) *stateKit {
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
-	state := &gatetest.HeldState{Store: memory, Room: 1 << 20}
+	k := &stateKit{Bench: gatetest.NewBench(t, limits)}
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.Clock})
+	k.state = &gatetest.HeldState{Store: memory, Room: 1 << 20}
 	locks := kvlock.New(memory, kvlock.Config{}) // it has the store to itself
 	t.Cleanup(func() {
 		locks.Close()
 		require.NoError(t, memory.Close())
 	})
-	k := &stateKit{Bench: gatetest.NewBench(t, limits), state: state}
-	k.handlers = Add(context.Background(), k.Bench.Gate, state, locks, nil, waits)
+	k.handlers = Add(context.Background(), k.Bench.Gate, k.state, locks, nil, waits)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k
