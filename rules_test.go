@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"access/openid":                {"access", "codes", "internal/clock", "internal/jsontext", "github.com/coreos/go-oidc/v3", "github.com/rs/zerolog", "golang.org/x/oauth2"},
 	"access/openid/openidtest":     {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},
 	"access/trail":                 {"access", "codes", "internal/jsontext"},
-	"access/quota":                 {"access", "access/policy", "codes", "internal/admission", "internal/clock", "internal/metric", "kv"},
+	"access/quota":                 {"access", "access/policy", "codes", "internal/admission", "internal/clock", "internal/metric", "kv", "storage/field"},
 	"access/seal":                  {"codes", "internal/jsontext"},
 	"access/guard/guardtest":       {"access/seal", "access", "access/guard", "access/policy", "github.com/stretchr/testify"},
 	"codes":                        {},

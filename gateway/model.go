@@ -17,7 +17,7 @@ func (g *Gateway) modelRoutes() (list []route) {
 		for place := range m.Operations {
 			o := &m.Operations[place]
 			method, path, _ := strings.Cut(o.Route, " ")
-			rt := route{method: method, pattern: "/v1/" + m.Name + "/" + path, name: m.Name + "." + o.Name, right: o.Right, named: o.Named, handle: asksModel(m, o)}
+			rt := route{method: method, pattern: "/v1/" + m.Name + "/" + path, name: m.Name + "." + o.Name, right: o.Right, named: o.Named, handle: g.asksModel(m, o)}
 			if method == http.MethodPost {
 				rt.body = g.cfg.MaxBody
 			}
@@ -28,10 +28,13 @@ func (g *Gateway) modelRoutes() (list []route) {
 }
 
 // asksModel handles one operation.
-func asksModel(m *state.Model, o *state.Operation) handler {
+func (g *Gateway) asksModel(m *state.Model, o *state.Operation) handler {
 	return func(w *reply, r *http.Request) error {
 		question, err := w.question(r, o)
 		if err != nil {
+			return err
+		}
+		if err := g.spend(w, o.Namespace(question)); err != nil {
 			return err
 		}
 		by, err := actorOf(r)

@@ -80,9 +80,9 @@ func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
 	return account.Take(now, w.size)
 }
 
-// spend charges the request to a namespace that it names, or refuses it.
+// spend charges the request to a namespace that it names, or refuses it; empty: none pays.
 func (g *Gateway) spend(w *reply, ns string) error {
-	if g.quotas() == nil || w.account.Administrator() {
+	if ns == "" || !g.quotas().Limiting() || w.account.Administrator() {
 		return nil
 	}
 	return g.quotas().Spend([]byte(ns), g.clock.Now(), w.size)

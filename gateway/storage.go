@@ -101,6 +101,9 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	if err := w.rights.Owners(place.App, place.Region, logic); err != nil {
 		return err
 	}
+	if err := g.spend(w, place.Namespace()); err != nil {
+		return err
+	}
 	if count {
 		n, err := g.stores.Storage.Count(r.Context(), place.App, place.Region, logic)
 		if err != nil {
@@ -141,6 +144,9 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 		return err
 	}
 	if err := w.rights.OwnerOf(policy.Read, owner); err != nil {
+		return err
+	}
+	if err := g.spend(w, owner.Namespace()); err != nil {
 		return err
 	}
 	if names != nil {
@@ -213,6 +219,9 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 			return err
 		}
 		if err := w.rights.Fields(write); err != nil {
+			return err
+		}
+		if err := g.spend(w, write.Owner.Namespace()); err != nil {
 			return err
 		}
 		if err := w.room.take(w, costOf(write)); err != nil {

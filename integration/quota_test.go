@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/trail"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
@@ -22,7 +24,7 @@ func limited(t *testing.T, quotas string, flags ...string) (srv *Process, root *
 	conf := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	for name, text := range map[string]string{
-		"_access/tenants.json": `{"rules": [{"who": ["token:tenant-*"], "allow": ["*"], "what": ["kv", "config:app/*"]}]}`,
+		"_access/tenants.json": `{"rules": [{"who": ["token:tenant-*"], "allow": ["*"], "what": ["kv", "config:app/*", "storage", "flow", "bench"]}]}`,
 		"_access/quotas.json":  `{"quotas": ` + quotas + `}`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
@@ -284,4 +286,56 @@ func TestRefusalsByQuotasAreInTheAudit(t *testing.T) {
 		require.NotContains(t, fmt.Sprint(l), "hunter2")
 	}
 	require.LessOrEqual(t, lines, 2*10, "one when it happens first, and one for the others")
+}
+
+// What is not asked for by the commands of keys is paid for by its namespace all the same: over both
+// edges, and by every way.
+func TestModelsAndPlayerStoragePayForTheirNamespaces(t *testing.T) {
+	srv, root, admin, token := limited(t, `[{"what": ["storage:1/1", "flow:blue", "bench"], "requests": 3}]`)
+	p, web := as(t, srv, token), surfer(srv, token)
+	flow, bench := protocol.OfModel("flow", 0), protocol.OfModel("bench", 5)
+	const field = `"regionId":"1","logicType":"p","ownerId":"7"`
+	for name, ask := range map[string]struct {
+		cmd         protocol.Command
+		body, other string // about a namespace with a quota, and about another one
+		path        string
+	}{
+		"reads of fields": {protocol.StGet, `{"appId":"1",` + field + `,"names":["gold"]}`, `{"appId":"2",` + field + `,"names":["gold"]}`, "/v1/storage/1/1/p/7?names=gold"},
+		"all fields":      {protocol.StAll, `{"appId":"1",` + field + `}`, `{"appId":"2",` + field + `}`, "/v1/storage/1/1/p/7"},
+		"owners":          {protocol.StOwners, `{"appId":"1","regionId":"1"}`, `{"appId":"2","regionId":"1"}`, "/v1/storage/1/1"},
+		"writes":          {protocol.StUpdate, `{"appId":"1",` + field + `,"fields":{"gold":"1"}}`, `{"appId":"2",` + field + `,"fields":{"gold":"1"}}`, ""},
+		"a scope":         {flow, `{"scope":"blue","list":"cfapps"}`, `{"scope":"red","list":"cfapps"}`, "/v1/flow/list?scope=blue&list=cfapps"},
+		"keys of a scope": {protocol.KVGet, `{"ns":"@flow/blue","key":"k"}`, `{"ns":"@flow/red","key":"k"}`, "/v1/store/key?ns=%40flow%2Fblue&key=k"},
+		"the bench":       {bench, `{}`, "", "/v1/bench/nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overQuota(t, refusedAmong(t, p, ask.cmd, ask.body), 503, "requests")
+			if ask.other != "" {
+				for range 5 {
+					require.NotContains(t, p.Call(ask.cmd, ask.other), `"code":503`)
+				}
+			}
+			for range 5 {
+				require.NotContains(t, root.Call(ask.cmd, ask.body), `"code":503`, "administrators pay nothing")
+			}
+			if ask.path == "" {
+				return
+			}
+			var status int
+			var text string
+			for i := 0; i < 10 && status != 503; i++ {
+				status, text = web.ask(t, "GET", ask.path, "")
+			}
+			require.Equal(t, 503, status)
+			overQuota(t, text, 503, "requests")
+		})
+	}
+	_, text := surfer(srv, admin).ask(t, "GET", "/v1/auth/quotas?name=flow:blue", "")
+	require.Contains(t, text, `{"limit":"requests","used":0,"most":3,"quota":"quotas, quota 1"}`)
+	require.NotContains(t, text, "keys")
+	eventually(t, "the audit knows", func() bool {
+		return slices.ContainsFunc(whatAudit(t, root), func(l trail.Line) bool {
+			return l.Kind == "refused" && slices.Equal(l.What, []string{"storage:1/1"})
+		})
+	})
 }

@@ -32,6 +32,7 @@ type Operation struct {
 	// Refusals are those that a caller should expect, besides what any question may be refused with.
 	Refusals []Refusal
 
+	namespace        func(question any) string
 	method           string // of the model, in Go
 	question, answer reflect.Type
 	do               func(ctx context.Context, model any, by *access.Actor, question any) (any, error)
@@ -78,6 +79,21 @@ func (o Operation) JudgedBy(judge func(ctx context.Context, question any) error)
 		return do(ctx, model, by, question)
 	}
 	return o
+}
+
+// Within is o, which is about one namespace of the state store: name returns it of a question, a
+// pointer as Ask returns it.
+func (o Operation) Within(name func(question any) string) Operation {
+	o.namespace = name
+	return o
+}
+
+// Namespace is the namespace that a question is about, which pays for it; empty: no single one.
+func (o *Operation) Namespace(question any) string {
+	if o.namespace == nil {
+		return ""
+	}
+	return o.namespace(question)
 }
 
 // Method is the name of the model's method.

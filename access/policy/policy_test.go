@@ -350,7 +350,7 @@ func FuzzParseRole(f *testing.F) {
 			return
 		}
 		p, id := New(r), &access.Identity{Name: "token:game-1", Groups: []string{"ops"}}
-		for _, q := range []*Quota{p.Quota(id), p.QuotaOf(name)} {
+		for _, q := range []*Quota{p.Quota(id), p.QuotaOf(KV, name)} {
 			require.True(t, q == nil || slices.Max(q.Most[:]) > 0 && slices.Min(q.Most[:]) >= 0)
 		}
 		_, looser := r.Loosens(r)

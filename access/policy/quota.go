@@ -46,8 +46,14 @@ var (
 // OfIdentity are the limits that an identity can have.
 func OfIdentity() []Limit { return ofIdentity }
 
-// OfNamespace are the limits that a namespace can have.
-func OfNamespace() []Limit { return ofNamespace }
+// OfNamespace are the limits that a namespace can have: one of keys, or what another class has
+// instead, of which the server itself keeps the keys.
+func OfNamespace(c Class) []Limit {
+	if c == KV {
+		return ofNamespace
+	}
+	return ofNamespace[:2]
+}
 
 // Quota is how much an identity, or a namespace, may have. It never changes.
 type Quota struct {
@@ -94,7 +100,7 @@ func parseQuota(text []byte) (quota, error) {
 		},
 		"what": func(it jsontext.Iter) error {
 			return texts(it, MaxQuotaWho, func(text string) error {
-				p, err := parseNamespaces(text)
+				p, err := parseSpaces(text)
 				q.what = append(q.what, p)
 				return err
 			})
@@ -121,28 +127,39 @@ func amount(it jsontext.Iter) (int64, error) {
 	return n, nil
 }
 
-// parseNamespaces reads which namespaces a quota is about.
-func parseNamespaces(text string) (pattern, error) {
+// spaces are the classes with namespaces, and how many parts of a name are that of one.
+var spaces = map[Class]int{KV: 1, Storage: 2, Flow: 1, Bench: 0}
+
+// parseSpaces reads which namespaces a quota is about.
+func parseSpaces(text string) (pattern, error) {
 	list, err := parseWhat(text)
 	if err != nil {
 		return pattern{}, err
 	}
 	p := list[0]
-	if end := strings.IndexByte(p.text, separator); len(list) > 1 || p.class != KV || !p.many || end >= 0 && end < len(p.text)-1 {
-		return p, codes.Errorf(codes.BadRequest, "%q: a quota is about namespaces as a whole: write kv:NAMESPACE, kv:BEGINNING*, or kv for each of them", text)
+	parts, ok := spaces[p.class]
+	if n := strings.Count(p.text, sep); !ok || len(list) > 1 || n > parts || n == parts && p.class != Flow && p.class != Bench && !strings.HasSuffix(p.text, sep) {
+		return p, codes.Errorf(codes.BadRequest, "%q: a quota is about namespaces as a whole: write kv:NAMESPACE, kv:BEGINNING*, or kv for each of them; likewise storage:APP/REGION, flow:SCOPE and bench", text)
 	}
 	return p, nil
 }
 
-// ParseNamespace reads the name of one namespace as roles have it, "kv:NAMESPACE".
-// codes.BadRequest: it is none.
-func ParseNamespace(text string) (string, error) {
-	p, err := parseNamespaces(text)
-	name, whole := strings.CutSuffix(p.text, string(rune(separator)))
-	if err != nil || !whole {
-		return "", codes.Errorf(codes.BadRequest, "%.80q is neither somebody, such as token:NAME, nor a namespace, as kv:NAMESPACE", text)
+const sep = string(rune(separator))
+
+// ParseNamespace reads the name of one namespace as roles have it: kv:NAMESPACE,
+// storage:APP/REGION, flow:SCOPE or bench. codes.BadRequest: it is none.
+func ParseNamespace(text string) (c Class, parts []string, err error) {
+	p, err := parseSpaces(text)
+	if n := spaces[p.class]; err == nil && n > 0 {
+		parts = strings.Split(strings.TrimSuffix(p.text, sep), sep)
+		if len(parts) != n || p.many != (n < classTable[p.class].parts) || p.many && !strings.HasSuffix(p.text, sep) {
+			err = codes.BadRequest
+		}
 	}
-	return name, nil
+	if err != nil {
+		return 0, nil, codes.Errorf(codes.BadRequest, "%.80q is neither somebody, such as token:NAME, nor a namespace: kv:NAMESPACE, storage:APP/REGION, flow:SCOPE or bench", text)
+	}
+	return p.class, parts, nil
 }
 
 // check refuses quotas that say nothing.
@@ -155,6 +172,9 @@ func (q *quota) check() error {
 		return codes.Errorf(codes.BadRequest, "it has who and what; make two quotas, one for identities and one for namespaces")
 	case len(q.what) > 0:
 		about, subject = ofNamespace, "a namespace"
+		if i := slices.IndexFunc(q.what, func(p pattern) bool { return p.class != KV }); i >= 0 {
+			about, subject = OfNamespace(q.what[i].class), q.what[i].class.String()
+		}
 	}
 	if q.most == [Limits]int64{} {
 		return codes.Errorf(codes.BadRequest, "it limits nothing; %s can have %s", subject, limitList(about))
@@ -202,11 +222,14 @@ func (p *Policy) Quota(id *access.Identity) (all *Quota) {
 	return all
 }
 
-// QuotaOf is how much a namespace may have, likewise.
-func (p *Policy) QuotaOf(namespace string) (all *Quota) {
-	name := string(AppendName(nil, namespace, ""))
+// QuotaOf is how much a namespace may have, likewise. It is named as [ParseNamespace] has it.
+func (p *Policy) QuotaOf(c Class, parts ...string) (all *Quota) {
+	name := strings.Join(parts, sep)
+	if len(parts) < classTable[c].parts {
+		name += sep
+	}
 	for i := range p.quotas {
-		if q := &p.quotas[i]; slices.ContainsFunc(q.what, func(what pattern) bool { return what.matches(name) }) {
+		if q := &p.quotas[i]; slices.ContainsFunc(q.what, func(what pattern) bool { return what.class == c && what.matches(name) }) {
 			all = all.add(q)
 		}
 	}

@@ -33,10 +33,10 @@ func TestTheLeastOfSeveralQuotasCounts(t *testing.T) {
 		"mat":   {Requests: 9, Bytes: 8, Watches: 7, Leases: 6, Keys: 500},
 		"m":     {Keys: 100000},
 	} {
-		require.Equal(t, want, p.QuotaOf(ns).Most, ns)
+		require.Equal(t, want, p.QuotaOf(KV, ns).Most, ns)
 	}
 	require.True(t, p.LimitsNamespaces())
-	require.Nil(t, New(role(t, fleet)).QuotaOf("match"))
+	require.Nil(t, New(role(t, fleet)).QuotaOf(KV, "match"))
 	require.False(t, New(role(t, `{"quotas": [{"who": ["*"], "watches": 1}]}`)).LimitsNamespaces())
 }
 
@@ -61,10 +61,55 @@ func TestQuotasThatSayNothingAreRefused(t *testing.T) {
 		`[{"what": ["kv:a/b*"], "keys": 1}]`:                          `a quota is about namespaces as a whole`,
 		`[{"what": ["config:a"], "keys": 1}]`:                         `a quota is about namespaces as a whole`,
 		`[{"what": ["*"], "keys": 1}]`:                                `a quota is about namespaces as a whole`,
+		`[{"what": ["storage:1/2/3"], "requests": 1}]`:                `a quota is about namespaces as a whole`,
+		`[{"what": ["storage:1/2/3*"], "requests": 1}]`:               `a quota is about namespaces as a whole`,
+		`[{"what": ["landing"], "requests": 1}]`:                      `a quota is about namespaces as a whole`,
+		`[{"what": ["kv", "flow:a"], "requests": 1, "keys": 1}]`:      `flow has no limit of keys; there are requests, bytes`,
+		`[{"what": ["bench:a"], "requests": 1}]`:                      `nothing in this class has a name`,
 		`[{"who": ["*"], "requests": 1, "requests": 2}]`:              `"requests" stands twice`,
 	} {
 		_, err := ParseRole("test", []byte(`{"quotas": `+text+`}`))
 		require.ErrorContains(t, err, want, text)
+		require.Equal(t, codes.BadRequest, codes.Of(err), text)
+	}
+}
+
+func TestWhatTheServerKeepsForOthersHasNamespacesToo(t *testing.T) {
+	p := New(role(t, `{"quotas": [
+		{"what": ["storage:1/2", "storage:a%2Fb/c*"], "requests": 1}, {"what": ["storage:3", "storage:4*"], "requests": 2},
+		{"what": ["flow:blue"], "requests": 3}, {"what": ["flow:g*"], "bytes": 4}, {"what": ["bench", "kv:flow"], "requests": 5}
+	]}`))
+	for _, c := range []struct {
+		of    Class
+		parts []string
+		text  string
+		want  [Limits]int64
+	}{
+		{Storage, []string{"1", "2"}, "storage:1/2", [Limits]int64{Requests: 1}},
+		{Storage, []string{"a/b", "c1"}, "storage:a%2Fb/c1", [Limits]int64{Requests: 1}},
+		{Storage, []string{"1", "22"}, "storage:1/22", [Limits]int64{}},
+		{Storage, []string{"3", "x"}, "storage:3/x", [Limits]int64{Requests: 2}},
+		{Storage, []string{"33", "x"}, "storage:33/x", [Limits]int64{}},
+		{Storage, []string{"44", "x"}, "storage:44/x", [Limits]int64{Requests: 2}},
+		{Flow, []string{"blue"}, "flow:blue", [Limits]int64{Requests: 3}},
+		{Flow, []string{"blues"}, "flow:blues", [Limits]int64{}},
+		{Flow, []string{"green"}, "flow:green", [Limits]int64{Bytes: 4}},
+		{Bench, nil, "bench", [Limits]int64{Requests: 5}},
+		{KV, []string{"flow"}, "kv:flow", [Limits]int64{Requests: 5}},
+		{KV, []string{"blue"}, "kv:blue", [Limits]int64{}},
+	} {
+		class, parts, err := ParseNamespace(c.text)
+		require.NoError(t, err, c.text)
+		require.Equal(t, c.of, class, c.text)
+		require.Equal(t, c.parts, parts, c.text)
+		var got [Limits]int64
+		if q := p.QuotaOf(c.of, c.parts...); q != nil {
+			got = q.Most
+		}
+		require.Equal(t, c.want, got, c.text)
+	}
+	for _, text := range []string{"storage", "storage:1", "storage:1/2/3", "storage:1/2*", "flow", "flow:a*", "kv", "kv:a*", "kv:a/b", "config:a", "*", "", "landing", "token:a"} {
+		_, _, err := ParseNamespace(text)
 		require.Equal(t, codes.BadRequest, codes.Of(err), text)
 	}
 }

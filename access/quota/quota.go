@@ -181,19 +181,11 @@ type Space struct {
 	// set at open
 	book  *Book
 	name  string
-	what  []string // the same, as the audit calls it
+	what  []string // the same, as roles and the audit call it
 	purse *admission.Purse
 
 	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
 	watches atomic.Int64                 // raised with the book's mu held
-}
-
-// quotaOf is the quota of a namespace. What the server keeps for itself has none.
-func quotaOf(p *policy.Policy, ns string) *policy.Quota {
-	if kv.Guarded(ns) != "" {
-		return nil
-	}
-	return p.QuotaOf(ns)
 }
 
 // spaceLocked makes a namespace known.
@@ -201,7 +193,7 @@ func (b *Book) spaceLocked(ns string) *Space {
 	s := b.spaces[ns]
 	if s == nil {
 		b.sweepLocked(len(b.spaces))
-		s = &Space{book: b, name: ns, what: []string{"kv:" + ns}, purse: admission.NewPurse()}
+		s = &Space{book: b, name: ns, what: []string{shown(ns)}, purse: admission.NewPurse()}
 		s.quota.Store(quotaOf(b.rules.Load(), ns))
 		b.spaces[ns] = s
 	}
@@ -272,8 +264,11 @@ func (a *Account) Charge(now time.Time, requests, bytes int64) {
 	}
 }
 
+// Limiting reports whether any namespace has a quota.
+func (b *Book) Limiting() bool { return b != nil && b.limited.Load() != nil }
+
 // Spend charges the namespace of a request of so many bytes, or returns a refusal that says when to
-// try again. It is for the namespaces that peers name.
+// try again. It is for the namespaces that peers name, as the state store calls them.
 func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
 	if b == nil {
 		return nil
@@ -282,7 +277,7 @@ func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
 	if s == nil {
 		return nil
 	}
-	return b.take(ofNamespace, s.name, s.what, s.purse, s.quota.Load(), now, bytes)
+	return b.take(ofNamespace, strings.TrimPrefix(s.what[0], "kv:"), s.what, s.purse, s.quota.Load(), now, bytes)
 }
 
 // take charges a purse, or refuses.

@@ -163,6 +163,35 @@ func TestWhatTheServerKeepsHasNoQuota(t *testing.T) {
 	}
 }
 
+// Tables of player storage, scopes of cluster state and the bench are namespaces with rates.
+func TestWhatTheServerKeepsForOthersPaysAsRolesCallIt(t *testing.T) {
+	b, c := open(t, `[{"what": ["storage:1/2", "flow:blue", "bench"], "requests": 1}, {"what": ["kv"], "keys": 1}]`)
+	require.True(t, b.Limiting())
+	for ns, name := range map[string]string{"@storage/1_2": "storage:1/2", "@flow/blue": "flow:blue", "@bench": "bench"} {
+		require.NoError(t, b.Spend([]byte(ns), c.Now(), 1))
+		err := b.Spend([]byte(ns), c.Now(), 1)
+		refused(t, err, codes.Busy, policy.Requests)
+		require.ErrorContains(t, err, ": "+name+" may have 1 requests per second")
+		x, _ := errors.AsType[*access.Excess](err)
+		require.Equal(t, []string{name}, x.What)
+		require.NoError(t, b.Namespace(ns, kv.Stock{Keys: 1}, kv.Stock{Keys: 2}))
+		got, err := quota.NamespaceOf(name)
+		require.NoError(t, err)
+		require.Equal(t, ns, got)
+		require.Len(t, b.UseOf(ns), 2)
+		require.EqualValues(t, 1, use(b.UseOf(ns), policy.Requests).Most)
+	}
+	for _, ns := range []string{"@storage/1_3", "@storage/odd", "@flow/red", "@flow/.index", "@landing", "@conf/x", "@access", "@audit"} {
+		require.NoError(t, b.Spend([]byte(ns), c.Now(), 1))
+		require.NoError(t, b.Spend([]byte(ns), c.Now(), 1))
+	}
+	for _, name := range []string{"kv:@bench", "kv:@flow%2Fblue", "flow:.index", "kv:@landing"} {
+		_, err := quota.NamespaceOf(name)
+		require.Equal(t, codes.BadRequest, codes.Of(err), name)
+	}
+	require.False(t, (*quota.Book)(nil).Limiting())
+}
+
 func TestLeasesOfAnIdentityAreLimited(t *testing.T) {
 	b, _ := open(t, `[{"who": ["group:games"], "leases": 2}]`)
 	require.NoError(t, b.Lease(game, 1))

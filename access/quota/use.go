@@ -58,7 +58,8 @@ func (b *Book) UseOf(ns string) []Use {
 		held := (*m).StockOf(ns)
 		n[policy.Keys], n[policy.Size], n[policy.Leases] = held.Keys, held.Bytes, held.Leased
 	}
-	return uses(policy.OfNamespace(), n, quotaOf(b.rules.Load(), ns))
+	c, _, _ := placeOf(ns)
+	return uses(policy.OfNamespace(c), n, quotaOf(b.rules.Load(), ns))
 }
 
 func uses(limits []policy.Limit, n [policy.Limits]int64, q *policy.Quota) (list []Use) {

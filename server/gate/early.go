@@ -18,7 +18,7 @@ const (
 
 // lookOver has the requests that wait in b take effect as far as they have to. b is the input that
 // was not taken.
-func (s *Session) lookOver(b []byte) {
+func lookOver(s *Session, b []byte) {
 	if !loop.Held(&s.Conn) || s.Client == nil {
 		return
 	}

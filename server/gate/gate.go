@@ -181,7 +181,7 @@ func (s *Session) Decode(b []byte) (taken int) {
 	defer s.handOver() // also of what came before a frame that panics
 	taken = s.handleEach(b)
 	s.early = max(0, s.early-taken)
-	s.lookOver(b[taken:])
+	lookOver(s, b[taken:])
 	return taken
 }
 

@@ -112,6 +112,24 @@ func (s *Session) Spend(ns []byte) error {
 	return err
 }
 
+// Limiting reports whether any namespace has to pay for requests.
+func (g *Gate) Limiting() bool { return g.quotas.Limiting() }
+
+// Payer is Spend for the current request, once another goroutine knows what it is about; an empty
+// name pays nothing.
+func (s *Session) Payer() func(ns string) error {
+	book, now, size := s.Gate.quotas, s.Loop.Moment(), s.toll.size
+	if !book.Limiting() || s.Administrator() {
+		return func(string) error { return nil }
+	}
+	return func(ns string) error {
+		if ns == "" {
+			return nil
+		}
+		return book.Spend([]byte(ns), now, size)
+	}
+}
+
 // SpendTxn charges the current request to each namespace that a transaction writes or reads, or
 // returns a refusal.
 func (s *Session) SpendTxn(txn *kv.Txn) error {

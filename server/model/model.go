@@ -48,10 +48,13 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 			s.RefuseState(h, err)
 			return true
 		}
-		body, by, ctx := slices.Clone(s.Desk.Req.Body()), s.Actor(), guard.With(life, s.Rights.Apart())
+		body, by, ctx, pay := slices.Clone(s.Desk.Req.Body()), s.Actor(), guard.With(life, s.Rights.Apart()), s.Payer()
 		loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
 			defer room.give()
 			question, err := o.Read(body, room.take)
+			if err == nil {
+				err = pay(o.Namespace(question))
+			}
 			var answer []byte
 			if err == nil {
 				answer, err = m.Answer(ctx, o, by, question)

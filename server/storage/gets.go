@@ -45,11 +45,16 @@ func (g *gets) LookUp(n int) { g.f.store.GetEach(g.gets[:n]) }
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	one := &g.gets[i]
-	switch err := s.Rights.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID); {
+	err := s.Rights.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID)
+	if err == nil {
+		err = one.Err
+	}
+	if err == nil {
+		err = spend(s, one.App, one.Region)
+	}
+	switch {
 	case err != nil:
 		s.RefuseState(h, err)
-	case one.Err != nil:
-		s.RefuseState(h, one.Err)
 	case one.Cold:
 		g.f.load(s, h, one.Owner(), textsOf(one.Names), g.versions[i])
 	default:

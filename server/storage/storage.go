@@ -7,13 +7,13 @@ import (
 	"context"
 	"slices"
 
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Limits of what the handlers do on the loop; a worker does anything larger.
@@ -48,6 +48,7 @@ type desk struct {
 	caller storage.Caller  // its Done may be called from any goroutine
 	calls  []*storage.Call // of the session being served, not handed over yet
 	free   []*writing      // for reuse
+	name   []byte          // room for that of a namespace
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
@@ -116,15 +117,15 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 	}}
 }
 
-// named is route for a request about some of the fields, which may asks the right to on the loop.
-// Those who may have to wait answer it.
-func named[Q any](read func(*protocol.Request) (Q, error), may func(*guard.Caller, *Q) error, answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
+// named is route for a request about some of the fields of a table, of which may is asked on the
+// loop. Those who may have to wait answer it.
+func named[Q any](read func(*protocol.Request) (Q, error), may func(*gate.Session, *Q) error, answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
 	r := gate.Route{Named: true}
 	r.Handle = func(s *gate.Session, h protocol.Header, body []byte) bool {
 		permitted := func(req *protocol.Request) (Q, error) {
 			q, err := read(req)
 			if err == nil {
-				err = may(s.Rights, &q)
+				err = may(s, &q)
 			}
 			return q, err
 		}
@@ -133,12 +134,28 @@ func named[Q any](read func(*protocol.Request) (Q, error), may func(*guard.Calle
 	return r
 }
 
-func mayReadAll(c *guard.Caller, q *protocol.StorageQuery) error {
-	return c.OwnerOf(policy.Read, q.Owner)
+func mayReadAll(s *gate.Session, q *protocol.StorageQuery) error {
+	if err := s.Rights.OwnerOf(policy.Read, q.Owner); err != nil {
+		return err
+	}
+	return spend(s, q.Owner.App, q.Owner.Region)
 }
 
-func mayList(c *guard.Caller, q *protocol.StorageOwnersQuery) error {
-	return c.Owners(q.App, q.Region, q.Logic)
+func mayList(s *gate.Session, q *protocol.StorageOwnersQuery) error {
+	if err := s.Rights.Owners(q.App, q.Region, q.Logic); err != nil {
+		return err
+	}
+	return spend(s, q.App, q.Region)
+}
+
+// spend charges the current request to the table that it is about, or returns a refusal.
+func spend[T field.Text](s *gate.Session, app, region T) error {
+	if !s.Gate.Limiting() {
+		return nil
+	}
+	d := deskOf(s)
+	d.name = field.AppendTable(append(d.name[:0], field.Prefix...), app, region)
+	return s.Spend(d.name)
 }
 
 func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
@@ -165,6 +182,9 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 	err := s.Rights.OwnerOf(policy.Read, owner)
 	if err == nil {
 		err = owner.Check()
+	}
+	if err == nil {
+		err = spend(s, q.App, q.Region)
 	}
 	if err != nil {
 		s.RefuseState(h, err)

@@ -59,6 +59,9 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if err == nil {
 		err = s.Rights.Fields(&w.Write)
 	}
+	if err == nil {
+		err = spend(s, w.Owner.App, w.Owner.Region)
+	}
 	if err != nil {
 		d.release(w)
 		s.RefuseState(h, err)

@@ -11,7 +11,7 @@ import (
 
 // QuotasAsk asks what somebody, or a namespace, may have.
 type QuotasAsk struct {
-	Name   string   `json:"name" arg:"1" doc:"who, as roles have it, such as token:game-1, or a namespace: kv:NAMESPACE"`
+	Name   string   `json:"name" arg:"1" doc:"who, as roles have it, such as token:game-1, or a namespace: kv:NAMESPACE, storage:APP/REGION, flow:SCOPE or bench"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to; of a token, without any: its own"`
 }
 
@@ -35,7 +35,7 @@ func (t *Tokens) Count(b *quota.Book) { t.book.Store(b) }
 func (t *Tokens) Quotas(ctx context.Context, _ *access.Actor, q *QuotasAsk) (*QuotasAnswer, error) {
 	book, namespace, err := t.book.Load(), "", error(nil)
 	if policy.CheckIdentity(q.Name) != nil {
-		if namespace, err = policy.ParseNamespace(q.Name); err != nil {
+		if namespace, err = quota.NamespaceOf(q.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -2,12 +2,13 @@ package bench
 
 import (
 	"confcenter/access"
+	"confcenter/kv"
 	"confcenter/state"
 )
 
 // Operations is everything that can be asked of a Bench. The order is that of the commands'
 // numbers: new ones are added at the end.
-var Operations = []state.Operation{
+var Operations = paid([]state.Operation{
 	state.Define("register-node", access.BenchWrite, "POST nodes/register", "stores a node, or what has changed of one that is there", (*Bench).RegisterNode),
 	state.Define("add-node", access.BenchWrite, "POST nodes/add", "stores a node that is not there yet", (*Bench).AddNode),
 	state.Define("update-node", access.BenchWrite, "POST nodes/update", "replaces what a node is", (*Bench).UpdateNode),
@@ -35,4 +36,15 @@ var Operations = []state.Operation{
 	state.Define("remove-job", access.BenchWrite, "POST jobs/remove", "removes a job that has ended, with its history and logs", (*Bench).RemoveJob),
 	state.Define("log-task", access.BenchWrite, "POST tasks/log", "adds to the log of a task", (*Bench).LogTask),
 	state.Define("task-log", access.BenchRead, "GET tasks/log", "returns the log of a task", (*Bench).TaskLog),
+})
+
+// paid has the bench's namespace pay for everything but signs of life: who could not send those would
+// lose more than a request.
+func paid(list []state.Operation) []state.Operation {
+	for i := range list {
+		if name := list[i].Name; name != "heartbeat" && name != "keep-job" {
+			list[i] = list[i].Within(func(any) string { return kv.BenchNamespace })
+		}
+	}
+	return list
 }

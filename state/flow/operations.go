@@ -8,6 +8,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/kv"
 	"confcenter/state"
 )
 
@@ -52,13 +53,19 @@ func byScope(list []state.Operation) []state.Operation {
 		if !names {
 			continue
 		}
+		named := func(question any) string {
+			return cmp.Or(reflect.ValueOf(question).Elem().FieldByIndex(scope.Index).String(), DefaultScope)
+		}
+		if list[i].Name != "heartbeat" { // who could not send it would lose more than a request
+			list[i] = list[i].Within(func(question any) string { return kv.FlowPrefix + named(question) })
+		}
 		_, verb, _ := policy.Of(list[i].Right)
 		list[i] = list[i].JudgedBy(func(ctx context.Context, question any) error {
 			who := guard.From(ctx)
 			if who == nil {
 				return nil
 			}
-			return who.Scope(verb, cmp.Or(reflect.ValueOf(question).Elem().FieldByIndex(scope.Index).String(), DefaultScope))
+			return who.Scope(verb, named(question))
 		})
 	}
 	return list
