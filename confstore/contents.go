@@ -15,6 +15,8 @@ type contents struct {
 	text  []byte      // compact; nil: there is nothing
 	mtime int32       // the greatest of its file and of those it inherits from
 	rev   kv.Revision // likewise
+
+	resealed bool // of a version: it is what was before, but for the key by which values are sealed
 }
 
 // contentsOf may take as long as a merge.

@@ -11,7 +11,7 @@ import (
 // include those that only inherit from what it changes, because they are served anew as well.
 func (w *writer) marked(s *setting) (names []string) {
 	by := s.files[0].req.Actor
-	if w.cfg.Approval == nil || by == nil || by.Identity == nil || by.Approver != "" {
+	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil || by.Approver != "" {
 		return nil
 	}
 	for _, c := range s.out.changes {

@@ -41,12 +41,15 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 		text = asSpelled(n, text)
 	}
 	v.fileTime = p.given(req, n)
-	v.edit = edit{name: req.Name, text: text, given: v.fileTime, quiet: sameContents(n, text), actor: req.Actor}
+	v.edit = edit{name: req.Name, text: text, given: v.fileTime, quiet: sameContents(n, text) || req.resealed, actor: req.Actor, resealed: req.resealed}
 	if text == nil && !n.known() && file.missing { // nothing to delete
 		return verdict{nothing: true, mtime: v.edit.given}, nil
 	}
 	if v.edit.quiet && !req.givesMtime() {
 		v.edit.given = n.own.given
+	}
+	if req.resealed {
+		v.fileTime = n.own.given
 	}
 	if !v.edit.quiet || v.edit.given > n.own.served {
 		if err := p.refuseVersion(req.Name); err != nil {

@@ -171,6 +171,10 @@ func (p *past) step() (kv.Change, error) {
 		if err != nil {
 			return kv.Change{}, err
 		}
+		if c.resealed { // which is no change
+			p.docs[name] = c
+			continue
+		}
 		if was := p.own(name); c.text != nil && was != nil && was.text != nil && bytes.Equal(c.text, readableText(was.text)) {
 			c.text = was.text // it is spelled differently, which is no change
 		}
@@ -270,7 +274,7 @@ func (p *past) contents(ns, name string) contents {
 }
 
 func versionContents(v doclog.Version) contents {
-	c := contents{mtime: v.Served, rev: v.Revision}
+	c := contents{mtime: v.Served, rev: v.Revision, resealed: v.Resealed}
 	if v.N > 0 && !v.Deleted {
 		c.text = compactText(v.File)
 	}

@@ -24,6 +24,7 @@ type edit struct {
 	// quiet: the contents are already being served. Nobody is notified; the version may rise
 	// to the given one.
 	quiet    bool
+	resealed bool          // they are, but for the key by which values are sealed
 	actor    *access.Actor // who requested it, or made what was found on disk
 	info     fs.FileInfo   // of what was found on disk; nil: nothing, or it was requested
 	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
@@ -177,7 +178,7 @@ func (pl *plan) change() doclog.Change {
 	c := doclog.Change{Seq: pl.seq, By: by(nil, pl.now), Lists: pl.lists, Versions: make([]doclog.Version, len(pl.edits))}
 	for i, e := range pl.edits {
 		c.Versions[i] = pl.docs[i].remembered(e.name, e.file)
-		c.Versions[i].Replaces = e.replaces
+		c.Versions[i].Replaces, c.Versions[i].Resealed = e.replaces, e.resealed
 		c.By = by(e.actor, pl.now)
 		if len(pl.edits) > 1 {
 			b := c.By

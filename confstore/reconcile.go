@@ -98,7 +98,7 @@ func (r *recorder) adopt(list []doclog.Version) {
 			}
 		} else {
 			versions[v.Name] = v
-			ed.quiet = sameContents(n, ed.text)
+			ed.quiet = sameContents(n, ed.text) || v.Resealed && n.live()
 		}
 		edits = append(edits, ed)
 	}

@@ -1,8 +1,13 @@
 package confstore
 
 import (
+	"context"
+	"slices"
+
+	"confcenter/access"
 	"confcenter/access/seal"
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
@@ -69,4 +74,76 @@ func (n *Node) Sealed(inherit bool) bool {
 		}
 	}
 	return false
+}
+
+// SealedAfter lists the documents that have sealed values of their own, in the order of their names,
+// behind a name: at most limit of them.
+func (s *Store) SealedAfter(name string, limit int) (names []string) {
+	now := s.Snapshot()
+	i, found := slices.BinarySearch(now.names, name)
+	if found {
+		i++
+	}
+	for ; i < len(now.names) && len(names) < limit; i++ {
+		if n := now.Node(now.names[i]); n.live() && n.own.sealed {
+			names = append(names, now.names[i])
+		}
+	}
+	return names
+}
+
+// CountSealed counts the sealed values of a document by their keys.
+func (s *Store) CountSealed(name string, uses seal.Uses) {
+	if n := s.Snapshot().Node(name); n.live() {
+		uses.Count(n.own.text)
+	}
+}
+
+// Reseal writes the file of a document again with its values sealed by the newest key, and returns how
+// many were not before. It is a version of its own in the history. The version that is served stays,
+// nobody is told, nobody has to approve, and the rest of the file stays byte for byte. A file that has
+// changed meanwhile stays as it is: codes.Conflict.
+func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n int64, err error) {
+	node := s.Snapshot().Node(name)
+	if !node.live() || !node.own.sealed {
+		return 0, nil
+	}
+	reserved := int64(0)
+	defer func() { s.cfg.Documents.Give(reserved) }()
+	file, err := s.ReadFile(name, func(size int64) error {
+		const copies = 2 // as it is, and as it is going to be
+		if !s.cfg.Documents.Take(copies * size) {
+			return codes.Errorf(codes.Busy, "%s: there is no memory left to seal its values anew; try again later", name)
+		}
+		reserved = copies * size
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := jsontext.CheckUTF8(file); err != nil { // edited, and not taken in yet
+		return 0, codes.Errorf(codes.Conflict, "%s has changed meanwhile", name)
+	}
+	contents, n := s.cfg.Ring().Reseal(file)
+	if n == 0 {
+		return 0, nil
+	}
+	base := node.own.hash
+	if doclog.DigestOf(file) != base {
+		return 0, codes.Errorf(codes.Conflict, "%s has changed meanwhile", name)
+	}
+	done := make(chan error, 1)
+	req := SetRequest{Name: name, Contents: contents, Exact: true, Base: &base, Actor: by, resealed: true}
+	if err := s.Set(req, func(_ SetResult, err error) { done <- err }); err != nil {
+		return 0, err
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			n = 0
+		}
+		return n, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }

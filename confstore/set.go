@@ -40,6 +40,7 @@ type SetRequest struct {
 	Actor *access.Actor
 
 	file, keep bool // see change.Document: Contents are a file, which may be null; or the document stays as it is
+	resealed   bool // Contents are the file that Base names, but for the key by which values are sealed
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".

@@ -261,3 +261,94 @@ func TestKeysAreRotatedWhileProgramsRead(t *testing.T) {
 		require.Contains(t, as(t, srv, admin).Call(protocol.GetConfig, fmt.Sprintf(`{"file_pattern":"r%d"}`, n)), fmt.Sprintf(`"contents":"%s %d"`, ofBase, n))
 	}
 }
+
+// Everything that older data keys seal is sealed by the newest while programs read, write and are told,
+// and none of them sees more of it than that it was done.
+func TestEverythingIsSealedAnewWhileTheServerRuns(t *testing.T) {
+	srv, admin, _, _ := secretServer(t, secretKey(t, randomKey()))
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{srv.Addr}, Name: "reseal", Token: admin})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	const files, keys = 80, 80
+	for n := range files {
+		_, err := c.Set(t.Context(), client.SetRequest{Name: fmt.Sprintf("r%02d", n), Contents: fmt.Appendf(nil, `{"p":{"$seal":"%s %d"}}`, ofBase, n)})
+		require.NoError(t, err)
+	}
+	game := c.KV("game").Revealing()
+	for n := range keys {
+		_, err := game.PutString(t.Context(), fmt.Sprintf("k%02d", n), fmt.Sprint(ofHeir, " ", n), client.WithSeal())
+		require.NoError(t, err)
+	}
+	first := strings.Fields(clientTool(t, srv, admin, "secret", "status"))
+	watched, err := c.WatchDocuments(t.Context(), client.DocumentWatchOptions{Prefix: "r", Reveal: true})
+	require.NoError(t, err)
+	defer watched.Stop()
+	cache, err := game.Cache(t.Context())
+	require.NoError(t, err)
+	defer cache.Close()
+	booked := as(t, srv, admin)
+	require.Contains(t, booked.Call(protocol.BookCfgChange, `{"file_pattern":"r00.json"}`), `"code":0`)
+	before, err := c.Get(t.Context(), "r00")
+	require.NoError(t, err)
+
+	clientTool(t, srv, admin, "secret", "rotate")
+	require.Contains(t, clientTool(t, srv, admin, "secret", "status", "--uses", "-o", "json"), `"values":160`, first)
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() { // somebody else counts in a file and a key all the while
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			_, err := c.Set(t.Context(), client.SetRequest{Name: "r79", Contents: fmt.Appendf(nil, `{"p":{"$seal":"%s 79"},"n":%d}`, ofBase, n)})
+			if err == nil {
+				_, err = game.PutString(t.Context(), "k79", fmt.Sprint(ofHeir, " ", 79+n), client.WithSeal())
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	told := clientTool(t, srv, admin, "secret", "reseal")
+	require.Greater(t, strings.Count(told, "newest"), 2, "in steps")
+	close(stop)
+	require.NoError(t, <-done)
+	status := clientTool(t, srv, admin, "secret", "status", "--uses", "-o", "json")
+	require.Contains(t, status, `"values":0`)
+	require.Contains(t, status, `"values":160`)
+	require.NotContains(t, told+status, "hunter2")
+
+	now, err := c.Get(t.Context(), "r00")
+	require.NoError(t, err)
+	require.Equal(t, before.Raw(), now.Raw())
+	require.Equal(t, before.Mtime, now.Mtime, "it is the version that it was")
+	require.Contains(t, clientTool(t, srv, admin, "log", "r00"), "sealed by the data key")
+	for n := range keys - 1 {
+		key, want := fmt.Sprintf("k%02d", n), fmt.Sprint(ofHeir, " ", n)
+		got, err := game.GetString(t.Context(), key, "")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, want, cache.GetString(key, ""))
+	}
+	_, err = c.Set(t.Context(), client.SetRequest{Name: "r78", Contents: []byte(`{"the":"end"}`)})
+	require.NoError(t, err)
+	for { // nobody was told of a file that only a new key seals
+		n, err := watched.Next(t.Context())
+		require.NoError(t, err)
+		if len(n.Changes) == 0 {
+			continue
+		}
+		if n.Changes[0].Name == "r78.json" {
+			break
+		}
+		require.Equal(t, "r79.json", n.Changes[0].Name)
+	}
+	booked.Quiet()
+	srv.Restart()
+	require.Contains(t, as(t, srv, admin).Call(protocol.GetConfig, `{"file_pattern":"r00"}`), ofBase+" 0")
+	holdsNot(t, srv.Data, ofBase, ofHeir)
+	holdsNot(t, srv.Conf, ofBase, ofHeir)
+}

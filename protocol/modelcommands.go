@@ -98,8 +98,9 @@ var reviewCommands = []Row{
 }
 
 var secretCommands = []Row{
-	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "", Response: "code, seals, trouble, newest, keys"},
+	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "uses", Response: "code, seals, trouble, newest, keys"},
 	{ID: 0x0901, Name: "SEROTATE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "", Response: "code, newest, revision"},
+	{ID: 0x0902, Name: "SERESEAL", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "from", Response: "code, newest, documents, keys, left, why, next"},
 }
 
 var auditCommands = []Row{

@@ -21,9 +21,8 @@ func (c *Caller) Reveals(origin string) bool {
 	if name, ok := strings.CutPrefix(origin, seal.OfDocument); ok {
 		return c.Document(policy.Reveal, name) == nil
 	}
-	name, ok := strings.CutPrefix(origin, ofKey)
-	ns, key, named := strings.Cut(name, "/")
-	return ok && named && c.Key(policy.Reveal, []byte(unescapeNS.Replace(ns)), []byte(key)) == nil
+	ns, key, ok := seal.KeyOf(origin)
+	return ok && c.Key(policy.Reveal, []byte(ns), []byte(key)) == nil
 }
 
 // Revealed is valid JSON with those of its sealed values revealed that the caller may know; valid
@@ -34,15 +33,6 @@ func (c *Caller) Revealed(ring *seal.Ring, valid []byte) []byte {
 	}
 	return ring.AppendRevealed(nil, valid, c.Reveals)
 }
-
-// ofKey begins the origins of values that were sealed in keys; namespace and key follow.
-const ofKey = "kv:"
-
-// A slash in a namespace must not end it.
-var (
-	escapeNS   = strings.NewReplacer("%", "%25", "/", "%2F")
-	unescapeNS = strings.NewReplacer("%25", "%", "%2F", "/")
-)
 
 // SealTxn seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
 // asked, which a digest tells nobody who lacks the keys. What cannot be sealed is refused.
@@ -79,7 +69,7 @@ func SealTxn(ring *seal.Ring, t *kv.Txn) error {
 
 // sealedValue is the JSON that stands for the value of a put, or for what is to be sealed in it.
 func sealedValue(ring *seal.Ring, op *kv.Op) ([]byte, error) {
-	origin := ofKey + escapeNS.Replace(op.NS) + "/" + op.Key
+	origin := seal.OfKey(op.NS, op.Key)
 	if !op.Seal {
 		return ring.Seal(origin, op.Value.Data)
 	}

@@ -44,6 +44,28 @@ const (
 // OfDocument begins the origins of values that were sealed in documents; the name follows.
 const OfDocument = "config:"
 
+// ofKey begins the origins of values that were sealed in keys; namespace and key follow.
+const ofKey = "kv:"
+
+// A slash in a namespace must not end it.
+var (
+	escapeNS   = strings.NewReplacer("%", "%25", "/", "%2F")
+	unescapeNS = strings.NewReplacer("%25", "%", "%2F", "/")
+)
+
+// OfKey is the origin of what is sealed in a key of the state store.
+func OfKey(ns, key string) string { return ofKey + escapeNS.Replace(ns) + "/" + key }
+
+// KeyOf is the key that an origin names; false: it names none.
+func KeyOf(origin string) (ns, key string, ok bool) {
+	name, ok := strings.CutPrefix(origin, ofKey)
+	if !ok {
+		return "", "", false
+	}
+	ns, key, ok = strings.Cut(name, "/")
+	return unescapeNS.Replace(ns), key, ok
+}
+
 // KeyBytes is the length of all keys.
 const KeyBytes = 32
 
@@ -178,22 +200,27 @@ func (r *Ring) Open(mark string) (o Opened, err error) {
 		return o, errForm
 	}
 	o.Origin = m.origin
-	if r == nil || r.keys[m.id] == nil {
-		return o, errKey
-	}
-	raw, err := text64.Strict().DecodeString(m.sealed)
-	if err != nil {
-		return o, errForm
-	}
-	value, err := r.keys[m.id].Open(nil, nil, raw, additional(labelOf(m.form), m.id, m.origin))
-	if err != nil {
-		return o, errChanged
-	}
-	if o.Value = bytes.TrimRight(value, " "); m.form == typed {
+	if o.Value, err = r.open(m); err == nil && m.form == typed {
 		typ, rest, _ := bytes.Cut(o.Value, []byte(" "))
 		o.Type, o.Value = string(typ), rest
 	}
-	return o, nil
+	return o, err
+}
+
+// open returns what is within a mark: for what SealTyped has sealed the type, too.
+func (r *Ring) open(m marked) ([]byte, error) {
+	if r == nil || r.keys[m.id] == nil {
+		return nil, errKey
+	}
+	raw, err := text64.Strict().DecodeString(m.sealed)
+	if err != nil {
+		return nil, errForm
+	}
+	value, err := r.keys[m.id].Open(nil, nil, raw, additional(labelOf(m.form), m.id, m.origin))
+	if err != nil {
+		return nil, errChanged
+	}
+	return bytes.TrimRight(value, " "), nil
 }
 
 // OpenWhole is Open for valid JSON that is nothing but a mark; false: it is something else, or may,
@@ -236,10 +263,27 @@ func Has(valid []byte) bool { return bytes.Contains(valid, quotedPrefix) }
 // is. A mark that is the key of a member is none.
 func (r *Ring) AppendRevealed(dst, valid []byte, may func(origin string) bool) []byte {
 	done := 0
+	eachMark(valid, func(begin, end int, mark string) {
+		if m, ok := parts(mark); !ok || !may(m.origin) {
+			return
+		}
+		opened, err := r.Open(mark)
+		if err != nil {
+			return
+		}
+		dst = append(append(dst, valid[done:begin]...), opened.Value...)
+		clear(opened.Value)
+		done = end
+	})
+	return append(dst, valid[done:]...)
+}
+
+// eachMark calls fn for each string in valid JSON that may be a mark, with where it begins and ends.
+func eachMark(valid []byte, fn func(begin, end int, mark string)) {
 	for at := 0; ; {
 		next := bytes.Index(valid[at:], quotedPrefix)
 		if next < 0 {
-			return append(dst, valid[done:]...)
+			return
 		}
 		begin := at + next
 		at = begin + len(quotedPrefix)
@@ -251,17 +295,7 @@ func (r *Ring) AppendRevealed(dst, valid []byte, may func(origin string) bool) [
 		if behind := skipBlanks(valid, end); behind < len(valid) && valid[behind] == ':' {
 			continue
 		}
-		mark := string(jsontext.Unquote(valid[begin:end]))
-		if m, ok := parts(mark); !ok || !may(m.origin) {
-			continue
-		}
-		opened, err := r.Open(mark)
-		if err != nil {
-			continue
-		}
-		dst = append(append(dst, valid[done:begin]...), opened.Value...)
-		clear(opened.Value)
-		done = end
+		fn(begin, end, string(jsontext.Unquote(valid[begin:end])))
 	}
 }
 

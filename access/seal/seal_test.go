@@ -254,3 +254,45 @@ func TestATypeIsSealedWithItsValue(t *testing.T) {
 	_, err = r.Opening().SealTyped("kv:a/k", "string", []byte(`"x"`))
 	require.ErrorIs(t, err, seal.Unable)
 }
+
+// What is sealed anew means what it meant to everybody, and the older key is of no use for it.
+func TestResealingChangesNothingButTheKey(t *testing.T) {
+	old, both := ring("a"), ring("a", "b")
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := values().Draw(t, "before"), values().Draw(t, "after")
+		secret := rapid.SampledFrom([]string{`"hunter2"`, `{"a":[1.50,null]}`, `""`}).Draw(t, "secret")
+		sealed, err := old.Seal("config:a/b.json", []byte(`[`+before+`, {"$seal":`+secret+`},`+after+` ]`))
+		require.NoError(t, err)
+		typed, err := old.SealTyped("kv:a/k", "string", []byte(`"typed  "`))
+		require.NoError(t, err)
+		doc := []byte(`{"x": ` + string(sealed) + `, "y":` + string(typed) + `}`)
+		uses := seal.Uses{}
+		uses.Count(doc)
+		require.GreaterOrEqual(t, uses["a"], int64(2))
+		require.Zero(t, uses["b"])
+
+		anew, n := both.Reseal(doc)
+		require.Equal(t, int64(2), n)
+		for _, may := range []func(string) bool{everything, func(origin string) bool { return origin == "kv:a/k" }} {
+			count := func(text []byte) int { return strings.Count(string(text), "$secret:v") }
+			require.Equal(t, count(both.AppendRevealed(nil, doc, may)), count(both.AppendRevealed(nil, anew, may)))
+		}
+		require.Equal(t, string(both.AppendRevealed(nil, doc, everything)), string(both.AppendRevealed(nil, anew, everything)))
+		require.Equal(t, string(anew), string(old.AppendRevealed(nil, anew, everything)))
+		again, n := both.Reseal(anew)
+		require.Zero(t, n)
+		require.Equal(t, anew, again)
+		after2 := seal.Uses{}
+		after2.Count(anew)
+		require.Equal(t, uses["a"]-2, after2["a"])
+		require.Equal(t, int64(2), after2["b"])
+		require.Equal(t, uses.Others("b")-2, after2.Others("b"))
+	})
+	sealed, err := old.Seal("config:a", []byte(`{"$seal":1}`))
+	require.NoError(t, err)
+	for name, r := range map[string]*seal.Ring{"without the old key": ring("c"), "that seals nothing": both.Opening(), "none": nil} {
+		same, n := r.Reseal(sealed)
+		require.Zero(t, n, name)
+		require.Equal(t, sealed, same, name)
+	}
+}

@@ -170,8 +170,9 @@ type later struct {
 }
 
 // know has the documents obey from now on; c is nil without access control.
-func (r *later) know(c *control.Control, models *host.Host) {
+func (r *later) know(c *control.Control, models *host.Host, documents *confstore.Store) {
 	r.control.Store(c)
+	models.Secret().Over(documents)
 	r.secrets.Store(models.Secret())
 	if c == nil {
 		return

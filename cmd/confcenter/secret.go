@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -8,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/access/seal"
+	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/state/secret"
 )
 
@@ -58,9 +61,35 @@ func (a *app) secretCommand() *cobra.Command {
 	return a.modelCommand(&cobra.Command{
 		Use:   "secret",
 		Short: "The keys of sealed values",
-		Long: `Secret tells which data keys there are, by which the server encrypts values, and makes
-new ones. Values are sealed by set --secret and kv put --secret; docs/access.md has how.`,
+		Long: `Secret tells which data keys there are, by which the server encrypts values, makes new
+ones, and has older values sealed by the newest. Values are sealed by set --secret and
+kv put --secret; docs/access.md has how.`,
 		Example: `  confcenter secret status
-  confcenter secret rotate`,
-	}, "secret", secret.Operations, nil)
+  confcenter secret rotate
+  confcenter secret reseal
+  confcenter secret status --uses`,
+	}, "secret", secret.Operations, map[string]special{"reseal": {follow: resealAll}})
+}
+
+// resealAll takes step after step, each of which is printed. What is done stays done if it is
+// interrupted.
+func resealAll(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
+	did := answer.(*secret.Resealed)
+	left := did.Left
+	for did.Next != "" {
+		question.(*secret.ResealAsk).From = did.Next
+		answer, err := ask()
+		if err != nil {
+			return err
+		}
+		did = answer.(*secret.Resealed)
+		left += did.Left
+		if err := print(did); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		return codes.Errorf(codes.Conflict, "%d values are sealed by older data keys still; see why", left)
+	}
+	return nil
 }

@@ -137,7 +137,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer access.close()
-	later.know(access.control, state.models)
+	later.know(access.control, state.models, store)
 	srv := server.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {

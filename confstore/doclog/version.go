@@ -59,6 +59,8 @@ type Document struct {
 }
 
 // Version is one version of a document.
+//
+// wide: it is a record of the log, member for member.
 type Version struct {
 	Name     string      `json:"-"`
 	N        int64       `json:"-"` // counts the versions of the name, from 1
@@ -74,6 +76,7 @@ type Version struct {
 	Chunks   []Digest    `json:"chunks,omitempty"`   // the file, if it is not with the version
 	Replaces Digest      `json:"replaces,omitempty"` // the file before; zero: there was none, or it could not be read
 	By       *By         `json:"by,omitempty"`       // nil: as its change; see Who
+	Resealed bool        `json:"resealed,omitempty"` // what is in the file is as before, sealed by another key
 
 	// File is the exact bytes of the file; nil of a deletion, and of a long one in a list.
 	File []byte `json:"-"`

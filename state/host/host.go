@@ -60,7 +60,7 @@ func Open(store kv.Archive, cfg Config) *Host {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
-	cfg.Secret.Clock, cfg.Secret.Log = cfg.Clock, cfg.Log
+	cfg.Secret.Clock, cfg.Secret.Log, cfg.Secret.Namespaces = cfg.Clock, cfg.Log, store.Namespaces
 	h.secret = secret.Open(h.store, cfg.Secret)
 	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
 	cfg.Audit.Clock, cfg.Audit.Log = cfg.Clock, cfg.Log

@@ -417,6 +417,12 @@ func (c *SecretCalls) Rotate(ctx context.Context, q *secret.RotateAsk) (*secret.
 	return call[secret.RotateAsk, secret.Rotated](ctx, c.c, 0x0901, true, q)
 }
 
+// Reseal takes a step of sealing what older data keys seal by the newest: ask again from next
+// until there is none.
+func (c *SecretCalls) Reseal(ctx context.Context, q *secret.ResealAsk) (*secret.Resealed, error) {
+	return call[secret.ResealAsk, secret.Resealed](ctx, c.c, 0x0902, true, q)
+}
+
 // Lines lists lines of the audit: who did what, and what was refused.
 func (c *AuditCalls) Lines(ctx context.Context, q *audit.LinesAsk) (*audit.LinesAnswer, error) {
 	return call[audit.LinesAsk, audit.LinesAnswer](ctx, c.c, 0x0700, false, q)

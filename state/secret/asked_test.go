@@ -14,6 +14,7 @@ import (
 type asked interface {
 	Status(context.Context, *access.Actor, *secret.StatusAsk) (*secret.Status, error)
 	Rotate(context.Context, *access.Actor, *secret.RotateAsk) (*secret.Rotated, error)
+	Reseal(context.Context, *access.Actor, *secret.ResealAsk) (*secret.Resealed, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -25,4 +26,8 @@ func (w wire) Status(ctx context.Context, _ *access.Actor, q *secret.StatusAsk) 
 
 func (w wire) Rotate(ctx context.Context, _ *access.Actor, q *secret.RotateAsk) (*secret.Rotated, error) {
 	return w.SecretCalls.Rotate(ctx, q)
+}
+
+func (w wire) Reseal(ctx context.Context, _ *access.Actor, q *secret.ResealAsk) (*secret.Resealed, error) {
+	return w.SecretCalls.Reseal(ctx, q)
 }

@@ -16,10 +16,15 @@ var Operations = []state.Operation{
 	state.Define("rotate", access.RolesGrant, "POST rotate", "makes a new data key, which seals from then on, and wraps all by the newest secret key", (*Keys).Rotate).
 		Refuses(codes.NotImplemented, "the server has no secret key").
 		Refuses(codes.Limit, "there are as many data keys as there may be"),
+	state.Define("reseal", access.RolesGrant, "POST reseal", "takes a step of sealing what older data keys seal by the newest: ask again from next until there is none", (*Keys).Reseal).
+		Refuses(codes.NotImplemented, "there is no data key that seals").
+		Refuses(codes.BadRequest, "`from` is not what a step has said in `next`"),
 }
 
 // StatusAsk asks for the state of the keys.
-type StatusAsk struct{}
+type StatusAsk struct {
+	Uses bool `json:"uses,omitempty" doc:"count the values that each data key seals, which looks at all there are"`
+}
 
 // Status is the state of the keys.
 type Status struct {
@@ -34,10 +39,12 @@ type DataKey struct {
 	ID   string `json:"id" doc:"as it is in the marks of the values that it seals"`
 	Made int64  `json:"made" doc:"when, in ms since 1970"`
 	By   string `json:"by" doc:"the secret key that wraps it, by the beginning of a digest"`
+	// Values is nil unless it was asked for.
+	Values *int64 `json:"values,omitempty" doc:"with uses: how many values in files and keys it seals; histories, changes that wait and backups may have others"`
 }
 
 // Status tells which data keys there are.
-func (k *Keys) Status(ctx context.Context, _ *access.Actor, _ *StatusAsk) (*Status, error) {
+func (k *Keys) Status(ctx context.Context, _ *access.Actor, q *StatusAsk) (*Status, error) {
 	records, err := k.records(ctx)
 	if err != nil {
 		return nil, err
@@ -47,7 +54,17 @@ func (k *Keys) Status(ctx context.Context, _ *access.Actor, _ *StatusAsk) (*Stat
 		s.Trouble = trouble.Error()
 	}
 	for _, r := range records {
-		s.Keys = append(s.Keys, DataKey{r.id, r.Made, r.By})
+		s.Keys = append(s.Keys, DataKey{ID: r.id, Made: r.Made, By: r.By})
+	}
+	if q.Uses {
+		uses, err := k.uses(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.Keys {
+			n := uses[s.Keys[i].ID]
+			s.Keys[i].Values = &n
+		}
 	}
 	if s.Seals {
 		s.Newest = k.Ring().Newest()

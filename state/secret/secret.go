@@ -39,6 +39,8 @@ type Config struct {
 	// rotated.
 	Every time.Duration
 	Log   zerolog.Logger
+	// Namespaces lists the namespaces of the store, as [kv.Store] does; nil: there are none.
+	Namespaces func(after string, limit int) (list []kv.Namespace, more bool)
 }
 
 // Keys are the data keys of one server. Their methods may be called from any goroutine.
@@ -50,6 +52,8 @@ type Keys struct {
 	ring    atomic.Pointer[seal.Ring] // nil: no data key could be opened
 	trouble atomic.Pointer[error]     // nil: none
 
+	documents atomic.Pointer[Documents] // nil: not open yet
+
 	turn  sync.Mutex     // held while keys are taken or made
 	taken *seal.Wrapping // guarded by turn: what the ring was opened with
 }
@@ -58,6 +62,9 @@ type Keys struct {
 // not fail: what is in the way is told by [Keys.Trouble], and tried again.
 func Open(store state.Store, cfg Config) *Keys {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
+	if cfg.Namespaces == nil {
+		cfg.Namespaces = func(string, int) ([]kv.Namespace, bool) { return nil, false }
+	}
 	k := &Keys{store: store, cfg: cfg}
 	k.turn.Lock()
 	defer k.turn.Unlock()

@@ -54,7 +54,7 @@ func newKit(t *testing.T, letters string) *kit {
 	k.store = state.Embed(engine, nil)
 	t.Cleanup(k.store.Close)
 	k.give(letters)
-	k.cfg = secret.Config{Clock: k.clock, Every: time.Second, Log: zerolog.New(&k.log), Source: func(context.Context) (*seal.Wrapping, error) {
+	k.cfg = secret.Config{Clock: k.clock, Every: time.Second, Namespaces: engine.Namespaces, Log: zerolog.New(&k.log), Source: func(context.Context) (*seal.Wrapping, error) {
 		if text := *k.given.Load(); text != "" {
 			return seal.Parse(text)
 		}

@@ -176,6 +176,7 @@ local COMMANDS = {
   [0x0804] = { "RVWITHDRAW", 4194304, "" },
   [0x0900] = { "SESTATUS", 4194304, "" },
   [0x0901] = { "SEROTATE", 4194304, "" },
+  [0x0902] = { "SERESEAL", 4194304, "" },
 }
 
 local names = {}
