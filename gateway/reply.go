@@ -103,13 +103,25 @@ func (w *reply) read(r *http.Request) error {
 		n, err := r.Body.Read(w.b[len(w.b):cap(w.b)])
 		w.b = w.b[:len(w.b)+n]
 		if err == io.EOF { //nolint:errorlint // as io.Reader says
-			return nil
+			return w.judgeAnew()
 		}
 		if err != nil {
 			return bodyError(err)
 		}
 		want = 2 * int64(len(w.b))
 	}
+}
+
+// judgeAnew is for a request that may have waited since it was let in: its sender may only have
+// been waiting for the end of what was allowed by then.
+func (w *reply) judgeAnew() error {
+	switch {
+	case w.rights.Renew():
+		return nil
+	case w.rights.Permits == nil:
+		return codes.Errorf(codes.NotIdentified, "your token, session or certificate has ended while the request was on its way; nothing was done: get a new one")
+	}
+	return codes.Errorf(codes.Forbidden, "you may do less than when the request was let in; nothing was done: ask again")
 }
 
 // enlarge makes room for a body of want bytes. One whose length is known has all that it
@@ -189,8 +201,12 @@ func (w *reply) sendObject(out *kvjson.Writer) error {
 func gone(error) error { return nil }
 
 // sendPiece sends what is in w.b of an answer that is never in memory as a whole, and empties
-// it. It returns false if the peer has gone.
+// it. It returns false if the peer has gone, or may do less than when it asked: then the answer
+// stays incomplete.
 func (g *Gateway) sendPiece(w *reply) bool {
+	if w.judgeAnew() != nil {
+		return false
+	}
 	w.Header()["Content-Type"] = contentJSON
 	g.allowTime(w)
 	_, err := w.Write(w.b)

@@ -221,3 +221,59 @@ func TestAStreamWhoseRightsEndedWhileItWasLetInEnds(t *testing.T) {
 	leave()
 	require.Zero(t, open.count())
 }
+
+// lessened is a pass whose rights have become others.
+type lessened struct{ now *policy.Permits }
+
+func (l lessened) Renew(*policy.Permits) (*policy.Permits, bool) { return l.now, false }
+
+// TestARequestWhoseBodyComesSlowlyIsJudgedAnew: a sender may take its time over a body, and must not
+// keep by that what was taken away meanwhile.
+func TestARequestWhoseBodyComesSlowlyIsJudgedAnew(t *testing.T) {
+	var rights atomic.Pointer[guard.Caller]
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+	})
+	for name, c := range map[string]struct {
+		pass   guard.Pass
+		status int
+	}{
+		"its proof has ended":       {ended{}, http.StatusUnauthorized},
+		"it may do less":            {lessened{guardtest.Caller(t, "* kv").Permits}, http.StatusForbidden},
+		"it may do nothing anymore": {lessened{new(policy.Permits)}, http.StatusForbidden},
+	} {
+		before := k.state.Revision()
+		caller := guardtest.Caller(t, "* kv", "* config", "* storage")
+		caller.Pass = c.pass
+		rights.Store(caller)
+		for _, way := range []struct{ method, path, body string }{
+			{"PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":1}`},
+			{"POST", "/v1/store/txn", `{"then":[{"op":"put","ns":"n","key":"l","type":"int","value":1}]}`},
+			{"PUT", "/v1/kv/n/k", `{"value":"v","type":"string"}`},
+			{"PUT", "/v1/config/file?name=a.json", `{"a":1}`},
+			{"POST", "/v1/history/apply", `{"documents":[{"name":"a.json","text":"{}"}]}`},
+			{"GET", "/v1/store/keys?ns=n&contains=x", ""}, // it waits for its turn
+		} {
+			got := k.do(way.method, way.path, way.body)
+			require.Equal(t, c.status, got.status, "%s %s where %s: %s", way.method, way.path, name, got.body)
+		}
+		require.Equal(t, before, k.state.Revision(), name)
+	}
+}
+
+// TestALongAnswerEndsWithTheRightToIt: a peer may take its time over each piece.
+func TestALongAnswerEndsWithTheRightToIt(t *testing.T) {
+	k, with := rightsKit(t)
+	with("* kv")
+	for i := range 3 {
+		body := `{"type":"string","value":"` + strings.Repeat("x", plumPage) + `"}`
+		require.Equal(t, 200, k.do("PUT", fmt.Sprintf("/v1/store/key?ns=n&key=%d", i), body).status)
+	}
+	rec := httptest.NewRecorder()
+	w := newReply(rec, memory.NewPool(64<<20))
+	w.rights = guardtest.Caller(t, "* kv")
+	w.rights.Pass = ended{}
+	r := httptest.NewRequest(http.MethodGet, "/v1/kv/n", nil)
+	require.NoError(t, k.Gateway.plumList(w, r, "n"))
+	require.Less(t, rec.Body.Len(), plumPage, "what was to be sent after the right had ended")
+}

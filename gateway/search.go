@@ -93,6 +93,10 @@ func (g *Gateway) beginSearch(w *reply, r *http.Request, text string) (s *search
 	case <-patience.C():
 		return nil, nil, codes.Errorf(codes.Busy, "%d searches are already running; try again", maxSearches)
 	}
+	if err := w.judgeAnew(); err != nil {
+		<-g.searches
+		return nil, nil, err
+	}
 	return &search{wanted: sought, g: g, w: w, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
 }
 
