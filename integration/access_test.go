@@ -151,6 +151,27 @@ func TestRolesSayWhatATokenMayDo(t *testing.T) {
 	require.EqualValues(t, 401, whoami(t, servertest.Dial(t, srv.Addr), fmt.Sprintf(`{"svrid":0,"token":%q}`, text)).Code)
 }
 
+// TestAnotherTokenOfTheSameNameTakesNothingAway: what a connection already watches would go on, by a
+// right that it has no more, and would not end with the token that gave it.
+func TestAnotherTokenOfTheSameNameTakesNothingAway(t *testing.T) {
+	srv, admin := guarded(t)
+	root := as(t, srv, admin)
+	_, less := tokenFor(t, root, "game-1")
+	id, more := tokenFor(t, root, "game-1", "administrators")
+	again := func(token string) string { return fmt.Sprintf(`{"svrid":0,"token":%q}`, token) }
+
+	p := as(t, srv, less)
+	require.Contains(t, p.Call(protocol.Whoami, again(more)), `"code":0`, "a token that allows more may follow")
+	require.Contains(t, p.Call(protocol.KVWatch, `{"ns":"other"}`), `"code":0`)
+	require.Contains(t, p.Call(protocol.Whoami, again(less)), `"code":400`)
+	p.Closed()
+
+	p = as(t, srv, more)
+	require.Contains(t, p.Call(protocol.KVWatch, `{"ns":"other"}`), `"code":0`)
+	require.Contains(t, root.Call(protocol.OfModel("auth", 2), fmt.Sprintf(`{"id":%q}`, id)), `"code":0`)
+	p.Closed()
+}
+
 func TestARoleThatIsTakenAwayEndsWhatDependsOnIt(t *testing.T) {
 	srv, admin := guarded(t)
 	root := as(t, srv, admin)

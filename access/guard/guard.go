@@ -53,6 +53,12 @@ func (c *Caller) Renew() bool {
 	return ok
 }
 
+// Covers reports whether the caller may do now all that another one might.
+func (c *Caller) Covers(other *Caller) bool {
+	_, ok := c.Pass.Renew(other.Permits)
+	return ok
+}
+
 // Identity is who the caller is; nil without access control.
 func (c *Caller) Identity() *access.Identity {
 	if c == nil {
