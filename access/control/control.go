@@ -288,9 +288,9 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 		}
 		pass.who, pass.session = session.Who, session
 	case p.Certificate != nil:
-		name := policy.ByCert + p.Certificate.Subject.String()
-		if err := policy.CheckIdentity(name); err != nil {
-			return nil, codes.Errorf(codes.NotIdentified, "the subject of the certificate cannot be a name: %w", err)
+		name, err := subjectOf(p.Certificate)
+		if err != nil {
+			return nil, err
 		}
 		pass.who, pass.cert = &access.Identity{Name: name}, p.Certificate
 	default:
@@ -306,6 +306,30 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 		return nil, codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended or was revoked; get a new one")
 	}
 	return &guard.Caller{Permits: permits, Who: pass.who, Pass: pass}, nil
+}
+
+// once are the types that a subject's text has once at most: of several it would have the last, and of
+// those that are no texts none.
+var once = [...]string{"2.5.4.3", "2.5.4.5"} // the common name and the serial number
+
+// subjectOf is the name of whom a certificate is about. A subject of which its text would leave out
+// something is refused, or it could pass for another one. codes.NotIdentified.
+func subjectOf(cert *x509.Certificate) (string, error) {
+	seen := map[string]bool{}
+	for i := range cert.Subject.Names {
+		a := &cert.Subject.Names[i]
+		kind := a.Type.String()
+		_, text := a.Value.(string)
+		if strings.HasPrefix(kind, "2.5.4.") && !text || seen[kind] && slices.Contains(once[:], kind) {
+			return "", codes.Errorf(codes.NotIdentified, "the subject of the certificate cannot be a name, because it has %s more than once or not as a text", kind)
+		}
+		seen[kind] = true
+	}
+	name := policy.ByCert + cert.Subject.String()
+	if err := policy.CheckIdentity(name); err != nil {
+		return "", codes.Errorf(codes.NotIdentified, "the subject of the certificate cannot be a name: %w", err)
+	}
+	return name, nil
 }
 
 // pass implements [guard.Pass].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -118,6 +119,22 @@ func TestAPeerIsWhoItCanProveToBe(t *testing.T) {
 	cert := func(name string, left time.Duration) *x509.Certificate {
 		return &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: k.clock.Now().Add(left)}
 	}
+	commonName := asn1.ObjectIdentifier{2, 5, 4, 3}
+	cn := func(name string) pkix.AttributeTypeAndValue {
+		return pkix.AttributeTypeAndValue{Type: commonName, Value: name}
+	}
+	org := func(name string) pkix.AttributeTypeAndValue {
+		return pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: name}
+	}
+	subject := func(list ...pkix.AttributeTypeAndValue) *x509.Certificate { // as a certificate is read
+		one := cert("", time.Hour)
+		var sequence pkix.RDNSequence
+		for _, a := range list {
+			sequence = append(sequence, pkix.RelativeDistinguishedNameSET{a})
+		}
+		one.Subject.FillFromRDNSequence(&sequence)
+		return one
+	}
 	for what, c := range map[string]struct {
 		proof control.Proof
 		who   string // empty: refused
@@ -132,6 +149,10 @@ func TestAPeerIsWhoItCanProveToBe(t *testing.T) {
 		"an administrator's":              {control.Proof{Certificate: cert("root", time.Hour)}, "cert:CN=root", true},
 		"one that has ended":              {control.Proof{Certificate: cert("a", -time.Second)}, "", false},
 		"one that names many":             {control.Proof{Certificate: cert("*", time.Hour)}, "", false},
+		"one of two names":                {control.Proof{Certificate: subject(cn("ann"), cn("root"))}, "", false},
+		"one of a name twice":             {control.Proof{Certificate: subject(cn("root"), cn("root"))}, "", false},
+		"one whose name is no text":       {control.Proof{Certificate: subject(pkix.AttributeTypeAndValue{Type: commonName, Value: 7}, org("x"))}, "", false},
+		"one with an organisation":        {control.Proof{Certificate: subject(org("Example"), org("Games"), cn("a"))}, "cert:CN=a,O=Example+O=Games", false},
 		"the listener":                    {control.Proof{Listener: "listen", Address: netip.MustParseAddr("10.1.2.3")}, "listener:old", false},
 		"the network":                     {control.Proof{Listener: "http", Address: netip.MustParseAddr("::ffff:10.1.2.3")}, "listener:office", false},
 		"another network":                 {control.Proof{Listener: "http", Address: netip.MustParseAddr("10.2.2.3")}, "", false},
