@@ -65,13 +65,13 @@ func holdsNot(t *testing.T, dir string, texts ...string) {
 }
 
 // secretServer has access control, secrets, and tokens for those in secretRoles.
-func secretServer(t *testing.T, keyFile string) (srv *Process, admin, reader, program string) {
+func secretServer(t *testing.T, keyFile string, flags ...string) (srv *Process, admin, reader, program string) {
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	for name, text := range map[string]string{"_access/secrets.json": secretRoles, "_meta.json": `{"conf_inherit":{"heir.json":"base.json"}}`, "heir.json": `{"own":1}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
 	}
-	srv = process.Start(t, conf, "--access-control", "--secret-key-file", keyFile, "--log-level", "debug", "--slow-request", "1ms")
+	srv = process.Start(t, conf, append([]string{"--access-control", "--secret-key-file", keyFile, "--log-level", "debug", "--slow-request", "1ms"}, flags...)...)
 	text, err := os.ReadFile(filepath.Join(srv.Data, "administrator.token"))
 	require.NoError(t, err)
 	admin = strings.TrimSpace(string(text))
@@ -152,7 +152,8 @@ func everythingThatIsTold(t *testing.T, srv *Process, token string) (told []stri
 		{"CFLOG", `{"name":"base.json"}`}, {"CFSHOW", `{"name":"base.json"}`}, {"CFSHOW", `{"name":"heir.json","resolved":true}`},
 		{"CFDIFF", `{"name":"base.json","paths":true}`}, {"CFDIFF", `{"name":"base.json"}`}, {"CFBLAME", `{"name":"heir.json"}`},
 		{"CFEXPLAIN", `{"name":"heir.json","path":"/db/password"}`}, {"CFEXPORT", `{}`}, {"CFPREVIEW", `{"name":"base.json","text":"{}"}`},
-		{"KVGET", `{"ns":"game","key":"k","reveal":1}`}, {"KVMGET", `{"ns":"game","keys":["k"]}`}, {"KVLIST", `{"ns":"game"}`}, {"KVHISTORY", `{"ns":"game","key":"k"}`},
+		{"KVGET", `{"ns":"game","key":"k","reveal":1}`}, {"KVMGET", `{"ns":"game","keys":["k"],"reveal":1}`}, {"KVLIST", `{"ns":"game","reveal":1}`}, {"KVHISTORY", `{"ns":"game","key":"k","reveal":1}`},
+		{"KVTXN", `{"ns":"game","then":[{"op":"get","key":"k"},{"op":"put","key":"l","value":"1"},{"op":"delete","key":"l","prev":1}],"reveal":1}`},
 		{"CFROLLBACK", `{"name":"base.json","rev":2,"dry_run":true}`}, {"GETCLI", `{}`}, {"GETOPLOG", `{}`},
 	} {
 		for _, row := range protocol.Commands {
@@ -166,7 +167,13 @@ func everythingThatIsTold(t *testing.T, srv *Process, token string) (told []stri
 		require.Contains(t, w.Call(protocol.CfWatch, body), `"code":0`)
 		told = append(told, "CFWATCH "+w.Next().Body)
 	}
+	for _, body := range []string{`{"ns":"game","state":1,"prev":1,"reveal":1}`, `{"ns":"game","from":1,"prev":1,"reveal":1}`} {
+		w := as(t, srv, token)
+		require.Contains(t, w.Call(protocol.KVWatch, body), `"code":0`)
+		told = append(told, "KVWATCH "+w.Next().Body)
+	}
 	for _, path := range []string{
+		"/v1/store/keys?ns=game&reveal=1", "/v1/store/history?ns=game&key=k&reveal=1", "/v1/audit/lines", "/v1/status/samples",
 		"/v1/config/file?name=base.json", "/v1/config/file?name=base.json&raw=1&reveal=1", "/v1/config/resolved?name=heir.json&reveal=1", "/v1/config/search?q=hunter2", "/v1/config/search?q=password", "/v1/config/files",
 		"/v1/history/log", "/v1/history/show?name=base.json", "/v1/history/diff?name=base.json", "/v1/history/export", "/v1/status", "/metrics", "/v1/clients", "/v1/store/key?ns=game&key=k&reveal=1", "/v1/store/keys?ns=game&contains=hunter&values=1", "/kv/game/k", "/readyz?verbose", "/v1/backup",
 	} {

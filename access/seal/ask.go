@@ -92,6 +92,23 @@ func (r *Ring) Seal(origin string, valid []byte) (sealed []byte, err error) {
 	if !r.Seals() {
 		return nil, Unable
 	}
+	return eachAsked(valid, func(value []byte) string { return r.value(version, origin, value) })
+}
+
+// Unsealed is what stands for a value to be sealed where something is shown that is not written.
+const Unsealed = "$secret: sealed when it is written"
+
+// Conceal is Seal for what is only shown: Unsealed stands in the place of each mark.
+func Conceal(valid []byte) (concealed []byte, err error) {
+	if !Asks(valid) {
+		return valid, nil
+	}
+	return eachAsked(valid, func([]byte) string { return Unsealed })
+}
+
+// eachAsked replaces the objects that ask for a value to be sealed by texts. What it gives to instead is
+// cleared afterwards.
+func eachAsked(valid []byte, instead func(value []byte) string) (replaced []byte, err error) {
 	done := 0
 	eachMember(valid, func(before, begin, end int) bool {
 		behind := skipBlanks(valid, end)
@@ -104,7 +121,7 @@ func (r *Ring) Seal(origin string, valid []byte) (sealed []byte, err error) {
 			err = codes.Errorf(codes.BadRequest, "what is within $seal has sealed values itself; seal either them or what is around them; nothing was written")
 			return false
 		}
-		sealed = jsontext.AppendQuote(append(sealed, valid[done:before]...), r.value(version, origin, value))
+		replaced = jsontext.AppendQuote(append(replaced, valid[done:before]...), instead(value))
 		clear(value)
 		done = behind + 1
 		return true
@@ -112,5 +129,5 @@ func (r *Ring) Seal(origin string, valid []byte) (sealed []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(sealed, valid[done:]...), nil
+	return append(replaced, valid[done:]...), nil
 }

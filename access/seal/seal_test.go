@@ -80,6 +80,9 @@ func TestWhatWasSealedComesOutAgainWithTheRestUntouched(t *testing.T) {
 		want := fmt.Sprintf(`[%s, %s, {"k":%s},%s ]`, before, compact, compact, after)
 		require.Equal(t, want, string(r.AppendRevealed(nil, sealed, everything)))
 		require.Equal(t, string(sealed), string(r.AppendRevealed(nil, sealed, func(string) bool { return false })))
+		concealed, err := seal.Conceal([]byte(doc))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf(`[%s, %q, {"k":%q},%s ]`, before, seal.Unsealed, seal.Unsealed, after), string(concealed))
 		require.Equal(t, string(sealed), string(ring("c").AppendRevealed(nil, sealed, everything)), "without the data key it stays a mark")
 		require.Equal(t, string(sealed), string((*seal.Ring)(nil).AppendRevealed(nil, sealed, everything)))
 
@@ -196,11 +199,17 @@ func FuzzSeal(f *testing.F) {
 			return
 		}
 		require.True(t, !seal.Asks(doc) || seal.Mentions(doc))
+		concealed, concealErr := seal.Conceal(doc)
 		sealed, err := r.Seal("config:a", doc)
 		if err != nil {
 			require.Equal(t, codes.BadRequest, codes.Of(err))
+			require.Equal(t, err, concealErr)
 			return
 		}
+		require.NoError(t, concealErr)
+		require.False(t, seal.Asks(concealed))
+		_, err = jsontext.CheckUTF8(concealed)
+		require.NoError(t, err)
 		_, err = jsontext.CheckUTF8(sealed)
 		require.NoError(t, err)
 		require.False(t, seal.Asks(sealed))

@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestSecretsOfASession(t *testing.T) {
@@ -81,4 +83,59 @@ func TestASecretIsNoArgument(t *testing.T) {
 	require.NotContains(t, r.stdout+r.stderr, "hunter2")
 	t.Setenv(keyVariable, "never printed")
 	require.NotContains(t, call(t, "", "serve", "--print-config", "--conf", t.TempDir()).stdout, "never printed")
+}
+
+// echoes reports whether a terminal shows what is typed.
+func echoes(t *testing.T, terminal *os.File) bool {
+	settings, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	return settings.Lflag&unix.ECHO != 0
+}
+
+// What is typed at the prompt is nowhere on the screen, and the terminal shows what is typed afterwards.
+func TestASecretThatIsTypedIsNotShown(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("0f", 32)), 0o600))
+	addr, _ := serve(t, "--secret-key-file", key)
+	require.Equal(t, exitOK, call(t, "{}", at(addr, "set", "db")...).code)
+	for _, c := range []struct{ write, read []string }{
+		{[]string{"set", "db", "/password", "--secret"}, []string{"get", "db", "/password", "--raw", "--reveal"}},
+		{[]string{"kv", "put", "game", "k", "--secret"}, []string{"kv", "get", "game", "k", "--reveal"}},
+	} {
+		keyboard, terminal := openTerminal(t)
+		require.True(t, echoes(t, terminal))
+		typed := make(chan error, 1)
+		ctx := t.Context()
+		go func() {
+			for ctx.Err() == nil {
+				settings, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+				if err == nil && settings.Lflag&unix.ECHO != 0 {
+					runtime.Gosched() // it does not read a secret yet
+					continue
+				}
+				if err == nil {
+					_, err = keyboard.WriteString("hunter2 typed\n")
+				}
+				typed <- err
+				return
+			}
+			typed <- ctx.Err()
+		}()
+		var stdout, stderr strings.Builder
+		require.Equal(t, exitOK, run(ctx, at(addr, c.write...), terminal, &stdout, &stderr), stderr.String())
+		require.NoError(t, <-typed)
+		require.True(t, echoes(t, terminal), "as before")
+		require.Regexp(t, `^\w+ \S+: \n$`, stderr.String(), "what is asked for, and the line that was typed is over")
+		_, err := terminal.WriteString("the end")
+		require.NoError(t, err)
+		screen := ""
+		for !strings.Contains(screen, "the end") {
+			part := make([]byte, 1<<10)
+			n, err := keyboard.Read(part)
+			require.NoError(t, err)
+			screen += string(part[:n])
+		}
+		require.NotContains(t, screen+stdout.String()+stderr.String(), "hunter2")
+		require.Equal(t, "hunter2 typed\n", call(t, "", at(addr, c.read...)...).stdout)
+	}
 }

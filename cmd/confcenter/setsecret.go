@@ -18,16 +18,20 @@ func (a *app) readSecret(prompt string) (string, error) {
 	file, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		text, _, err := a.readInput("-")
-		line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-		if err == nil && line == "" {
-			err = usageError{errors.New("standard input has no value to be sealed")}
-		}
-		return line, err
+		return some(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err)
 	}
 	fmt.Fprintf(a.stderr, "%s: ", prompt)
 	text, err := term.ReadPassword(int(file.Fd()))
 	fmt.Fprintln(a.stderr)
-	return string(text), err
+	return some(string(text), err)
+}
+
+// some refuses the empty text, which is more likely a mistake than a secret.
+func some(text string, err error) (string, error) {
+	if err == nil && text == "" {
+		err = usageError{errors.New("standard input has no value to be sealed")}
+	}
+	return text, err
 }
 
 // toSeal is the JSON that asks for a text to be sealed.

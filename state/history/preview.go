@@ -5,6 +5,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/meta"
@@ -66,6 +67,9 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 	answer.Told, answer.Programs = h.told(who, would.Told)
 	l, err := h.inherited(ctx, r, name, h.log.Revision())
 	if err != nil {
+		return nil, err
+	}
+	if file, err = seal.Conceal(file); err != nil {
 		return nil, err
 	}
 	return answer, answer.resolve(r, &l, file)
