@@ -39,12 +39,14 @@ type Event struct {
 	More    int64      // further things, that What does not name
 	Count   int64      // how often it happened, of several that were added up; 0: once
 	Since   int64      // when the first of these was, in ms since 1970
+	// Often is set of what may happen very often although it is allowed: it is added up.
+	Often bool
 }
 
 // Notes takes down events that are no change of the store: changes have their lines by themselves.
 // A nil Notes is none. It may be called from any goroutine, event loops included: it never waits.
-// The events whose Outcome is not codes.OK are added up if they are the same but for the port they
-// come from. What it has not written after a second may be lost if the process is killed.
+// The events whose Outcome is not codes.OK, and those that may come Often, are added up if they are
+// the same but for the port they come from. What it has not written after a second may be lost if the process is killed.
 type Notes func(Event)
 
 // Note takes e down.

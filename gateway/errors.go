@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
@@ -68,6 +69,19 @@ func (g *Gateway) noteRefusal(w *reply, r *http.Request, rt *route, err error) {
 		by.Address = p.actor.Address
 	}
 	g.cfg.Audit.Refused(&by, rt.name, err)
+}
+
+// noteLogin has the audit know of a program that proves who it is with each of its requests, once for
+// a connection: of those that are the same it makes a line when they begin, and then one from time to
+// time. People who have signed in have had theirs.
+func (g *Gateway) noteLogin(who *guard.Caller, r *http.Request) {
+	p, id := peerOf(r), who.Identity()
+	if p == nil || id == nil || p.socket.known == id.Name || g.cfg.Control != nil && g.cfg.Control.SessionOf(who) != nil {
+		return
+	}
+	p.socket.known = id.Name
+	by := access.Actor{Origin: access.OverHTTP, Address: p.actor.Address, Identity: id}
+	g.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &by, Do: "request", Often: true})
 }
 
 // answerError answers with err. If the reply has already begun, it aborts the

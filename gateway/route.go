@@ -203,6 +203,9 @@ func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	if err == nil && g.cfg.Audit != nil {
+		g.noteLogin(w.rights, r)
+	}
 	if rt := w.route; err == nil && g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
 		g.cfg.Control.Used(w.rights)
 	}

@@ -134,16 +134,11 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 // letIn gives a new session to the browser.
 func (g *Gateway) letIn(w *reply, r *http.Request, by *access.Actor, s *auth.Session) {
 	g.jar.set(w, r, sessionCookie, s.Text, "/", http.SameSiteStrictMode, 0)
-	g.noteSession(access.EventLogin, by, s.Who, "sign in", "session:"+s.ID)
-}
-
-// noteSession has the audit know of somebody who came or went.
-func (g *Gateway) noteSession(kind access.EventKind, by *access.Actor, who *access.Identity, do, what string) {
-	known := access.Actor{Identity: who, Origin: access.OverHTTP}
+	known := access.Actor{Identity: s.Who, Origin: access.OverHTTP}
 	if by != nil {
 		known.Origin, known.Address = by.Origin, by.Address
 	}
-	g.cfg.Audit.Note(access.Event{Kind: kind, By: &known, Do: do, What: []string{what}})
+	g.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &known, Do: "sign in", What: []string{"session:" + s.ID}})
 }
 
 // signOut ends the session of whoever asks, or all that they have.
@@ -163,15 +158,10 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	what := "sessions"
-	if s := g.cfg.Control.SessionOf(w.rights); s != nil && !all {
-		what = "session:" + s.ID
-	}
 	n, err := g.cfg.Control.SignOut(r.Context(), by, w.rights, all)
 	if err != nil {
 		return err
 	}
-	g.noteSession(access.EventLogout, by, w.rights.Who, "sign out", what)
 	g.jar.set(w, r, sessionCookie, "", "/", http.SameSiteStrictMode, 0)
 	return w.sendCount(int(n))
 }

@@ -144,6 +144,36 @@ func TestSigningInByTokenMakesASession(t *testing.T) {
 	}))
 }
 
+// A program proves who it is with each request. The audit is told once for a connection, and adds up.
+func TestWhoGivesATokenWithEachRequestLogsInOnce(t *testing.T) {
+	p := people(t)
+	logins := func() (n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, e := range p.noted {
+			if e.Kind == access.EventLogin && e.Do == "request" {
+				require.True(t, e.Often)
+				require.Equal(t, "token:root", e.By.Identity.Name)
+				require.Equal(t, access.OverHTTP, e.By.Origin)
+				require.NotEmpty(t, e.By.Address)
+				n++
+			}
+		}
+		return n
+	}
+	for range 3 {
+		require.Equal(t, 200, p.get("/v1/store/namespaces", "Authorization: Bearer "+p.admin).status)
+	}
+	require.Equal(t, 1, logins())
+	p.client.CloseIdleConnections()
+	require.Equal(t, 200, p.get("/v1/store/namespaces", "Authorization: Bearer "+p.admin).status)
+	require.Equal(t, 2, logins())
+	cookie, _ := p.signedIn(p.admin)
+	require.Equal(t, 200, p.get("/v1/kv", cookie, ours).status)
+	require.Equal(t, 401, p.get("/v1/kv").status)
+	require.Equal(t, 2, logins(), "who has signed in has another line, and nobody has none")
+}
+
 // What somebody has put into a browser before is not what it has afterwards.
 func TestSigningInAlwaysMakesANewSession(t *testing.T) {
 	p := people(t)

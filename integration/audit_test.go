@@ -47,6 +47,9 @@ func TestTheAuditHasWhatPeopleDo(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _ = bearer(t, srv, "cct_0123456789abcdef_wrong", "GET", "/v1/store/key?ns=secret&key=k", "")
 	require.Equal(t, 401, status)
+	first, second := signIn(t, srv, text), signIn(t, srv, text)
+	require.Contains(t, root.Call(protocol.OfModel("auth", 5), fmt.Sprintf(`{"id":%q}`, first)), `"code":0`)
+	require.Contains(t, root.Call(protocol.OfModel("auth", 5), `{"who":"token:game-1"}`), `"code":0`)
 	require.Contains(t, root.Call(protocol.OfModel("auth", 2), fmt.Sprintf(`{"id":%q}`, id)), `"code":0`)
 	game.Closed()
 
@@ -69,6 +72,10 @@ func TestTheAuditHasWhatPeopleDo(t *testing.T) {
 		"denied token:game-1 http read kv:secret/k forbidden",
 		"permission token:administrator http write config:_access/more.json ok",
 		"login  http store.get  not_identified",
+		"login token:game-1 http request  ok",
+		"login token:game-1 http sign in session:" + first + " ok",
+		"logout token:administrator tcp end token:game-1 session:" + first + " ok",
+		"logout token:administrator tcp end token:game-1 session:" + second + " ok",
 		"token token:administrator tcp revoke token:game-1 id:" + id + " ok",
 	} {
 		require.Eventually(t, has(want), 20*time.Second, 20*time.Millisecond, want)
@@ -89,6 +96,20 @@ func TestTheAuditHasWhatPeopleDo(t *testing.T) {
 	var c trail.Checker
 	require.NoError(t, c.ReadAll(bytes.NewReader(file)))
 	require.EqualValues(t, 1, c.First)
+}
+
+// signIn begins a session at the console, and returns its id.
+func signIn(t *testing.T, srv *Process, token string) (id string) {
+	r, err := http.NewRequest("POST", "http://"+srv.HTTP+"/v1/session", strings.NewReader(fmt.Sprintf(`{"token":%q}`, token)))
+	require.NoError(t, err)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	reply, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer reply.Body.Close()
+	var answer struct{ ID string }
+	require.NoError(t, json.NewDecoder(reply.Body).Decode(&answer))
+	require.NotEmpty(t, answer.ID)
+	return answer.ID
 }
 
 // Somebody who may do everything else sees nothing of the audit by any way.

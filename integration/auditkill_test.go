@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/trail"
+	"confcenter/internal/servertest"
+	"confcenter/protocol"
 )
 
 const auditKillRounds = 60 // in full; make test does a tenth
@@ -129,6 +131,50 @@ func TestTheAuditIsInBackups(t *testing.T) {
 		lines := auditLines(t, restored)
 		require.Equal(t, []string{"kv:load/more"}, lines[len(lines)-1].What)
 		require.EqualValues(t, 21, lines[len(lines)-1].Seq, "no line was taken away")
+		restored.Stop()
+	}
+}
+
+// Transactions that became durable together have their lines together. Who goes back to between two of
+// them loses what came later, and no line.
+func TestRestoringToWithinAGroupKeepsTheChain(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	p := StartProcess(t, conf, "--audit", "all")
+	peer := servertest.Dial(t, p.Addr)
+	peer.Identify(`{"svrid":0}`)
+	const many = 64
+	var burst []byte
+	for i := range many {
+		burst = protocol.AppendFrame(burst, protocol.KVPut, uint16(i+1), fmt.Appendf(nil, `{"ns":"load","key":"k%02d","value":"v"}`, i))
+	}
+	peer.Raw(burst)
+	revs := make([]string, many)
+	for i := range revs {
+		revs[i] = fmt.Sprint(object(t, peer.Next().Body)["rev"])
+	}
+	groups, err := object(t, peer.Call(protocol.KVStat, `{}`))["groups"].(json.Number).Int64()
+	require.NoError(t, err)
+	require.Less(t, groups, int64(many/2), "several were durable together")
+	head := strings.TrimSpace(strings.TrimPrefix(must(t, "audit", "head", "--addr", p.Addr), "head: "))
+	file := filepath.Join(t.TempDir(), "all.backup")
+	must(t, "backup", "--http", p.HTTP, file)
+	p.Stop()
+	for _, last := range []int{many / 4, many/2 + 1, many - 2} {
+		dir := filepath.Join(t.TempDir(), "data")
+		must(t, "restore", file, dir, "--revision", revs[last])
+		restored := StartProcess(t, conf, "--audit", "all", "--data", dir)
+		require.Contains(t, must(t, "audit", "verify", "--addr", restored.Addr, "--head", head), "the first is 1")
+		status, _ := storeOf(t, restored).ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last), "")
+		require.Equal(t, 200, status)
+		status, _ = storeOf(t, restored).ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last+1), "")
+		require.Equal(t, 404, status, "it is as it was then")
+		storeOf(t, restored).put("more", "v")
+		lines := auditLines(t, restored)
+		require.EqualValues(t, many+1, lines[len(lines)-1].Seq, "no line was taken away")
+		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
+		restored.Restart()
+		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
 		restored.Stop()
 	}
 }

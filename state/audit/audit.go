@@ -33,10 +33,11 @@ type Config struct {
 	// removed. Default 90 days and 1 GiB.
 	Age   time.Duration
 	Bytes int64
-	// Interval is for how long refusals are added up that are the same. Default a minute.
-	Interval time.Duration
+	// Interval is for how long refusals are added up that are the same, and Often for how long
+	// what is allowed and happens often. Default a minute, and an hour.
+	Interval, Often time.Duration
 	// MaxEvents is how many events may wait to be written, and MaxSums how many different
-	// refusals are told apart in an interval. Default 8192 and 512. Beyond it they are counted.
+	// refusals are told apart in an interval, and likewise what happens often. Default 8192 and 512. Beyond it they are counted.
 	MaxEvents, MaxSums int
 	// Sinks get a copy of every line.
 	Sinks []Sink
@@ -66,7 +67,7 @@ type Audit struct {
 func Open(store kv.Archive, cfg Config) *Audit {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.Age, cfg.Bytes = cmp.Or(cfg.Age, 90*24*time.Hour), cmp.Or(cfg.Bytes, 1<<30)
-	cfg.Interval = cmp.Or(cfg.Interval, time.Minute)
+	cfg.Interval, cfg.Often = cmp.Or(cfg.Interval, time.Minute), cmp.Or(cfg.Often, time.Hour)
 	cfg.MaxEvents, cfg.MaxSums = cmp.Or(cfg.MaxEvents, 8192), cmp.Or(cfg.MaxSums, 512)
 	a := &Audit{cfg: cfg, store: store}
 	a.notes.init(&a.cfg)

@@ -205,6 +205,34 @@ func TestAddingUpAllocatesNothing(t *testing.T) {
 	require.Equal(t, []string{"kv:ns"}, k.lines(audit.LinesAsk{})[1].What)
 }
 
+// What is allowed and happens often has a line when it begins, and then one each hour; it takes no
+// place of a refusal.
+func TestWhatHappensOftenIsAddedUp(t *testing.T) {
+	k := start(t, func(cfg *audit.Config) { cfg.MaxSums = 50 })
+	login := func(host int) access.Event {
+		return access.Event{Kind: access.EventLogin, Do: "request", Often: true, By: &access.Actor{Origin: access.OverHTTP, Address: fmt.Sprintf("10.0.0.%d:5", host), Identity: game.Identity}}
+	}
+	lines := func() []trail.Line { return k.lines(audit.LinesAsk{Filter: audit.Filter{Kind: "login"}}) }
+	k.Note(login(1))
+	k.until(0, "the first", func() bool { return len(lines()) == 1 })
+	for range 500 {
+		k.Note(login(1))
+		k.clock.Advance(time.Second)
+	}
+	require.Len(t, lines(), 1)
+	k.until(10*time.Second, "the others", func() bool { return len(lines()) == 2 })
+	require.EqualValues(t, 500, lines()[1].Count)
+	require.GreaterOrEqual(t, lines()[1].Time-lines()[0].Time, time.Hour.Milliseconds())
+	k.until(10*time.Minute, "memory to be given back", func() bool { return k.Sums() == 0 })
+
+	for host := range 200 {
+		k.Note(login(host))
+	}
+	k.Note(denied("10.0.0.9:5", "kv:ns/a"))
+	k.until(0, "all of them", func() bool { return len(k.lines(audit.LinesAsk{Filter: audit.Filter{What: "kv:ns/a"}})) == 1 })
+	require.LessOrEqual(t, len(lines()), 2+51)
+}
+
 func TestWhatIsLostIsCounted(t *testing.T) {
 	k := start(t, func(cfg *audit.Config) { cfg.MaxEvents = 10 })
 	k.cancel()

@@ -1,8 +1,8 @@
 package audit
 
-// Sums is how many refusals are told apart at the moment.
+// Sums is how many events that are added up are told apart at the moment.
 func (a *Audit) Sums() int {
 	a.notes.mu.Lock()
 	defer a.notes.mu.Unlock()
-	return len(a.notes.sums) + len(a.notes.ofOne)
+	return len(a.notes.refused.all) + len(a.notes.refused.ofOne) + len(a.notes.often.all) + len(a.notes.often.ofOne)
 }

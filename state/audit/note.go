@@ -19,7 +19,8 @@ const (
 	eventsAtOnce = 256
 )
 
-// notes are events that have no line yet. What was done has a line each; refusals are added up.
+// notes are events that have no line yet. What was done has a line each; refusals, and what happens
+// often, are added up.
 type notes struct {
 	// set at open
 	cfg  *Config
@@ -29,12 +30,26 @@ type notes struct {
 
 	mu      sync.Mutex
 	pending []access.Event // guarded by mu
-	sums    map[alike]*sum // guarded by mu
-	ofOne   map[alike]int  // guarded by mu: how many sums each peer has
+	refused sums           // guarded by mu
+	often   sums           // guarded by mu: apart, so that they do not take the places of refusals
 	dropped int64          // guarded by mu: events that no line has told of yet
 }
 
-// alike is what refusals have in common that are added up.
+// sums are events that are added up.
+type sums struct {
+	// set at open
+	most  int
+	every time.Duration // between two lines about the same
+
+	all   map[alike]*sum
+	ofOne map[alike]int // how many of all each peer has
+}
+
+func newSums(most int, every time.Duration) sums {
+	return sums{most: most, every: every, all: map[alike]*sum{}, ofOne: map[alike]int{}}
+}
+
+// alike is what events have in common that are added up.
 type alike struct {
 	kind     access.EventKind
 	who      string
@@ -44,7 +59,7 @@ type alike struct {
 	outcome  codes.Code
 }
 
-// sum is refusals that are the same.
+// sum is events that are the same.
 type sum struct {
 	event access.Event
 	n     int64     // since the last line
@@ -54,7 +69,7 @@ type sum struct {
 
 func (n *notes) init(cfg *Config) {
 	n.cfg, n.wake = cfg, make(chan struct{}, 1)
-	n.sums, n.ofOne = map[alike]*sum{}, map[alike]int{}
+	n.refused, n.often = newSums(cfg.MaxSums, cfg.Interval), newSums(cfg.MaxSums, cfg.Often)
 }
 
 // Note takes an event down, see access.Notes.
@@ -70,7 +85,11 @@ func (n *notes) add(e access.Event) {
 	defer n.mu.Unlock()
 	switch {
 	case e.Outcome != codes.OK:
-		if !n.addUpLocked(&e, now) {
+		if !n.refused.add(&e, now) {
+			return
+		}
+	case e.Often:
+		if !n.often.add(&e, now) {
 			return
 		}
 	case len(n.pending) >= n.cfg.MaxEvents:
@@ -86,18 +105,18 @@ func (n *notes) add(e access.Event) {
 	}
 }
 
-// addUpLocked counts a refusal, and reports whether it is a new one.
-func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
+// add counts an event, and reports whether it is a new one.
+func (n *sums) add(e *access.Event, now time.Time) (fresh bool) {
 	key := likeness(e)
 	one := key.peer()
-	s := n.sums[key]
+	s := n.all[key]
 	if s == nil && n.ofOne[one] >= mostOfOne {
 		key.do, key.what = "several", ""
-		s = n.sums[key]
+		s = n.all[key]
 	}
-	if s == nil && len(n.sums) >= n.cfg.MaxSums {
+	if s == nil && len(n.all) >= n.most {
 		key = alike{kind: e.Kind, do: "several"}
-		s, one = n.sums[key], alike{}
+		s, one = n.all[key], alike{}
 	}
 	if s == nil {
 		s = &sum{event: access.Event{Kind: e.Kind, By: e.By, Do: key.do, Outcome: e.Outcome}, since: now.UnixMilli()}
@@ -107,7 +126,7 @@ func (n *notes) addUpLocked(e *access.Event, now time.Time) (fresh bool) {
 		if key.peer() == (alike{}) {
 			s.event.By = nil
 		}
-		n.sums[key] = s
+		n.all[key] = s
 		n.ofOne[one]++
 		fresh = true
 	}
@@ -153,14 +172,22 @@ func (n *notes) due(all bool) (list []access.Event) {
 		list = append(list, access.Event{Kind: access.EventLost, Do: "note", Outcome: codes.Busy, Count: n.dropped})
 		n.dropped = 0
 	}
-	for key, s := range n.sums {
+	for _, some := range [...]*sums{&n.refused, &n.often} {
+		list = some.due(list, now, all)
+	}
+	return list
+}
+
+// due adds to the list what lines are due for.
+func (n *sums) due(list []access.Event, now time.Time, all bool) []access.Event {
+	for key, s := range n.all {
 		switch {
 		case len(list) >= eventsAtOnce:
 			return list
 		case !all && now.Before(s.until):
 			continue
 		case s.n == 0:
-			delete(n.sums, key)
+			delete(n.all, key)
 			if one := key.peer(); n.ofOne[one] > 1 {
 				n.ofOne[one]--
 			} else {
@@ -173,7 +200,7 @@ func (n *notes) due(all bool) (list []access.Event) {
 			e.Count, e.Since = s.n, s.since
 		}
 		list = append(list, e)
-		s.n, s.until = 0, now.Add(n.cfg.Interval)
+		s.n, s.until = 0, now.Add(n.every)
 	}
 	return list
 }

@@ -109,7 +109,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 		return nil, codes.Errorf(codes.Limit, "there are %d sessions, which is the limit: log out of those that nobody uses, or raise it with --max-sessions", len(there.open))
 	}
 	ops := []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, Expires: s.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}}
-	if _, err := t.end(ctx, by, gone, ops); err != nil {
+	if _, err := t.end(ctx, by, gone, ops, ""); err != nil {
 		return nil, err
 	}
 	return &Session{ID: id, Who: s.identity(), Text: text, Until: min(s.Expires, now+limits.Idle.Milliseconds()), Expires: s.Expires}, nil
@@ -151,19 +151,24 @@ func (t *Tokens) sessions(ctx context.Context) (all keptSessions, err error) {
 	}
 }
 
-// end ends sessions, and does more in the first of its transactions.
-func (t *Tokens) end(ctx context.Context, by *access.Actor, gone []kept, more []kv.Op) (at kv.Revision, err error) {
+// end ends sessions, and does more in the first of its transactions. The audit calls it do; empty: it
+// is told what is done to the keys.
+func (t *Tokens) end(ctx context.Context, by *access.Actor, gone []kept, more []kv.Op, do string) (at kv.Revision, err error) {
 	for len(gone) > 0 || len(more) > 0 {
 		part := gone[:min(len(gone), mostEnded)]
 		gone = gone[len(part):]
 		ops := more
 		more = nil
+		var notes []access.Event
 		for _, k := range part {
+			if do != "" {
+				notes = append(notes, access.Event{Kind: access.EventLogout, Do: do, What: []string{k.Who, "session:" + k.id}})
+			}
 			for _, key := range [...]string{sessionPrefix + k.id, usedPrefix + k.id} {
 				ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key})
 			}
 		}
-		result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Actor: by})
+		result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Actor: by, Note: notes})
 		if err != nil {
 			return 0, err
 		}
@@ -307,7 +312,7 @@ func (t *Tokens) End(ctx context.Context, by *access.Actor, q *EndAsk) (*Ended, 
 	if (q.ID == "") == (q.Who == "") {
 		return nil, codes.Errorf(codes.BadRequest, "name either one session by its id, or whose sessions are to end")
 	}
-	return t.endThose(ctx, by, func(k *kept) (bool, error) {
+	return t.endThose(ctx, by, "end", func(k *kept) (bool, error) {
 		if q.ID != "" && k.id != q.ID || q.Who != "" && k.Who != q.Who {
 			return false, nil
 		}
@@ -317,12 +322,12 @@ func (t *Tokens) End(ctx context.Context, by *access.Actor, q *EndAsk) (*Ended, 
 
 // EndOwnSessions ends a session of who, or with an empty id all of them. codes.NotFound: there is none.
 func (t *Tokens) EndOwnSessions(ctx context.Context, by *access.Actor, who *access.Identity, id string) (*Ended, error) {
-	return t.endThose(ctx, by, func(k *kept) (bool, error) {
+	return t.endThose(ctx, by, "sign out", func(k *kept) (bool, error) {
 		return k.Who == who.Name && (id == "" || k.id == id), nil
 	})
 }
 
-func (t *Tokens) endThose(ctx context.Context, by *access.Actor, those func(*kept) (bool, error)) (*Ended, error) {
+func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, those func(*kept) (bool, error)) (*Ended, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
 	all, err := t.sessions(ctx)
@@ -341,7 +346,7 @@ func (t *Tokens) endThose(ctx context.Context, by *access.Actor, those func(*kep
 	if len(gone) == 0 {
 		return nil, codes.Errorf(codes.NotFound, "there is no such session; list them to find its id")
 	}
-	at, err := t.end(ctx, by, gone, nil)
+	at, err := t.end(ctx, by, gone, nil, do)
 	if err != nil {
 		return nil, err
 	}
