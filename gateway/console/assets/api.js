@@ -254,9 +254,15 @@ export const session = {
 
 // reviews are changes that wait for approval.
 export const reviews = {
-  list: () => ask("GET", "review/list"),
+  list: (query) => ask("GET", "review/list", { query }),
   show: (number) => ask("GET", "review/show", { query: { number } }),
-  decide: (how, number) => ask("POST", `review/${how}`, { body: body({ number }) }),
+  decide: (how, number, comment) => ask("POST", `review/${how}`, { body: body({ number, comment: comment || undefined }) }),
+};
+
+// audit is who did what; lines are told of by a stream, too.
+export const audit = {
+  head: () => ask("GET", "audit/head"),
+  lines: (query) => ask("GET", "audit/lines", { query }),
 };
 
 // auth is everybody's tokens and sessions.

@@ -7,6 +7,7 @@ import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.j
 import { problemText } from "./problems.js";
 import * as access from "./access.js";
 import * as approvals from "./approvals.js";
+import * as audit from "./audit.js";
 import * as bench from "./bench.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
@@ -18,7 +19,7 @@ import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
 // A page that is not always there exports offered.
-const pages = { configs, store, storage, flow, bench, clients, status, approvals, access };
+const pages = { configs, store, storage, flow, bench, clients, status, approvals, audit, access };
 const isOffered = (name) => Object.hasOwn(pages, name) && (pages[name].offered?.() ?? true);
 const THEMES = ["auto", "light", "dark"];
 

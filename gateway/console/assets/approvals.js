@@ -5,6 +5,7 @@ import { confirm, refusalText, say, sayRefusal } from "./dialogs.js";
 import { button, h, put } from "./dom.js";
 import { ago, dateTime, t } from "./i18n.js";
 import { shown } from "./names.js";
+import { commentField } from "./past.js";
 import { me } from "./session.js";
 
 // offered tells whether there is such a page.
@@ -19,28 +20,78 @@ function part(one) {
     text ? h("pre", { class: "mono" }, text) : null, one.cut ? h("p", { class: "hint" }, t("approvals.cut")) : null);
 }
 
+const PAGE = 100; // changes that are shown at a time
+
+const moment = (ms) => h("td", { class: "when", title: dateTime(ms) }, ago(ms));
+const things = (one) => h("td", { class: "mono" }, one.things.map(shown).join(", "), one.count > one.things.length ? ` ${t("names.more", { n: one.count - one.things.length })}` : null);
+
+function table(names, rows) {
+  return h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
+    h("thead", null, h("tr", null, names.map((name) => h("th", null, t(`approvals.${name}`))))), h("tbody", null, rows)));
+}
+
 export function open(main) {
   const list = h("section", { class: "card", id: "reviews" });
   const compared = h("section", { class: "card", id: "compared", hidden: true });
-  put(main, h("div", { class: "status" }, list, compared));
+  const past = h("section", { class: "card", id: "decided", hidden: true });
+  put(main, h("div", { class: "status" }, list, compared, past));
   let closed = false;
+  let pages = 1; // of changes that wait are shown
+
+  // waiting are the changes that wait, as many as are shown, and whether there are more.
+  async function waiting() {
+    const found = [];
+    for (let after; ;) {
+      const answer = await ask.list({ after, limit: PAGE });
+      found.push(...answer.changes);
+      if (!answer.next || found.length >= pages * PAGE) return { found, more: Boolean(answer.next) };
+      after = answer.next;
+    }
+  }
+
+  // decided are those that were decided last, the last first.
+  async function decided() {
+    const found = [];
+    for (let after; ;) {
+      const answer = await ask.list({ all: true, after, limit: 1000 });
+      found.push(...answer.changes.filter((one) => one.decided));
+      if (!answer.next) return found.sort((a, b) => b.decided - a.decided).slice(0, PAGE);
+      after = answer.next;
+    }
+  }
 
   async function load() {
-    let rows;
+    let content;
     try {
-      rows = (await ask.list()).changes.map((one) => h("tr", { id: `change-${one.number}` },
-        h("td", null, String(one.number)), h("td", null, shown(one.by)), h("td", { class: "when", title: dateTime(one.made) }, ago(one.made)),
-        h("td", { class: "mono" }, one.things.map(shown).join(", ")), h("td", null, one.comment ?? ""),
+      const { found, more } = await waiting();
+      const rows = found.map((one) => h("tr", { id: `change-${one.number}` },
+        h("td", null, String(one.number)), h("td", null, shown(one.by)), moment(one.made), things(one), h("td", null, one.comment ?? ""),
         h("td", null, button(t("approvals.show"), () => show(one), { id: `show-${one.number}` }))));
+      content = [rows.length === 0 ? h("p", { class: "note" }, t("approvals.none")) : table(["number", "by", "made", "things", "comment", "compare"], rows),
+        more ? button(t("approvals.more"), () => {
+          pages++;
+          load();
+        }, { id: "reviews-more" }) : null];
     } catch (err) {
-      rows = h("p", { class: "note", role: "alert" }, refusalText(err));
+      content = h("p", { class: "note", role: "alert" }, refusalText(err));
     }
     if (closed) return;
-    const names = ["number", "by", "made", "things", "comment"];
-    put(list, h("h2", null, t("approvals.title")), button(t("approvals.again"), load, { id: "reviews-again" }),
-      !Array.isArray(rows) ? rows : rows.length === 0 ? h("p", { class: "note" }, t("approvals.none"))
-        : h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
-          h("thead", null, h("tr", null, names.map((name) => h("th", null, t(`approvals.${name}`))), h("th"))), h("tbody", null, rows))));
+    put(list, h("h2", null, t("approvals.title")), button(t("approvals.again"), load, { id: "reviews-again" }), content);
+    loadDecided();
+  }
+
+  async function loadDecided() {
+    let found = [];
+    try {
+      found = await decided();
+    } catch {
+      // it was said of those that wait
+    }
+    if (closed) return;
+    past.hidden = found.length === 0;
+    put(past, h("h2", null, t("approvals.decided")), table(["number", "by", "things", "state", "decider", "when", "reason"], found.map((one) => h("tr", { id: `decided-${one.number}` },
+      h("td", null, String(one.number)), h("td", null, shown(one.by)), things(one), h("td", null, h("span", { class: "badge" }, t(`approvals.${one.state}`))),
+      h("td", null, shown(one.decider ?? "")), moment(one.decided), h("td", null, one.reason ?? "")))));
   }
 
   async function show(one) {
@@ -61,7 +112,9 @@ export function open(main) {
   async function decide(how, one) {
     const action = t(`approvals.${how}`);
     const text = t("approvals.sure", { number: one.number, by: shown(one.by) });
-    if (!(await confirm({ title: action, text, action, submit: () => ask.decide(how, one.number) })) || closed) return;
+    const comment = how === "withdraw" ? null : commentField("decision-comment");
+    const more = comment && h("label", { class: "field" }, h("span", null, t("comment.why")), comment);
+    if (!(await confirm({ title: action, text, more, action, submit: () => ask.decide(how, one.number, comment?.value.trim()) })) || closed) return;
     say(t("approvals.done", { number: one.number }));
     compared.hidden = true;
     load();
