@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -20,6 +21,8 @@ import (
 	"confcenter/gateway"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+	"confcenter/kv"
 	"confcenter/server/gate"
 	"confcenter/state/auth"
 	"confcenter/state/host"
@@ -33,6 +36,31 @@ type accessOptions struct {
 	places         list
 	administrators list
 	signIn         signInOptions
+	reviews        reviewOptions
+}
+
+// reviewOptions are the settings of changes that wait for another person.
+type reviewOptions struct {
+	most int
+	keep time.Duration
+}
+
+func (o *reviewOptions) define(f *pflag.FlagSet) {
+	f.IntVar(&o.most, "max-reviews", 1000, "changes that wait for another person's approval at the same time; further ones are refused, and of one author at most 100 wait")
+	f.DurationVar(&o.keep, "review-keep", 7*24*time.Hour, "a change that nobody has decided expires after that long, and a decision is forgotten")
+}
+
+func (o *reviewOptions) check(refuse func(format string, args ...any)) {
+	if o.most < 1 {
+		refuse("max-reviews = %d: must be above 0", o.most)
+	}
+	if o.keep < time.Minute || o.keep > kv.MaxTTL {
+		refuse("review-keep = %s: must be from 1m to %s", o.keep, kv.MaxTTL)
+	}
+}
+
+func (o *reviewOptions) config(documents review.Documents, pool *memory.Pool) review.Config {
+	return review.Config{Documents: documents, Memory: pool, MaxChanges: int64(o.most), Keep: o.keep}
 }
 
 // listenerNames are what --listen-as calls the listeners: their settings.
@@ -43,6 +71,7 @@ func (o *accessOptions) define(f *pflag.FlagSet) {
 	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
 	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
 	o.signIn.define(f)
+	o.reviews.define(f)
 }
 
 // parsed are the places that the settings name.
@@ -67,6 +96,7 @@ func (o *accessOptions) check(refuse func(format string, args ...any)) {
 		}
 	}
 	o.signIn.check(o.on, refuse)
+	o.reviews.check(refuse)
 	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
 		refuse("listen-as and administrators are for --access-control, which is not set")
 	}

@@ -52,6 +52,8 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"session-idle", "2h0m0s", "1h0m0s", "2m0s", "3m0s"},
 		{"session-age", "12h0m0s", "1h0m0s", "2h0m0s", "3h0m0s"},
 		{"max-sessions", "1000", "1", "2", "3"},
+		{"max-reviews", "1000", "1", "2", "3"},
+		{"review-keep", "168h0m0s", "1h0m0s", "2h0m0s", "3h0m0s"},
 		{"secret-key-file", `""`, "a.key", "b.key", "c.key"},
 		{"secret-key-command", `""`, "echo a", "echo b", "echo c"},
 		{"audit", "auto", "off", "no-keys", "all"},
@@ -154,6 +156,8 @@ oidc-domains = ""                           # default
 session-idle = 2h0m0s                       # default
 session-age = 12h0m0s                       # default
 max-sessions = 1000                         # default
+max-reviews = 1000                          # default
+review-keep = 168h0m0s                      # default
 secret-key-file = ""                        # default
 secret-key-command = ""                     # default
 audit = auto                                # default
@@ -202,7 +206,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:35", from)
+	require.Equal(t, "file printed.conf:37", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

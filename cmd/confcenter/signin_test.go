@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +35,7 @@ func TestSettingsOfSignInAreChecked(t *testing.T) {
 		"old at once":         {func(o *signInOptions) { o.age = 1 }, false, "session-age"},
 		"no session":          {func(o *signInOptions) { o.most = 0 }, false, "max-sessions"},
 	} {
-		o := accessOptions{on: !c.off, signIn: good}
+		o := accessOptions{on: !c.off, signIn: good, reviews: reviewOptions{most: 1, keep: time.Hour}}
 		c.change(&o.signIn)
 		var told []string
 		o.check(func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) })
@@ -43,5 +44,19 @@ func TestSettingsOfSignInAreChecked(t *testing.T) {
 			continue
 		}
 		require.Contains(t, strings.Join(told, "\n"), c.want, what)
+	}
+}
+
+func TestReviewsNeedRoomAndTime(t *testing.T) {
+	for want, o := range map[string]reviewOptions{
+		"":            {most: 1, keep: time.Minute},
+		"max-reviews": {most: 0, keep: time.Hour},
+		"review-keep": {most: 1, keep: time.Second},
+		"from 1m to":  {most: 1, keep: 1e6 * time.Hour},
+	} {
+		var told string
+		o.check(func(format string, args ...any) { told += fmt.Sprintf(format, args...) })
+		require.Contains(t, told, want)
+		require.Equal(t, want == "", told == "")
 	}
 }

@@ -189,7 +189,7 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
-	}, Secret: o.secret.config(log), Review: review.Config{Documents: config, Memory: budget.Bodies}})
+	}, Secret: o.secret.config(log), Review: o.access.reviews.config(config, budget.Bodies)})
 	s.edge = s.models.Reviews().Guard(store)
 	s.locks = kvlock.New(s.edge, kvlock.Config{Queues: budget.Queues})
 	s.watching.Go(func() { s.remind(log) })

@@ -34,7 +34,7 @@ func (w *waiting) take(author string, bytes int64) (number int64, expires int64,
 	case bytes > w.cfg.MaxEach:
 		return 0, 0, codes.Errorf(codes.TooLarge, "the change needs approval and has %d bytes, and %d can be held; nothing was changed: make several of it", bytes, w.cfg.MaxEach)
 	case int64(len(w.list)) >= w.cfg.MaxChanges:
-		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and %d wait for it, which is the limit; nothing was changed: have some decided", len(w.list))
+		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and %d wait for it, which is the limit; nothing was changed: have some decided, or raise the limit with --max-reviews", len(w.list))
 	case w.of[author] >= w.cfg.MaxOf:
 		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and %d of yours wait for it, which is the limit; nothing was changed: have some decided, or withdraw them", w.of[author])
 	case w.bytes+bytes > w.cfg.MaxBytes:
