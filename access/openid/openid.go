@@ -59,7 +59,7 @@ type Config struct {
 	// External is the server's address for browsers, such as https://conf.example.org.
 	External string
 	Scopes   []string // besides openid: email and profile
-	Groups   string   // the claim that has the groups: groups
+	Groups   string   // the claim that has the groups, dots lead into others: groups
 	Domains  []string // of addresses that may sign in; none: any
 	// Timeout is how long one request to the provider may take, 10 s.
 	Timeout time.Duration

@@ -55,6 +55,44 @@ func TestAPersonSignsIn(t *testing.T) {
 	}
 }
 
+// Keycloak has roles in objects, whose names may have dots, too.
+func TestGroupsMayBeWithinAnotherClaim(t *testing.T) {
+	p := start(t, nil)
+	p.People["kay"] = openidtest.Person{Address: "kay@example.org", Claims: map[string]any{
+		"realm_access":    map[string]any{"roles": []string{"ops"}, "text": "games", "deep": map[string]any{"er": []string{"x"}}, "number": 1},
+		"resource_access": map[string]any{"conf.example.org": map[string]any{"roles": []string{"a", "b"}}, "conf": map[string]any{"other": "x"}},
+		"plain.name":      []string{"plain"}, "plain": map[string]any{"name": []string{"nested"}},
+		"https://example.org/roles": []string{"url"},
+	}}
+	for claim, want := range map[string][]string{
+		"realm_access.roles":                     {"ops"},
+		"realm_access.text":                      {"games"},
+		"realm_access.deep.er":                   {"x"},
+		"resource_access.conf.example.org.roles": {"a", "b"},
+		"plain.name":                             {"plain"},
+		"https://example.org/roles":              {"url"},
+		"realm_access.none":                      nil,
+		"realm_access.roles.more":                nil,
+		"none.roles":                             nil,
+		".roles":                                 nil,
+		"realm_access.":                          nil,
+		"..":                                     nil,
+	} {
+		o := open(t, p, func(cfg *openid.Config) { cfg.Groups = claim })
+		for _, p.InToken = range []bool{true, false} {
+			at, a := begin(t, o)
+			who, err := o.Finish(t.Context(), a, p.Visit(t, at, "kay").Query())
+			require.NoError(t, err, claim)
+			require.Equal(t, want, who.Groups, claim)
+		}
+	}
+	o := open(t, p, func(cfg *openid.Config) { cfg.Groups = "realm_access.number" })
+	at, a := begin(t, o)
+	_, err := o.Finish(t.Context(), a, p.Visit(t, at, "kay").Query())
+	require.Equal(t, codes.Forbidden, codes.Of(err))
+	require.ErrorContains(t, err, "is no list of groups")
+}
+
 func TestTheWayToTheProviderIsProtected(t *testing.T) {
 	o := open(t, start(t, nil))
 	at, a := begin(t, o)

@@ -28,6 +28,32 @@ func (c claims) has(name string) bool {
 	return ok
 }
 
+// at is the claims that have the one that is called so, and its name there. Without one of that name
+// dots lead into objects, as in realm_access.roles. The names of objects may have dots themselves.
+// nil: there is none.
+func (c claims) at(name string) (claims, string) {
+	if c.has(name) {
+		return c, name
+	}
+	for i := range len(name) {
+		if name[i] != '.' {
+			continue
+		}
+		m, ok := jsontext.Find(c, name[:i])
+		if !ok || jsontext.KindOf(m.Raw) != jsontext.Object {
+			continue
+		}
+		within, err := readClaims(m.Raw)
+		if err != nil {
+			continue
+		}
+		if found, last := within.at(name[i+1:]); found != nil {
+			return found, last
+		}
+	}
+	return nil, ""
+}
+
 // text is a claim that is a text; empty: there is none.
 func (c claims) text(name string) string {
 	m, ok := jsontext.Find(c, name)
@@ -37,13 +63,14 @@ func (c claims) text(name string) string {
 	return string(jsontext.Unquote(m.Raw))
 }
 
-// list is a claim that is a text or a list of texts.
+// list is a claim that is a text or a list of texts, which may be in another one.
 func (c claims) list(name string) (all []string, err error) {
-	m, ok := jsontext.Find(c, name)
-	if !ok {
+	of, last := c.at(name)
+	if of == nil {
 		return nil, nil
 	}
-	if text := c.text(name); text != "" {
+	m, _ := jsontext.Find(of, last)
+	if text := of.text(last); text != "" {
 		return []string{text}, nil
 	}
 	if err := json.Unmarshal(m.Raw, &all); err != nil {
@@ -66,7 +93,8 @@ func (p *Provider) person(ctx context.Context, provider *oidc.Provider, token *o
 		return nil, err
 	}
 	who, groups := of, of
-	if (!of.has("email") || !of.has(p.cfg.Groups)) && provider.UserInfoEndpoint() != "" {
+	in, _ := of.at(p.cfg.Groups)
+	if (!of.has("email") || in == nil) && provider.UserInfoEndpoint() != "" {
 		more, err := p.userInfo(ctx, provider, token, subject)
 		if err != nil {
 			return nil, err
@@ -74,7 +102,7 @@ func (p *Provider) person(ctx context.Context, provider *oidc.Provider, token *o
 		if !of.has("email") { // what is said of an address is said beside it
 			who = more
 		}
-		if !of.has(p.cfg.Groups) {
+		if in == nil {
 			groups = more
 		}
 	}

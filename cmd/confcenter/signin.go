@@ -37,7 +37,7 @@ func (o *signInOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.client, "oidc-client-id", "", "what the provider calls this server")
 	f.StringVar(&o.secretFile, "oidc-client-secret-file", "", "file with the secret that the provider has given it; or the secret itself in CONFCENTER_OIDC_CLIENT_SECRET")
 	f.StringVar(&o.external, "external-url", "", "where browsers reach this server, such as https://conf.example.org; the provider sends people back to "+openid.CallbackPath+" below it")
-	f.StringVar(&o.groups, "oidc-groups-claim", "groups", "the claim that has the groups of a person")
+	f.StringVar(&o.groups, "oidc-groups-claim", "groups", "the claim that has the groups of a person; dots lead into others, as in realm_access.roles")
 	f.Var(&o.scopes, "oidc-scopes", "what to ask the provider for besides openid, separated by commas")
 	f.Var(&o.domains, "oidc-domains", "domains of e-mail addresses that may sign in, separated by commas; empty = any that the provider has verified")
 	f.DurationVar(&o.idle, "session-idle", 2*time.Hour, "a session at the console ends when nobody has used it for that long")

@@ -32,6 +32,8 @@ type Person struct {
 	Address    string
 	Unverified bool
 	Groups     []string
+	// Claims are told besides, by their names.
+	Claims map[string]any
 }
 
 // Provider is a provider that runs. Its fields may be changed before anybody signs in.
@@ -258,6 +260,9 @@ func (s *storage) tell(info *oidc.UserInfo, who string) {
 	person := s.provider.People[who]
 	info.Subject, info.Email, info.EmailVerified = who, person.Address, oidc.Bool(!person.Unverified)
 	info.AppendClaims("groups", person.Groups)
+	for name, value := range person.Claims {
+		info.AppendClaims(name, value)
+	}
 }
 
 func (s *storage) SetIntrospectionFromToken(context.Context, *oidc.IntrospectionResponse, string, string, string) error {
