@@ -68,7 +68,7 @@ kv put --secret; docs/access.md has how.`,
   confcenter secret rotate
   confcenter secret reseal
   confcenter secret status --uses`,
-	}, "secret", secret.Operations, map[string]special{"reseal": {follow: resealAll}})
+	}, "secret", secret.Operations, map[string]special{"reseal": {long: true, follow: resealAll}, "status": {long: true}})
 }
 
 // resealAll takes step after step, each of which is printed. What is done stays done if it is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"confcenter/access"
 	"confcenter/access/seal"
@@ -32,6 +33,7 @@ const (
 	stepLooks  = 20_000 // keys that are looked at
 	pageKeys   = 1000   // keys that are read at a time
 	attempts   = 3      // at one document or key that others write
+	stepTime   = 2 * time.Second
 )
 
 // ResealAsk asks for one step of sealing values anew.
@@ -64,7 +66,7 @@ func (k *Keys) Reseal(ctx context.Context, by *access.Actor, q *ResealAsk) (*Res
 		actor = *by
 	}
 	actor.Token, actor.Comment = "", "sealed by the data key "+ring.Newest()
-	s := &step{keys: k, ring: ring, by: &actor, did: &Resealed{Newest: ring.Newest()}}
+	s := &step{keys: k, ring: ring, by: &actor, did: &Resealed{Newest: ring.Newest()}, until: k.cfg.Clock.Now().Add(stepTime)}
 	name, ofDocument := strings.CutPrefix(q.From, seal.OfDocument)
 	ns, key, ofKey := seal.KeyOf(q.From)
 	switch {
@@ -84,8 +86,15 @@ type step struct {
 	ring   *seal.Ring
 	by     *access.Actor
 	did    *Resealed
+	until  time.Time
 	writes int
 	looks  int
+}
+
+// over reports whether the rest is for another step. One document or key is done in any case.
+func (s *step) over() bool {
+	n := s.writes + s.looks
+	return s.writes >= stepWrites || s.looks >= stepLooks || n > 0 && s.keys.cfg.Clock.Now().After(s.until)
 }
 
 // left notes values that stay as they are.
@@ -108,10 +117,11 @@ func (s *step) documents(ctx context.Context, after string) (more bool, err erro
 		return false, nil
 	}
 	for _, name := range (*all).SealedAfter(after, stepWrites+1) {
-		if s.writes++; s.writes > stepWrites {
+		if s.over() {
 			s.did.Next = seal.OfDocument + after
 			return true, nil
 		}
+		s.writes++
 		after = name
 		var failed error
 		for range attempts {
@@ -135,7 +145,7 @@ func (s *step) documents(ctx context.Context, after string) (more bool, err erro
 // namespaces seals the values of keys anew, from behind a key of a namespace on.
 func (s *step) namespaces(ctx context.Context, ns, key string) error {
 	return s.keys.eachKey(ctx, ns, key, func(e *kv.Entry) (bool, error) {
-		if s.writes >= stepWrites || s.looks >= stepLooks {
+		if s.over() {
 			s.did.Next = seal.OfKey(ns, key)
 			return false, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -171,6 +172,21 @@ func TestWhatCannotBeSealedAnewIsTold(t *testing.T) {
 	bare := secret.Open(k.store, secret.Config{})
 	_, err = bare.Reseal(t.Context(), zoe, &secret.ResealAsk{})
 	require.Equal(t, codes.NotImplemented, codes.Of(err))
+}
+
+// A step that takes too long ends, but not before it has done something.
+func TestAStepEndsWhenItTakesTooLong(t *testing.T) {
+	k := newKit(t, "a")
+	slow := &racing{Embedded: k.store, before: func() { k.clock.Advance(3 * time.Second) }}
+	k.Keys = secret.Open(slow, k.cfg)
+	for i := range 4 {
+		k.put(k.sealKey("n", fmt.Sprint(i)))
+	}
+	_, err := k.rotate()
+	require.NoError(t, err)
+	steps := 0
+	require.EqualValues(t, 4, k.resealAll(func(int) { steps++ }).Keys)
+	require.Equal(t, 3, steps, "between the steps")
 }
 
 // racing is a store on which somebody else writes just before each transaction.
