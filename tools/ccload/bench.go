@@ -76,6 +76,7 @@ var groups = []struct {
 	{"idle", (*bench).idleMemory},
 	{"tls", (*bench).secured},
 	{"access", (*bench).controlled},
+	{"isolation", isolated},
 	{"set", (*bench).sets},
 	{"save", (*bench).saves},
 	{"history", (*bench).histories},

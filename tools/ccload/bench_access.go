@@ -58,7 +58,7 @@ func (b *bench) guarded(rules int) asked {
 	}
 	b.start(s)
 	if rules > 0 {
-		b.loop.token = b.makeToken(s)
+		b.loop.token = b.makeToken(s, guardedName)
 	}
 	conns := b.dial(s.addr, benchConns)
 	b.checkDocuments(conns[0], fileNames(benchFiles))
@@ -83,8 +83,8 @@ func ruleText(rules int) []byte {
 }
 
 // makeToken has the server make a token, as people do.
-func (b *bench) makeToken(s *served) string {
-	cmd := exec.CommandContext(b.loop.ctx, b.binary, "auth", "token", guardedName, "--addr", s.addr, "--token-file", filepath.Join(s.data, "administrator.token"))
+func (b *bench) makeToken(s *served, name string) string {
+	cmd := exec.CommandContext(b.loop.ctx, b.binary, "auth", "token", name, "--addr", s.addr, "--token-file", filepath.Join(s.data, "administrator.token"))
 	text, err := cmd.Output()
 	if err != nil {
 		check(fmt.Errorf("confcenter auth token: %w", err))

@@ -70,17 +70,28 @@ func fetch(addr string, request []byte) (header http.Header, body []byte, err er
 // httpReplies is the framing of replies with a length. A status other than 200 and an
 // unexpected length fail the connection: bodies are checked once before a load, not a
 // million times in it.
-type httpReplies struct{ size int }
+type httpReplies struct {
+	size int
+	// refusals: what was refused because it is too much is a reply, too, and counts as failed.
+	refusals bool
+}
 
 func (h *httpReplies) frames(c *conn, data []byte, _ int64) ([]byte, error) {
 	for !c.closed {
-		head, size, err := httpHead(data)
+		refused := h.refusals && bytes.HasPrefix(data, httpBusy)
+		head, size, err := httpLengths(data)
+		if err == nil && head > 0 && !refused {
+			err = httpOnlyOK(data)
+		}
 		if err != nil {
 			return nil, err
 		}
 		end := head + max(size, 0)
 		if head == 0 || len(data) < end {
 			break
+		}
+		if refused {
+			c.to.reply(c, data[head:end])
 		}
 		if c.inflight == 0 || size < 0 || h.size >= 0 && size != h.size {
 			return nil, fmt.Errorf("reply of %d bytes, want %d, to %d requests: %.300q", size, h.size, c.inflight, data)
@@ -97,6 +108,7 @@ var (
 	httpLineEnd  = httpHeadEnd[:2]
 	httpEventEnd = []byte("\n\n")
 	httpOK       = []byte("HTTP/1.1 200 ")
+	httpBusy     = []byte("HTTP/1.1 503 ")
 	httpLength   = []byte("\r\nContent-Length: ")
 	httpChunked  = []byte("\r\nTransfer-Encoding: chunked\r\n")
 	httpEvent    = []byte("event: kv\n")
@@ -105,12 +117,25 @@ var (
 // httpHead returns the length of a reply's head, 0 if that is not complete, and the
 // length it gives for the body, below 0 if none.
 func httpHead(data []byte) (head, size int, err error) {
+	if head, size, err = httpLengths(data); err == nil && head > 0 {
+		err = httpOnlyOK(data)
+	}
+	return head, size, err
+}
+
+// httpOnlyOK fails for a reply with another status than 200.
+func httpOnlyOK(data []byte) error {
+	if !bytes.HasPrefix(data, httpOK) {
+		return fmt.Errorf("answered %.300q", data)
+	}
+	return nil
+}
+
+// httpLengths is httpHead for any status.
+func httpLengths(data []byte) (head, size int, err error) {
 	end := bytes.Index(data, httpHeadEnd)
 	if end < 0 {
 		return 0, -1, nil
-	}
-	if !bytes.HasPrefix(data, httpOK) {
-		return 0, -1, fmt.Errorf("answered %.300q", data)
 	}
 	head, size = end+len(httpHeadEnd), -1
 	if at := bytes.Index(data[:head], httpLength); at >= 0 {

@@ -45,6 +45,7 @@ type loop struct {
 	urgent int // nested epoll whose connections are served first
 	clock  func() int64
 	spin   int64
+	fine   bool        // it sleeps for less than a millisecond, too, and leaves the core to others
 	tls    *tls.Config // of connections to come; nil: they are plain
 	token  string      // of connections to come; empty: they have none
 
@@ -154,7 +155,12 @@ func (l *loop) turn(deadline int64) error {
 // unit; the rest of the last one, and the time to spin, is polled away.
 func (l *loop) sleep(now, next int64) (int, error) {
 	ms := (next - now) / int64(time.Millisecond)
-	if ms <= 0 || now-l.quiet < l.spin {
+	switch {
+	case now-l.quiet < l.spin:
+		return 0, nil
+	case l.fine:
+		return l.doze(next - now - int64(early))
+	case ms <= 0:
 		return 0, nil
 	}
 	n, err := unix.EpollWait(l.epfd, l.events[:], int(ms))
@@ -162,6 +168,21 @@ func (l *loop) sleep(now, next int64) (int, error) {
 		return 0, nil
 	}
 	return n, err
+}
+
+// early is how long before something is due a fine loop wakes, so that it is not late.
+const early = 100 * time.Microsecond
+
+// doze waits for events for so many nanoseconds.
+func (l *loop) doze(most int64) (int, error) {
+	if most <= 0 {
+		return 0, nil
+	}
+	limit := unix.NsecToTimespec(most)
+	if _, err := unix.Ppoll([]unix.PollFd{{Fd: int32(l.epfd), Events: unix.POLLIN}}, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return 0, err
+	}
+	return pollNow(l.epfd, l.events[:])
 }
 
 // serve serves the urgent connections and then those in events.

@@ -80,7 +80,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newGet(), newSet(), newPush(), newStallVerb(), newCeiling(), newBench())
+	root.AddCommand(newGet(), newSet(), newPush(), newStallVerb(), newCeiling(), newTenant(), newBench())
 	for _, cmd := range root.Commands() {
 		cmd.Args = noArgs
 	}
