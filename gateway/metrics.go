@@ -89,6 +89,8 @@ func (g *Gateway) httpReadings() metric.Readings {
 		Waiting     int    `metric:"http_streams_waiting" help:"Streams that wait until their peer reads."`
 		Unread      uint64 `metric:"http_streams_unread_total" help:"Streams that ended because their peer did not read."`
 		Cut         uint64 `metric:"http_streams_cut_total" help:"Those of them that ended before their time, to make room in the pool of streams."`
+		Rested      uint64 `metric:"http_connections_rested_total" help:"How often a connection was not read for a while because its peer sends more than it may."`
+		Resting     int64  `metric:"http_connections_resting" help:"Connections that are not read for a while because their peers send more than they may."`
 		Panics      uint64 `metric:"http_panics_total" help:"Panics of handlers; each ended its request only."`
 	}
 	stats.Streams = g.streams.count()
@@ -101,6 +103,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 	stats.Waiting, stats.Cut = g.stalls.counts()
 	stats.Connections = g.connections.n.Load()
 	stats.Panics = g.traffic.panics.Load()
+	stats.Rested, stats.Resting = g.traffic.rests.Load(), g.traffic.rest.Load()
 	list := append(slices.Concat(metric.Of(&stats), g.cfg.Lobby.Readings(), g.quotas().Readings(), g.cfg.Memory.Readings()), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,
 	})

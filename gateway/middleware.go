@@ -74,7 +74,7 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 // finish counts and logs an answered request.
 func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
 	w.room.give()
-	duration := g.clock.Now().Sub(began)
+	duration := g.clock.Now().Sub(began) - w.rested
 	w.status = cmp.Or(w.status, http.StatusOK) // net/http sends 200
 	if g.cfg.AccessLog && !w.route.quiet {
 		g.log.Info().Str("method", r.Method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("http")

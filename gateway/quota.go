@@ -96,30 +96,39 @@ func (g *Gateway) spendTxn(w *reply, txn *kv.Txn) error {
 	return txn.EachNamespace(func(ns string) error { return g.spend(w, ns) })
 }
 
-// tolerance is how often per second a connection is refused before its next request has to wait: to
-// refuse a request costs nearly as much as to answer it.
-var tolerance = admission.Rate{Requests: 20}
-
 // tire has a connection that is refused again and again wait for its next request, until ctx ends.
 func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	if p.socket.refusals == nil {
-		p.socket.refusals = admission.NewPurse()
-	}
-	wait := p.socket.refusals.Take(g.clock.Now(), tolerance, 0)
+	began := g.clock.Now()
+	wait := p.socket.tire(w.account, began)
 	if wait == 0 {
 		return
 	}
 	_ = http.NewResponseController(w).Flush()
-	timer := g.clock.NewTimer(min(wait, time.Second))
+	g.traffic.rests.Add(1)
+	g.traffic.rest.Add(1)
+	defer g.traffic.rest.Add(-1)
+	timer := g.clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
 	case <-r.Context().Done():
 	case <-g.closing:
 	}
+	w.rested = g.clock.Now().Sub(began)
+}
+
+// tire is how long a connection has to wait after a refusal.
+func (s *socket) tire(a *quota.Account, now time.Time) time.Duration {
+	if a != nil {
+		return a.Tire(now)
+	}
+	if s.refusals == nil {
+		s.refusals = admission.NewPurse()
+	}
+	return quota.Tire(s.refusals, now)
 }
 
 // tires reports whether a refusal is of those that have a connection wait.

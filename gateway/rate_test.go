@@ -57,3 +57,52 @@ func TestABodyWithoutALengthIsPaidForAsItIsRead(t *testing.T) {
 	fake.Advance(2 * time.Second)
 	require.Equal(t, 200, put(body).status)
 }
+
+// tired is a gateway whose clock stands still, and a client of it that was refused so often that its
+// connection rests.
+func tired(t *testing.T) (k *kit, fake *clock.Fake, client *http.Client) {
+	fake = clock.NewFake(time.Unix(1_000_000, 0))
+	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 1}})
+	k = start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
+	client = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	t.Cleanup(client.CloseIdleConnections)
+	for range 1 + 50 + 1 {
+		reply, err := client.Get(k.url + "/v1/store/namespaces")
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, reply.Body)
+		require.NoError(t, err)
+		require.NoError(t, reply.Body.Close())
+	}
+	require.Eventually(t, func() bool { return k.readings().Get("http_connections_resting") == 1 }, patience, time.Millisecond)
+	return k, fake, client
+}
+
+// Who is refused again and again is told at once, and then not read for a while.
+func TestAConnectionThatIsRefusedAgainAndAgainRests(t *testing.T) {
+	k, fake, client := tired(t)
+	status := make(chan int, 1)
+	go func() {
+		reply, err := client.Get(k.url + "/v1/store/namespaces")
+		if err != nil {
+			status <- 0
+			return
+		}
+		_ = reply.Body.Close()
+		status <- reply.StatusCode
+	}()
+	require.Equal(t, 200, k.get("/v1/store/namespaces").status, "others are answered")
+	require.Empty(t, status)
+	require.EqualValues(t, 1, k.readings().Get("http_connections_rested_total"))
+	fake.Advance(time.Second)
+	require.Equal(t, 200, <-status, "its rate has room again")
+	require.Empty(t, k.traffic.lately(), "a rest makes no request slow")
+	require.Zero(t, k.readings().Get("http_connections_resting"))
+}
+
+func TestARestEndsWithItsConnectionAndTheGateway(t *testing.T) {
+	k, _, client := tired(t)
+	client.CloseIdleConnections()
+	require.Eventually(t, func() bool { return k.readings().Get("http_connections_resting") == 0 }, patience, time.Millisecond)
+	k, _, _ = tired(t)
+	k.stop()
+}

@@ -27,6 +27,7 @@ type reply struct {
 
 	account *quota.Account // of the sender; nil: nobody who is counted
 	size    int64          // of the request's body as announced, in bytes
+	rested  time.Duration  // how long the connection was not read after the answer
 
 	room room       // what the request holds of the pool Bodies
 	b    []byte     // the request's body, then the reply's
@@ -53,7 +54,7 @@ func newReply(to http.ResponseWriter, pool *memory.Pool) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
 	w.ResponseWriter, w.route, w.status, w.rights = to, &unrouted, 0, nil
-	w.account, w.size = nil, 0
+	w.account, w.size, w.rested = nil, 0, 0
 	return w
 }
 

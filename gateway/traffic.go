@@ -20,6 +20,8 @@ type traffic struct {
 	slow   ring.Ring[metric.Slow]
 
 	panics atomic.Uint64 // of handlers
+	rests  atomic.Uint64 // of connections whose peers send more than they may
+	rest   atomic.Int64  // how many connections rest
 }
 
 // routeTraffic counts the requests of one route.

@@ -97,6 +97,8 @@ type Account struct {
 	purse *admission.Purse
 	who   *access.Identity
 
+	refusals *admission.Purse // what all its connections may be refused before they wait
+
 	administrator bool // set at open
 
 	quota       atomic.Pointer[policy.Quota] // nil: there is no limit
@@ -121,7 +123,7 @@ func (b *Book) Enter(id *access.Identity) *Account {
 	a := b.accounts[key]
 	if a == nil {
 		b.sweepLocked(len(b.accounts))
-		a = &Account{book: b, who: id, administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse()}
+		a = &Account{book: b, who: id, administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse(), refusals: admission.NewPurse()}
 		a.quota.Store(b.rules.Load().Quota(id))
 		b.accounts[key] = a
 	}
@@ -255,6 +257,22 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 	}
 	q := a.quota.Load()
 	return a.book.take(ofIdentity, a.who.Name, nil, a.purse, q, now, bytes)
+}
+
+// patience is how often per second somebody is refused at once; longestRest is for how long at most the
+// next refusal of the same connection is put off.
+var patience = admission.Rate{Requests: 50}
+
+const longestRest = time.Second
+
+// Tire is called after a refusal, for each, and returns how long the connection has to wait until its
+// next request is looked at; 0: not at all. To refuse a request costs nearly as much as to answer it:
+// however many connections somebody has, they are refused so often together.
+func (a *Account) Tire(now time.Time) time.Duration { return Tire(a.refusals, now) }
+
+// Tire is [Account.Tire] for a connection of nobody, with a purse of its own.
+func Tire(refusals *admission.Purse, now time.Time) time.Duration {
+	return refusals.Queue(now, patience, longestRest)
 }
 
 // Charge charges what is not refused.

@@ -327,3 +327,24 @@ func BenchmarkSpend(b *testing.B) {
 		_ = book.Spend(ns, now, 10)
 	}
 }
+
+// However many connections an identity has, together they are refused some tens of times a second.
+func TestConnectionsOfAnIdentityAreRefusedTogether(t *testing.T) {
+	b, c := open(t, `[{"who": ["token:game-*"], "requests": 1}]`)
+	one, two, other := b.Enter(game), b.Enter(game), b.Enter(&access.Identity{Name: "token:game-2"})
+	at := time.Duration(0)
+	for i := range 50 {
+		require.Zero(t, []*quota.Account{one, two}[i%2].Tire(c.Now()))
+	}
+	for i := range 20 {
+		before := at
+		at = []*quota.Account{one, two}[i%2].Tire(c.Now())
+		require.Equal(t, 20*time.Millisecond, at-before)
+	}
+	require.Zero(t, other.Tire(c.Now()))
+	for range 1000 {
+		require.LessOrEqual(t, one.Tire(c.Now()), time.Second, "not longer than a peer waits for an answer")
+	}
+	c.Advance(2 * time.Second)
+	require.Zero(t, two.Tire(c.Now()))
+}

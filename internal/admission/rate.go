@@ -52,6 +52,17 @@ func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration)
 	return wait
 }
 
+// Queue charges what is done in any case, and returns how long who has caused it has to wait until the
+// rate allows for it: they wait one behind the other, and no longer than most, beyond which nothing is
+// charged.
+func (p *Purse) Queue(now time.Time, rate Rate, most time.Duration) (wait time.Duration) {
+	if wait = p.Wait(now, rate, 0); wait >= most {
+		return most
+	}
+	p.Charge(now, rate, 1, 0)
+	return wait
+}
+
 // Wait is how long a request would have to wait; nothing is charged.
 func (p *Purse) Wait(now time.Time, rate Rate, bytes int64) time.Duration {
 	at := now.Sub(origin)

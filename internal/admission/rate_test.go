@@ -130,3 +130,19 @@ func TestAPurseIsSharedWithoutALock(t *testing.T) {
 	require.True(t, p.Full(now.Add(time.Second)))
 	require.Zero(t, p.Take(now, Rate{Bytes: 1 << 40}, 10), "a limit that is gone")
 }
+
+func TestWhoQueuesWaitsOneBehindTheOther(t *testing.T) {
+	p, now, rate := NewPurse(), time.Now(), Rate{Requests: 10}
+	for range 10 {
+		require.Zero(t, p.Queue(now, rate, time.Second))
+	}
+	for i := 1; i <= 9; i++ {
+		require.Equal(t, time.Duration(i)*100*time.Millisecond, p.Queue(now, rate, time.Second))
+	}
+	for range 100 {
+		require.Equal(t, time.Second, p.Queue(now, rate, time.Second))
+	}
+	now = now.Add(time.Second)
+	require.Zero(t, p.Queue(now, rate, time.Second), "what waited longest is not owed for ever")
+	require.Equal(t, 100*time.Millisecond, p.Queue(now, rate, time.Second))
+}

@@ -195,6 +195,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 	var f frame
 	var ahead *run // the frames at the front have been looked up, as many as left
 	left := 0
+	s.toll.turn = 0
 	for taken < len(b) {
 		switch s.judge(b[taken:], &f) {
 		case stays:
@@ -217,7 +218,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 		}
 		s.toll.next()
 		taken += f.size
-		s.Took(taken)
+		s.Took(taken + s.toll.turn)
 	}
 	return taken
 }

@@ -19,11 +19,16 @@ type toll struct {
 	// loop only
 	account   *quota.Account   // of who the peer is; nil: not known, or nobody is
 	connected bool             // it is counted among the account's connections
-	refusals  *admission.Purse // what it may be refused before it has to rest; nil: it was not yet
+	refusals  *admission.Purse // of nobody's connection: what it may be refused before it has to rest; nil: it was not yet
 	size      int64            // of the current frame, in bytes
 	paid      bool             // the current frame is, which may pass the gate again
 	spent     bool             // likewise, by the namespaces in it
+	turn      int              // what this turn's frames count as beyond their bytes
 }
+
+// shortTurn makes the turns of who has a quota end after 32 requests: others who have come meanwhile are
+// served in between.
+const shortTurn = 2 << 10
 
 // due reports whether anything limits what is sent.
 func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
@@ -60,6 +65,7 @@ func (s *Session) pays(f *frame) bool {
 		return true
 	}
 	s.toll.paid = true
+	s.toll.turn += shortTurn
 	now, h, size := s.Loop.Moment(), f.Header, int64(f.size)
 	switch {
 	case h.Command.IsReply():
@@ -85,17 +91,21 @@ func (s *Session) pays(f *frame) bool {
 	return false
 }
 
-// patience is how often per second a connection is refused before it has to rest.
-var patience = admission.Rate{Requests: 50}
-
 // tire has the session rest if its peer sends far more than it may.
 func (s *Session) tire(now time.Time) {
-	if s.toll.refusals == nil {
-		s.toll.refusals = admission.NewPurse()
+	if wait := s.toll.tire(now); wait > 0 {
+		loop.Rest(&s.Conn, wait)
 	}
-	if s.toll.refusals.Take(now, patience, 0) > 0 {
-		loop.Rest(&s.Conn)
+}
+
+func (t *toll) tire(now time.Time) time.Duration {
+	if t.account != nil {
+		return t.account.Tire(now)
 	}
+	if t.refusals == nil {
+		t.refusals = admission.NewPurse()
+	}
+	return quota.Tire(t.refusals, now)
 }
 
 // Spend charges the current request to a namespace that it names, or returns a refusal.

@@ -89,8 +89,14 @@ func TestWhoIsRefusedAgainAndAgainHasToRest(t *testing.T) {
 	}
 	s.Receive(gatetest.Requests(flood...))
 	answered := len(gatetest.Frames(t, w))
+	require.Equal(t, 32, answered, "a turn of who has a limit is short")
+	require.False(t, s.Reads())
+	require.False(t, w.Deaf)
+	gatetest.Sweep(b.Desk)
+	answered += len(gatetest.Frames(t, w))
 	require.Equal(t, 2+50+1, answered, "a second's worth of patience, and the one with which it was over")
 	require.False(t, s.Reads())
+	require.True(t, w.Deaf, "it is not read until it has rested")
 	for deadline := time.Now().Add(10 * time.Second); answered < 200 && time.Now().Before(deadline); {
 		b.Clock.Advance(20 * time.Millisecond)
 		gatetest.Sweep(b.Desk)

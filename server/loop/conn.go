@@ -131,12 +131,12 @@ func (c *Conn) Receive(data []byte) {
 		return
 	}
 	l.meter.beginBurst()
+	if c.in.stopped {
+		c.t.Listen(false) // output of before has left, and it listened again
+	}
 	if c.in.waiting() > 0 {
 		if !c.keep(data) {
 			return
-		}
-		if c.in.stopped {
-			c.t.Listen(false) // output of before has left, and it listened again
 		}
 		c.decodeKept()
 	} else if n := c.User.Decode(data); n < len(data) && !c.state.over() && c.keep(data[n:]) {
@@ -171,13 +171,17 @@ func (c *Conn) decodeKept() {
 }
 
 // throttle stops the reading of the socket when much input waits, and lets it go on when
-// half of that is gone or what comes next is needed. If memory is scarce less is much.
+// half of that is gone or what comes next is needed. If memory is scarce less is much. While
+// the connection rests, or waits for a turn that has enough to do, nothing is read.
 func (c *Conn) throttle() {
 	much, stop := c.Limits().Input, c.in.stopped
 	if memory := c.Loop.Group.Memory; !memory.Fits(memory.Limit() / 2) {
 		much = min(much, hogBytes)
 	}
-	switch waiting := c.in.waiting(); {
+	waiting := c.in.waiting()
+	switch {
+	case c.state == forRest, c.state == forTurn && waiting > turnBytes && c.in.whole():
+		stop = true
 	case !c.state.waits() || waiting < much/2:
 		stop = false
 	case waiting >= much:
@@ -188,7 +192,7 @@ func (c *Conn) throttle() {
 	}
 	c.in.stopped = stop
 	c.t.Listen(!stop)
-	if stop {
+	if stop && waiting >= much {
 		c.Loop.Group.Count.InputLimit.Add(1)
 	}
 }
@@ -205,7 +209,14 @@ const turnBytes = 64 << 10
 // the next one comes after the loop has looked at its sockets, and after those of others
 // who wait for one.
 func (c *Conn) Took(bytes int) {
-	if bytes > turnBytes && c.state.become(forTurn) {
+	if bytes > turnBytes {
+		yield(c)
+	}
+}
+
+// yield has the connection continue with a turn of its own.
+func yield(c *Conn) {
+	if c.state.become(forTurn) {
 		l := c.Loop
 		l.turns = append(l.turns, c)
 		l.waker.yieldTurn()

@@ -23,6 +23,7 @@ type Counters struct {
 	WatchResyncs     atomic.Uint64 `metric:"server_watch_resyncs_total" help:"How often a watch had to begin again with the whole state."`
 	KeepAlives       atomic.Uint64 `metric:"server_keepalives_total" help:"Silent peers asked for a sign of life."`
 	Parked           atomic.Uint64 `metric:"server_sessions_parked_total" help:"How often a connection had to wait for its writes, the store or its peer."`
+	Rests            atomic.Uint64 `metric:"server_sessions_rested_total" help:"How often a connection was not read for a while because its peer sends more than it may."`
 	Panics           atomic.Uint64 `metric:"server_panics_total" help:"Panics that were contained; mostly they closed one connection."`
 	StateWrites      atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
 	StateRefused     atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
@@ -48,7 +49,12 @@ type Counters struct {
 // Readings returns everything that the loops count and measure, under the names of
 // /metrics. Any goroutine may call it.
 func (g *Group) Readings() metric.Readings {
+	resting := int64(0)
+	for _, l := range g.allLoops() {
+		resting += int64(l.rests.n.Load())
+	}
 	list := append(metric.Of(&g.Count),
+		metric.Reading{Name: "server_sessions_resting", Help: "Connections that are not read for a while because their peers send more than they may.", N: resting},
 		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: g.Memory.Held()})
 	return append(append(list, g.commands()...), g.latency()...)
 }

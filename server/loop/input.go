@@ -1,6 +1,10 @@
 package loop
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+	"sync"
+)
 
 // input is the undecoded input of a connection. The zero value is empty.
 type input struct {
@@ -41,8 +45,39 @@ func (i *input) keep(data []byte) {
 
 // move moves the input to new room of so many bytes.
 func (i *input) move(size int) {
-	i.kept = append(slices.Grow([]byte(nil), size), i.front()...)
-	i.off = 0
+	room := roomFor(size)
+	room = append(room, i.front()...)
+	giveRoom(i.kept)
+	i.kept, i.off = room, 0
+}
+
+// rooms have room that was given back, of twice roomy, four times and so on: whoever sends long
+// frames would otherwise have the loop make it, and collect it, for each.
+var rooms [4]sync.Pool
+
+// roomClass says which of them has such room.
+func roomClass(size int) (class int, ok bool) {
+	class = bits.Len(uint(size-1)/roomy) - 1
+	return class, size > roomy && class < len(rooms)
+}
+
+func roomFor(size int) []byte {
+	class, ok := roomClass(size)
+	if !ok {
+		return slices.Grow([]byte(nil), size)
+	}
+	if b, ok := rooms[class].Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 0, roomy<<(class+1))
+}
+
+// giveRoom gives back room that nothing refers to any more.
+func giveRoom(b []byte) {
+	if class, ok := roomClass(cap(b)); ok && cap(b) == roomy<<(class+1) {
+		b = b[:0]
+		rooms[class].Put(&b)
+	}
 }
 
 // whole returns false if the next frame is known to be incomplete.
@@ -56,6 +91,7 @@ func (i *input) took(n int) {
 	i.off += n
 	switch left := i.waiting(); {
 	case left <= 0:
+		giveRoom(i.kept)
 		i.kept, i.off = nil, 0
 	case cap(i.kept) > roomy && left < cap(i.kept)/4:
 		i.move(max(left, min(i.need, 2*left)))

@@ -5,42 +5,53 @@ import (
 	"time"
 )
 
-// restTime is how long connections rest, at most, whose peers send far more than they may. What
-// they sent meanwhile is answered then.
-const restTime = 20 * time.Millisecond
+// How long connections rest whose peers send more than they may: at least one step, by which the
+// loop looks at the time, and no longer than a peer waits for the answer to a keep-alive.
+const (
+	restStep = 20 * time.Millisecond
+	restMost = time.Second
+)
 
 // rests are a loop's connections that rest.
 type rests struct {
-	list []*Conn      // loop only
-	n    atomic.Int32 // any goroutine: len(list), for the waker
+	list []rest       // loop only
+	n    atomic.Int32 // any goroutine: len(list), for the waker and for metrics
 }
 
-// Rest has a connection's peer wait for a while. To refuse a request costs nearly as much as to answer it, so
-// who is refused again and again is served less often.
-func Rest(c *Conn) {
-	r := &c.Loop.rests
+type rest struct {
+	c     *Conn
+	until time.Duration // by Group.elapsed
+}
+
+// Rest has a connection's peer wait for so long, within bounds: its socket is not read, and what it has
+// sent is answered then. To refuse a request costs nearly as much as to answer it, so who is
+// refused again and again is served less often.
+func Rest(c *Conn, long time.Duration) {
+	l := c.Loop
 	if !c.wait(forRest) {
 		return
 	}
-	r.list = append(r.list, c)
-	if r.n.Store(int32(len(r.list))); len(r.list) == 1 {
-		c.Loop.waker.yieldTurn() // the waker must begin to look at the time
+	l.Group.Count.Rests.Add(1)
+	l.rests.list = append(l.rests.list, rest{c, l.Group.elapsed() + min(max(long, restStep), restMost)})
+	if l.rests.n.Store(int32(len(l.rests.list))); len(l.rests.list) == 1 {
+		l.waker.yieldTurn() // the waker must begin to look at the time
 	}
+	c.throttle()
 }
 
-// restsOver has those continue that rest.
+// restsOver has those continue that have rested, one after the other: each has a turn of its own.
 func (l *Loop) restsOver() {
-	list := l.rests.list
-	l.rests.list = nil
-	l.rests.n.Store(0)
-	for _, c := range list {
-		if c.state == forRest {
-			endRest(c)
+	now, left := l.Group.elapsed(), l.rests.list[:0]
+	for _, r := range l.rests.list {
+		switch {
+		case r.c.state != forRest || l.Group.IsDraining():
+		case now < r.until:
+			left = append(left, r)
+		case r.c.state.become(reading):
+			yield(r.c)
 		}
 	}
-}
-
-func endRest(c *Conn) {
-	defer Guard(c)
-	c.goOn()
+	clear(l.rests.list[len(left):])
+	l.rests.list = left
+	l.rests.n.Store(int32(len(left)))
 }

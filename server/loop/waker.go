@@ -50,7 +50,7 @@ func (w *waker) run(s *sweep, poll func(), r *rests, endRests func()) {
 	for {
 		if !resting && r.n.Load() > 0 {
 			resting = true
-			rest.Reset(restTime)
+			rest.Reset(restStep)
 		}
 		var due <-chan time.Time
 		if s.n.Load() > 0 {
