@@ -5,8 +5,10 @@ import (
 
 	jsoniter "github.com/json-iterator/go"
 
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/internal/roster"
+	"confcenter/meta"
 )
 
 // Parts of the body of /v1/clients.
@@ -75,6 +77,9 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	}
 	w.b, list.separator = append(w.b, `],"streams":[`...), ""
 	for i := range streams {
+		if !streams[i].named(w.rights) {
+			streams[i].keysBody = keysBody{}
+		}
 		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
 			return err
 		}
@@ -125,7 +130,7 @@ func (l *listWriter) clients() error {
 			if !l.w.rights.Client(policy.Read, page[i].Name) {
 				continue
 			}
-			one := clientBodyOf(&page[i])
+			one := clientBodyOf(&page[i], l.w.rights)
 			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
 				return err
 			}
@@ -169,21 +174,62 @@ func sizeOfClient(c *roster.Client) int {
 
 func (b *viewerBody) size() int { return itemCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
 
-func clientBodyOf(c *roster.Client) clientBody {
+// clientBodyOf is what by is told of a client. What it follows and holds is listed as far as by may
+// read that: its name is nobody else's business.
+func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 	one := clientBody{
 		ID: c.ID, Name: c.Name, Tag: c.Tag, Address: c.Address, Since: c.Since.UnixMilli(), Main: c.Main,
-		Subscriptions: append([]roster.Subscription{}, c.Subscriptions...), More: c.More, Watches: c.Watches,
-		Watching: make([]keysBody, len(c.Watching)), Locks: append([]roster.Lock{}, c.Locks...), Leases: make([]leaseBody, len(c.Leases)),
+		Subscriptions: []roster.Subscription{}, More: c.More, Watches: c.Watches,
+		Watching: []keysBody{}, Locks: []roster.Lock{}, Leases: make([]leaseBody, len(c.Leases)),
 	}
-	for i, filter := range c.Watching {
-		if one.Watching[i].NS = filter.NS; filter.Exact {
-			one.Watching[i].Key = filter.Text
+	if c.Main != "" && !by.Names(meta.Complete(c.Main)) {
+		one.Main = ""
+	}
+	for _, s := range c.Subscriptions {
+		if by.Names(s.File) {
+			one.Subscriptions = append(one.Subscriptions, s)
 		} else {
-			one.Watching[i].Prefix = filter.Text
+			one.More++
+		}
+	}
+	for _, filter := range c.Watching {
+		keys := keysBody{NS: filter.NS, Prefix: filter.Text}
+		if filter.Exact {
+			keys = keysBody{NS: filter.NS, Key: filter.Text}
+		}
+		if keys.named(by) {
+			one.Watching = append(one.Watching, keys)
+		}
+	}
+	for _, lock := range c.Locks {
+		if by.Key(policy.Read, []byte(lock.NS), []byte(lock.Key)) == nil {
+			one.Locks = append(one.Locks, lock)
 		}
 	}
 	for i, lease := range c.Leases {
 		one.Leases[i] = leaseBody{ID: int64(lease.ID), TTL: lease.TTL.Milliseconds(), Left: lease.Left.Milliseconds(), Keys: lease.Keys}
 	}
 	return one
+}
+
+// named reports whether c may be told which keys these are.
+func (b *keysBody) named(c *guard.Caller) bool {
+	switch {
+	case b.NS == "":
+		return true // those of all namespaces: that is no name
+	case b.Key != "":
+		return c.Key(policy.Read, []byte(b.NS), []byte(b.Key)) == nil
+	}
+	return c.Keys(policy.Read, b.NS, b.Prefix) == nil
+}
+
+// named reports whether c may be told what the stream is of.
+func (b *viewerBody) named(c *guard.Caller) bool {
+	switch {
+	case b.Kind != "config":
+		return b.keysBody.named(c)
+	case b.Key != "":
+		return c.Asked(policy.Read, []byte(b.Key)) == nil
+	}
+	return b.Prefix == "" || c.Documents(policy.Read, b.Prefix) == nil
 }

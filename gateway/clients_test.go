@@ -60,6 +60,40 @@ func TestOnlyClientsAreListedThatMayBeRead(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, k.get("/v1/clients", "X-Who: nobody").status)
 }
 
+// TestWhatClientsFollowIsToldToWhoMayReadIt: who sees a program is not to learn by that which documents
+// and keys there are.
+func TestWhatClientsFollowIsToldToWhoMayReadIt(t *testing.T) {
+	fleet := newFakeFleet(time.UnixMilli(5000))
+	fleet.list = []roster.Client{{
+		ID: 2001, Since: time.UnixMilli(5000), Main: "hidden", Watches: 4,
+		Subscriptions: []roster.Subscription{{File: "hidden.json"}, {File: "seen.json"}, {File: "_access/hidden.json"}},
+		Watching:      []kv.Filter{{}, {NS: "hidden"}, {NS: "seen", Text: "p/"}, {NS: "hidden", Text: "k", Exact: true}, {NS: "@conf"}},
+		Locks:         []roster.Lock{{NS: "hidden", Key: "one", Lease: 7, Fence: 8}, {NS: "seen", Key: "two", Lease: 7}},
+	}}
+	rules := map[string][]string{"who reads clients": {"read clients", "read config:seen.json", "read kv:seen"}, "who reads all": {"* *"}}
+	k := startFleet(t, fleet, func(cfg *Config, _ *Stores) {
+		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
+			return guardtest.Caller(t, rules[r.Header.Get("X-Who")]...), nil
+		}
+	})
+	for _, path := range []string{"/v1/store/stream?ns=hidden&key=k", "/v1/store/stream?ns=hidden&prefix=p", "/v1/config/revisions?name=hidden", "/v1/stream?namespace=hidden"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("X-Who", "who reads all")
+		stream, err := k.client.Do(r)
+		require.NoError(t, err)
+		defer func() { _ = stream.Body.Close() }()
+		require.Equal(t, 200, stream.StatusCode, path)
+	}
+	require.Equal(t, 10, strings.Count(k.get("/v1/clients", "X-Who: who reads all").body, "hidden"))
+	got := k.get("/v1/clients", "X-Who: who reads clients").body
+	require.NotContains(t, got, "hidden")
+	require.NotContains(t, got, "@conf")
+	for _, seen := range []string{`"subscriptions":[{"file":"seen.json","told":0}],"more":2,"watches":4,"watching":[{},{"ns":"seen","prefix":"p/"}],"locks":[{"ns":"seen","key":"two","lease":7}]`, `"kind":"store"`, `"kind":"config"`, `"kind":"plum"`} {
+		require.Contains(t, got, seen)
+	}
+}
+
 func TestClientsShowStreams(t *testing.T) {
 	k := start(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
