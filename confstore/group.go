@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"syscall"
 
@@ -334,6 +335,9 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	f.result.Deleted = f.text == nil
 	if v.nothing {
 		return ed, nil
+	}
+	if v.write && req.Actor.Proved() != nil && linked(w.in.dir.root, path.Dir(req.Name)) { // what was asked is another name's right
+		return ed, codes.Errorf(codes.Forbidden, "%q is in a directory that a symlink leads to; nothing was changed: name the file as it is where that leads", shorten(req.Name))
 	}
 	if !v.edit.quiet {
 		var before []byte

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +39,42 @@ func keptKit(t *testing.T, files map[string]string) (*kit, *keeper) {
 	k.cfg.Approval, k.cfg.Ring = a, func() *seal.Ring { return ring }
 	k.open()
 	return k, a
+}
+
+// TestNobodyChangesFilesByNamesThatLinksGiveThem: their right, and what is marked, is asked by the name
+// in the request, and the file has another one.
+func TestNobodyChangesFilesByNamesThatLinksGiveThem(t *testing.T) {
+	k, a := keptKit(t, map[string]string{"live/a.json": `{"a":1}`, "b/c.json": `1`})
+	require.NoError(t, os.Symlink("../live", k.path("b/link")))
+	require.NoError(t, os.Symlink("../b/link", k.path("b/again")))
+	require.NoError(t, os.Symlink("../live/a.json", k.path("b/file.json")))
+	k.all("b/again/a.json", "b/file.json", "b/link/a.json")
+	onDisk := func(name string) string {
+		data, err := k.ReadFile(name, anySize)
+		require.NoError(t, err)
+		return string(data)
+	}
+	for _, name := range []string{"b/link/a.json", "b/link/n.json", "b/again/a.json", "b/link/deep/n.json"} {
+		for _, doc := range []change.Document{write(name, `{"a":2}`), {Name: name}} {
+			if doc.File == nil && strings.HasSuffix(name, "n.json") {
+				continue
+			}
+			_, err := changeNow(t, k.Store, change.Request{Actor: zoe, Documents: []change.Document{write("b/c.json", `2`), doc}})
+			require.Equal(t, codes.Forbidden, codes.Of(err), name)
+			_, err = changeNow(t, k.Store, change.Request{Actor: zoe, Check: true, Documents: []change.Document{doc}})
+			require.Equal(t, codes.Forbidden, codes.Of(err), name)
+		}
+	}
+	require.Equal(t, `{"a":1}`, onDisk("live/a.json"))
+	require.Equal(t, `1`, onDisk("b/c.json"))
+	require.Empty(t, a.held)
+
+	_, err := changeNow(t, k.Store, change.Request{Actor: zoe, Documents: []change.Document{write("b/file.json", `{"a":2}`)}})
+	require.NoError(t, err, "it takes the place of the link")
+	require.Equal(t, `{"a":1}`, onDisk("live/a.json"))
+	_, err = changeNow(t, k.Store, change.Request{Documents: []change.Document{write("b/link/a.json", `{"a":2}`)}})
+	require.NoError(t, err, "where nobody has to prove who they are")
+	require.Equal(t, `{"a":2}`, onDisk("live/a.json"))
 }
 
 func TestAChangeOfWhatIsMarkedIsHeldAndNotMade(t *testing.T) {

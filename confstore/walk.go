@@ -67,7 +67,7 @@ func (w *walker) walk(dir string) *listing {
 	chain, err := w.above(dir)
 	switch {
 	case err == nil:
-		w.enterDir(dir, chain, w.linked(dir))
+		w.enterDir(dir, chain, linked(w.root, dir))
 	case !errors.Is(err, fs.ErrNotExist):
 		w.report(dir, "cannot be read: "+cause(err))
 	}
@@ -101,9 +101,9 @@ func (w *walker) above(dir string) ([]fileID, error) {
 }
 
 // linked reports whether there is a symlink on the way to dir.
-func (w *walker) linked(dir string) bool {
+func linked(root atomicfile.Root, dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
-		if info, err := w.root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err := root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return true
 		}
 	}
