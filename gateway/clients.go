@@ -8,7 +8,6 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/internal/roster"
-	"confcenter/meta"
 )
 
 // Parts of the body of /v1/clients.
@@ -182,7 +181,7 @@ func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 		Subscriptions: []roster.Subscription{}, More: c.More, Watches: c.Watches,
 		Watching: []keysBody{}, Locks: []roster.Lock{}, Leases: make([]leaseBody, len(c.Leases)),
 	}
-	if c.Main != "" && !by.Names(meta.Complete(c.Main)) {
+	if c.Main != "" && by.Asked(policy.Read, []byte(c.Main)) != nil {
 		one.Main = ""
 	}
 	for _, s := range c.Subscriptions {
