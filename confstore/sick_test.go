@@ -467,6 +467,7 @@ func TestConfDirectoryThatCannotBeWrittenRefusesSetsAndIsWatched(t *testing.T) {
 // A version whose file cannot be put in place does not keep a server from starting, and is served.
 func TestUnfinishedWriteInAConfDirectoryThatCannotBeWritten(t *testing.T) {
 	p := newPatient(t, sickConf)
+	p.cfg.DiskPatience = time.Hour // the step before, the log, may be slow on a busy machine
 	p.open()
 	p.disk.with(func(what string) error {
 		if what == "rename" {

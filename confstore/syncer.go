@@ -44,7 +44,16 @@ type placedFile struct {
 	revision kv.Revision
 }
 
-func (s *syncer) start() { s.running.Go(s.run) }
+// start begins marks for this boot of the machine, so that a process that comes after this one
+// knows what it finds however early this one is killed, and then makes files durable.
+func (s *syncer) start() {
+	if !s.marks.Again() {
+		if err := s.marks.Advance(s.marks.Synced()); err != nil {
+			s.log.Warn().Err(err).Msg("what files are in place cannot be marked yet; a start after a crash takes what it finds for edits")
+		}
+	}
+	s.running.Go(s.run)
+}
 
 // add has files made durable that are in place: those of a change together, since none of them
 // counts as durable before all do. bound is the revision from which on there are files that are not
