@@ -69,15 +69,18 @@ func TestAPersonSignsInAtTheProvider(t *testing.T) {
 
 func TestWhoIsNotVouchedForLearnsWhy(t *testing.T) {
 	p := people(t)
-	for who, why := range map[string]string{"eve": "forbidden", "no": "not_identified"} {
+	for _, c := range []struct {
+		who, why string
+		noted    access.EventKind
+	}{{"eve", "forbidden", access.EventDenied}, {"no", "not_identified", access.EventLogin}} {
 		at, cookie, _ := p.begin(`"#/store"`)
-		a := p.back(at, who, cookie)
-		require.Equal(t, "../../console/#/signin/"+why, a.header.Get("Location"))
+		a := p.back(at, c.who, cookie)
+		require.Equal(t, "../../console/#/signin/"+c.why, a.header.Get("Location"))
 		require.Empty(t, session(t, a))
+		p.mu.Lock()
+		require.Equal(t, c.noted, p.noted[len(p.noted)-1].Kind, c.who)
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	require.Equal(t, access.EventLogin, p.noted[len(p.noted)-1].Kind)
 }
 
 // The attacker's own answer of the provider, brought to somebody else's browser, signs nobody in:
