@@ -151,12 +151,14 @@ func (n *neighbor) slice() (t []*tally) {
 }
 
 // with starts a tenant and runs work when it has been there for a while. It shares the load's
-// core, but gets only what is left of that.
+// core, but gets only what is left of that; without cores of its own that could be nothing, so
+// there it is a process like others.
 func (n *neighbor) with(args []string, work func()) tenantReport {
-	argv := append([]string{"chrt", "--idle", "0", must(os.Executable()), "tenant"}, args...)
+	argv := append([]string{must(os.Executable()), "tenant"}, args...)
 	core := n.core
 	if core >= 0 {
 		core = loadCore
+		argv = append([]string{"chrt", "--idle", "0"}, argv...)
 	}
 	p := must(startProcess(core, n.work, "tenant", "", argv))
 	defer p.stop()
