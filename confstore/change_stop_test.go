@@ -79,10 +79,10 @@ func TestAChangeIsWholeWhereverItStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := changedRig(t)
 			text := `{"v":"new","x":"` + strings.Repeat("x", size) + `"}`
-			i.trace.Hook = func(op atomicfile.Op) error {
+			i.trace.Rehook(func(op atomicfile.Op) error {
 				i.note(op.String())
 				return nil
-			}
+			})
 			i.log.hook = func(what string) error {
 				i.note(what)
 				return nil
@@ -124,7 +124,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 			i := changedRig(t)
 			var mu sync.Mutex
 			sick, n := true, 0
-			i.trace.Hook = func(is atomicfile.Op) error {
+			i.trace.Rehook(func(is atomicfile.Op) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if is.String() != op {
@@ -134,7 +134,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 					return syscall.EIO
 				}
 				return nil
-			}
+			})
 			i.log.SetFull(op == "commit")
 			was := documentsOf(i.store)
 			list := []change.Document{write("a.json", newText), write("b.json", newText), {Name: "gone.json"}}
@@ -209,12 +209,12 @@ func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
 // below it.
 func TestAFileThatAStartCannotPlaceIsNotMarkedAsDurable(t *testing.T) {
 	i := changedRig(t)
-	i.trace.Hook = func(op atomicfile.Op) error {
+	i.trace.Rehook(func(op atomicfile.Op) error {
 		if op.String() == "rename conf/b.json" || op.String() == "rename conf/a.json" {
 			return syscall.EIO
 		}
 		return nil
-	}
+	})
 	_, err := setNow(t, i.store, SetRequest{Name: "b.json", Contents: []byte(newText)})
 	require.NoError(t, err)
 	_, err = setNow(t, i.store, SetRequest{Name: "a.json", Contents: []byte(newText)})

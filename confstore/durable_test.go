@@ -155,14 +155,14 @@ func (r *rig) run(req SetRequest) (steps []string, err error) {
 			steps = append(steps, what)
 		}
 	}
-	hook := r.trace.Hook
-	r.trace.Hook = func(op atomicfile.Op) error {
+	hook := r.trace.Rehook(nil)
+	r.trace.Rehook(func(op atomicfile.Op) error {
 		note(op.String())
 		if hook != nil {
 			return hook(op)
 		}
 		return nil
-	}
+	})
 	r.log.hook = func(what string) error {
 		note(what)
 		return nil
@@ -209,12 +209,12 @@ func TestFailureBeforeTheCommitOfASet(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t)
 			fail := true
-			r.trace.Hook = func(is atomicfile.Op) error {
-				if fail && is.String() == op {
+			r.trace.Rehook(func(is atomicfile.Op) error {
+				if is.String() == op && fail {
 					return syscall.ENOSPC
 				}
 				return nil
-			}
+			})
 			if op == "commit" {
 				r.log.SetFull(true)
 			}
@@ -256,12 +256,12 @@ func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 			t.Run(fmt.Sprint(name, edited), func(t *testing.T) {
 				r := newRig(t)
 				sick := true
-				r.trace.Hook = func(op atomicfile.Op) error {
-					if sick && op.String() == c.op {
+				r.trace.Rehook(func(op atomicfile.Op) error {
+					if op.String() == c.op && sick {
 						return syscall.EIO
 					}
 					return nil
-				}
+				})
 				_, err := r.run(c.req)
 				require.NoError(t, err)
 				n := r.store.Snapshot().Node("a.json")
@@ -433,10 +433,10 @@ func TestStopAtEachStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := &interleaved{rig: newRig(t), may: []string{oldText}}
-			i.trace.Hook = func(op atomicfile.Op) error {
+			i.trace.Rehook(func(op atomicfile.Op) error {
 				i.note(op.String())
 				return nil
-			}
+			})
 			i.log.hook = func(what string) error {
 				i.note(what)
 				return nil

@@ -30,7 +30,7 @@ func (r *rig) together(fail func(op string) error, reqs ...SetRequest) (log []st
 		}
 		return nil
 	}
-	r.trace.Hook = func(op atomicfile.Op) error { return note(op.String()) }
+	r.trace.Rehook(func(op atomicfile.Op) error { return note(op.String()) })
 	r.log.hook = note
 	defer r.store.Subscribe(func(b *Batch) {
 		mu.Lock()

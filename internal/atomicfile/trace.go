@@ -30,11 +30,19 @@ type Trace struct {
 	FS FS // the real one; set before use
 	// Hook is called before each operation, nil = never. An error is the
 	// operation's result and the operation is not done, except that half of a
-	// write is: disks fill up in the middle.
+	// write is: disks fill up in the middle. Set before use; Rehook replaces it later.
 	Hook func(Op) error
 
-	mu  sync.Mutex // guards ops
+	mu  sync.Mutex // guards ops, and Hook in use
 	ops []Op
+}
+
+// Rehook replaces Hook while others use the trace, and returns the one before.
+func (t *Trace) Rehook(hook func(Op) error) (before func(Op) error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, t.Hook = t.Hook, hook
+	return before
 }
 
 // Ops is what has been asked for so far, failed operations included.
@@ -55,11 +63,12 @@ func (t *Trace) note(kind, name string) error {
 	op := Op{Kind: kind, Name: name}
 	t.mu.Lock()
 	t.ops = append(t.ops, op)
+	hook := t.Hook
 	t.mu.Unlock()
-	if t.Hook == nil {
+	if hook == nil {
 		return nil
 	}
-	if err := t.Hook(op); err != nil {
+	if err := hook(op); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
