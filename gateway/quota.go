@@ -2,12 +2,10 @@ package gateway
 
 import (
 	"net/http"
-	"time"
 
 	"confcenter/access"
 	"confcenter/access/quota"
 	"confcenter/codes"
-	"confcenter/internal/admission"
 	"confcenter/kv"
 )
 
@@ -102,7 +100,7 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 		return
 	}
 	began := g.clock.Now()
-	wait := p.socket.tire(w.account, began)
+	wait := p.socket.refusals.Tire(w.account, began)
 	if wait == 0 {
 		return
 	}
@@ -118,17 +116,6 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	case <-g.closing:
 	}
 	w.rested = g.clock.Now().Sub(began)
-}
-
-// tire is how long a connection has to wait after a refusal.
-func (s *socket) tire(a *quota.Account, now time.Time) time.Duration {
-	if a != nil {
-		return a.Tire(now)
-	}
-	if s.refusals == nil {
-		s.refusals = admission.NewPurse()
-	}
-	return quota.Tire(s.refusals, now)
 }
 
 // tires reports whether a refusal is of those that have a connection wait.

@@ -42,9 +42,9 @@ type socket struct {
 	head head
 
 	// of the connection's requests, one after the other
-	account  *quota.Account   // of who has asked last; nil: nobody who is counted
-	known    string           // who has last proved who they are, as the audit was told
-	refusals *admission.Purse // what it may be refused before it has to wait; nil: it was not yet
+	account  *quota.Account // of who has asked last; nil: nobody who is counted
+	known    string         // who has last proved who they are, as the audit was told
+	refusals quota.Refusals
 
 	secure bool // set at open: what it carries is TLS
 }

@@ -265,14 +265,25 @@ var patience = admission.Rate{Requests: 50}
 
 const longestRest = time.Second
 
+// Refusals counts those of one connection, for one goroutine at a time. The zero value is ready to use.
+type Refusals struct {
+	purse *admission.Purse // of a connection that is nobody's; nil: it was not refused yet
+}
+
 // Tire is called after a refusal, for each, and returns how long the connection has to wait until its
 // next request is looked at; 0: not at all. To refuse a request costs nearly as much as to answer it:
-// however many connections somebody has, they are refused so often together.
-func (a *Account) Tire(now time.Time) time.Duration { return Tire(a.refusals, now) }
-
-// Tire is [Account.Tire] for a connection of nobody, with a purse of its own.
-func Tire(refusals *admission.Purse, now time.Time) time.Duration {
-	return refusals.Queue(now, patience, longestRest)
+// however many connections an account has, they are refused so often together. A connection of the nil
+// Account stands for itself.
+func (r *Refusals) Tire(a *Account, now time.Time) time.Duration {
+	purse := r.purse
+	switch {
+	case a != nil:
+		purse = a.refusals
+	case purse == nil:
+		purse = admission.NewPurse()
+		r.purse = purse
+	}
+	return purse.Queue(now, patience, longestRest)
 }
 
 // Charge charges what is not refused.

@@ -332,19 +332,30 @@ func BenchmarkSpend(b *testing.B) {
 func TestConnectionsOfAnIdentityAreRefusedTogether(t *testing.T) {
 	b, c := open(t, `[{"who": ["token:game-*"], "requests": 1}]`)
 	one, two, other := b.Enter(game), b.Enter(game), b.Enter(&access.Identity{Name: "token:game-2"})
+	var refusals quota.Refusals
 	at := time.Duration(0)
 	for i := range 50 {
-		require.Zero(t, []*quota.Account{one, two}[i%2].Tire(c.Now()))
+		require.Zero(t, refusals.Tire([]*quota.Account{one, two}[i%2], c.Now()))
 	}
 	for i := range 20 {
 		before := at
-		at = []*quota.Account{one, two}[i%2].Tire(c.Now())
+		at = refusals.Tire([]*quota.Account{one, two}[i%2], c.Now())
 		require.Equal(t, 20*time.Millisecond, at-before)
 	}
-	require.Zero(t, other.Tire(c.Now()))
+	require.Zero(t, refusals.Tire(other, c.Now()))
 	for range 1000 {
-		require.LessOrEqual(t, one.Tire(c.Now()), time.Second, "not longer than a peer waits for an answer")
+		require.LessOrEqual(t, refusals.Tire(one, c.Now()), time.Second, "not longer than a peer waits for an answer")
 	}
 	c.Advance(2 * time.Second)
-	require.Zero(t, two.Tire(c.Now()))
+	require.Zero(t, refusals.Tire(two, c.Now()))
+}
+
+func TestConnectionsOfNobodyAreRefusedEachForItself(t *testing.T) {
+	_, c := open(t, `[]`)
+	var one, other quota.Refusals
+	for range 50 {
+		require.Zero(t, one.Tire(nil, c.Now()))
+	}
+	require.Equal(t, 20*time.Millisecond, one.Tire(nil, c.Now()))
+	require.Zero(t, other.Tire(nil, c.Now()))
 }

@@ -17,13 +17,13 @@ type toll struct {
 	meter *admission.Meter // set at open; nil: the connection and its address are not limited
 
 	// loop only
-	account   *quota.Account   // of who the peer is; nil: not known, or nobody is
-	connected bool             // it is counted among the account's connections
-	refusals  *admission.Purse // of nobody's connection: what it may be refused before it has to rest; nil: it was not yet
-	size      int64            // of the current frame, in bytes
-	paid      bool             // the current frame is, which may pass the gate again
-	spent     bool             // likewise, by the namespaces in it
-	turn      int              // what this turn's frames count as beyond their bytes
+	account   *quota.Account // of who the peer is; nil: not known, or nobody is
+	connected bool           // it is counted among the account's connections
+	refusals  quota.Refusals
+	size      int64 // of the current frame, in bytes
+	paid      bool  // the current frame is, which may pass the gate again
+	spent     bool  // likewise, by the namespaces in it
+	turn      int   // what this turn's frames count as beyond their bytes
 }
 
 // shortTurn makes the turns of who has a quota end after 32 requests: others who have come meanwhile are
@@ -93,19 +93,9 @@ func (s *Session) pays(f *frame) bool {
 
 // tire has the session rest if its peer sends far more than it may.
 func (s *Session) tire(now time.Time) {
-	if wait := s.toll.tire(now); wait > 0 {
+	if wait := s.toll.refusals.Tire(s.toll.account, now); wait > 0 {
 		loop.Rest(&s.Conn, wait)
 	}
-}
-
-func (t *toll) tire(now time.Time) time.Duration {
-	if t.account != nil {
-		return t.account.Tire(now)
-	}
-	if t.refusals == nil {
-		t.refusals = admission.NewPurse()
-	}
-	return quota.Tire(t.refusals, now)
 }
 
 // Spend charges the current request to a namespace that it names, or returns a refusal.
