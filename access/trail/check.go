@@ -68,7 +68,8 @@ func (c *Checker) Add(b []byte) error {
 	case l.Seq > due:
 		return broken(due, "line %d is gone: line %d comes next", due, l.Seq)
 	case l.Seq < due:
-		return broken(l.Seq, "line %d comes behind line %d: it was moved, or is there twice", l.Seq, c.Head.Seq)
+		// Its number may be what was changed, so it does not say where.
+		return broken(due, "line %d comes where line %d should: its number was changed, it was moved, or is there twice", l.Seq, due)
 	case !bytes.Equal(prev[:], c.Head.Hash[:]):
 		return broken(c.Head.Seq, "line %d was changed: line %d has another hash of it", c.Head.Seq, l.Seq)
 	}

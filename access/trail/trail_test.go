@@ -62,6 +62,14 @@ func TestLinesThatAreAsTheyWereWrittenAreRight(t *testing.T) {
 	require.Nil(t, trail.FaultOf(codes.Storage))
 }
 
+func TestAChangedNumberIsFoundWhereItStands(t *testing.T) {
+	lines, _ := chain(3)
+	lines[2] = bytes.Replace(lines[2], []byte(`:3,`), []byte(`:1,`), 1)
+	_, err := check(trail.Checker{Whole: true}, lines)
+	require.EqualError(t, err, "line 1 comes where line 3 should: its number was changed, it was moved, or is there twice")
+	require.EqualValues(t, 3, trail.FaultOf(err).Seq)
+}
+
 // Whatever single bit is changed, line removed, doubled or moved: it is found, and the number that is
 // named is that of the line or of the one that comes in its place.
 func TestEachChangeOfTheLinesIsFound(t *testing.T) {
