@@ -39,6 +39,11 @@ type Actor struct {
 	Identity *Identity
 }
 
+// Administrator reports whether the actor has proved to be one.
+func (a *Actor) Administrator() bool {
+	return a != nil && a.Identity != nil && slices.Contains(a.Identity.Groups, Administrators)
+}
+
 // Identity is who asks, as it was proved. It never changes.
 type Identity struct {
 	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:EMAIL", "listener:NAME"

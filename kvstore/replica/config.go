@@ -43,7 +43,7 @@ type Config struct {
 	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
 
 	// MaxQueue is how many transactions may wait for the committer; 0: 16384. Commit fails
-	// with codes.Busy beyond it.
+	// with codes.Busy beyond it, administrators' beyond an eighth more.
 	MaxQueue int
 
 	// GroupBytes and GroupSize bound what becomes durable and visible at once: bytes of

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
@@ -144,6 +145,29 @@ func TestTheQueueIsBounded(t *testing.T) {
 	again := b.begin(large)
 	b.allow()
 	require.NoError(t, (<-again).err, "alone, a transaction may be larger than the queue")
+}
+
+func TestAdministratorsFindRoomInAFullQueue(t *testing.T) {
+	b := gated(t, Config{MaxQueue: 8, Queues: memory.NewPool(queueShares * 8000)})
+	put := func(groups ...string) *kv.Txn {
+		txn := kv.PutTxn("a", "k", kv.BytesValue(make([]byte, 500)))
+		txn.Actor = &access.Actor{Identity: &access.Identity{Name: "token:a", Groups: groups}}
+		return txn
+	}
+	waiting := []<-chan outcome{b.begin(put())}
+	<-b.disk.entered
+	for range 7 {
+		waiting = append(waiting, b.begin(put()))
+	}
+	none := func(*kv.Result, error) { t.Error("done was called") }
+	require.ErrorIs(t, b.Commit(put("others"), none), codes.Busy)
+	waiting = append(waiting, b.begin(put(access.Administrators)))
+	require.ErrorIs(t, b.Commit(put(access.Administrators), none), codes.Busy, "there is an end to that, too")
+	b.disk.gate <- struct{}{}
+	b.allow()
+	for _, w := range waiting {
+		require.NoError(t, (<-w).err)
+	}
 }
 
 func TestGroupsAreBounded(t *testing.T) {
