@@ -5,6 +5,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BIN      := bin
 FUZZTIME ?= 30s
+# All but the race detector does without C, so that what is built for one is there for the others.
+export CGO_ENABLED := 0
 # The long tests of ./integration: apart and verbose, so that they show their counts.
 LONG     := Soak|Kill
 DAMAGE   := PowerLoss|Damage
@@ -30,6 +32,7 @@ PROFILES := /tmp/confcenter-profile
 # it. The rest of integration/siege, which attacks another process with more goroutines than the
 # detector follows, has the machine for itself.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+RACED    := CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE)
 
 .DEFAULT_GOAL := help
 .PHONY: help packages modules modules-test build run test short fuzz soak bench profile integration fmt fmt-check vet clean FORCE
@@ -46,13 +49,13 @@ modules-test:
 	@GO='$(GO)' sh scripts/modules.sh -test ./...
 
 $(BIN)/confcenter: FORCE | modules
-	CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/confcenter/profile.pgo -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
+	$(GO) build -trimpath -pgo=cmd/confcenter/profile.pgo -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
 
 $(BIN)/ccdump: FORCE | modules
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./tools/ccdump
+	$(GO) build -trimpath -ldflags '-s -w' -o $@ ./tools/ccdump
 
 $(BIN)/ccload: FORCE | modules
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./tools/ccload
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./tools/ccload
 
 run: build ## serve the sample ./conf on 127.0.0.1:4800
 	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
@@ -68,12 +71,12 @@ ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
 	$(GO) test -timeout 15m -v -run Soak ./integration/siege & soak=$$!; \
-	$(GO) test $(RACE) -p 3 -shuffle=on -timeout 15m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$' | sort -r); \
+	$(RACED) -p 3 -shuffle=on -timeout 15m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$' | sort -r); \
 	others=$$?; wait $$soak && exit $$others
 	{ CONFCENTER_POWER_LOSSES=100 nice $(GO) test -timeout 15m -run '^Test($(PLAIN))$$' -v $(PLAIN_IN) && \
 	FUZZTIME=2000x GO='$(GO)' nice sh scripts/fuzz.sh; } & beside=$$!; \
-	$(GO) test $(RACE) -shuffle=on -timeout 15m -skip '$(LONG)' ./integration && \
-	$(GO) test $(RACE) -timeout 15m -run '$(LONG)' -v ./integration; \
+	$(RACED) -shuffle=on -timeout 15m -skip '$(LONG)' ./integration && \
+	$(RACED) -timeout 15m -run '$(LONG)' -v ./integration; \
 	others=$$?; wait $$beside && exit $$others
 	$(GO) test -timeout 15m -v -skip Soak ./integration/siege
 
@@ -97,7 +100,7 @@ bench: modules-test packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## me
 # A profile names the path of its program, so that is one which any machine may have.
 profile: packages $(BIN)/ccload ## see under load what the server spends its time on, for the compiler: cmd/confcenter/profile.pgo
 	rm -rf $(PROFILES) && mkdir -p $(PROFILES)/cpu
-	CGO_ENABLED=0 $(GO) build -tags profile -trimpath -o $(PROFILES)/confcenter ./cmd/confcenter
+	$(GO) build -tags profile -trimpath -o $(PROFILES)/confcenter ./cmd/confcenter
 	CPU_PROFILES=$(PROFILES)/cpu $(BIN)/ccload bench --server $(PROFILES)/confcenter --only $(PROFILED) --pairs 3 --slice 1s
 	$(GO) tool pprof -proto $(PROFILES)/cpu/* >cmd/confcenter/profile.pgo
 	rm -rf $(PROFILES)

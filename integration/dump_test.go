@@ -29,10 +29,7 @@ var buildDump = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(beside), "ccdump")
-	if out, err := exec.Command("go", "build", "-o", path, "confcenter/tools/ccdump").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build ccdump: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, process.Build(path, "confcenter/tools/ccdump")
 })
 
 // dumping is a running ccdump.

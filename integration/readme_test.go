@@ -270,6 +270,7 @@ func TestGoProgramOfTheReadmeCompiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("package main\n"+program), 0o644))
 	vet := exec.CommandContext(t.Context(), "go", "vet", file)
 	vet.Dir = ".." // where the module confcenter is
+	vet.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := vet.CombinedOutput()
 	require.NoError(t, err, string(out))
 }

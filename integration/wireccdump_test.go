@@ -61,9 +61,8 @@ func TestWiresharkShowsWhatCCDumpShows(t *testing.T) {
 	captures, err := filepath.Glob("../tools/ccdump/testdata/*.pcap*")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(captures), 4, "one for each family of commands")
-	program := filepath.Join(t.TempDir(), "ccdump")
-	out, err := exec.Command("go", "build", "-o", program, "confcenter/tools/ccdump").CombinedOutput()
-	require.NoError(t, err, string(out))
+	program, err := buildDump()
+	require.NoError(t, err)
 	for _, file := range append(captures, file) {
 		t.Run(filepath.Base(file), func(t *testing.T) { compareTools(t, program, file) })
 	}

@@ -33,13 +33,19 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "confcenter")
-	build := exec.Command("go", "build", "-o", path, "confcenter/cmd/confcenter")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is shipped
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, Build(path, "confcenter/cmd/confcenter")
 })
+
+// Build builds a program of this module as it is shipped: static, so that nothing is compiled again for
+// a test with the race detector, which needs C.
+func Build(path, program string) error {
+	build := exec.Command("go", "build", "-o", path, program)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
+}
 
 // RemoveBinary removes what Binary has built, at the end of all tests.
 func RemoveBinary() { _ = os.RemoveAll(binaryDir) }
