@@ -112,7 +112,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Memory: kvtest.ForTest(t)}}
 	r.cfg.FS, r.cfg.State = r.trace, r.log
 	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
-	r.cfg.DiskPatience, r.cfg.RetryPeriod = time.Hour, time.Hour // the order of the steps is what counts
+	r.cfg.DiskPatience, r.cfg.RetryPeriod, r.cfg.SetTimeout = time.Hour, time.Hour, time.Hour // the order of the steps is what counts, and a test may copy the disk at each
 	var err error
 	r.store, err = Open(r.cfg)
 	require.NoError(t, err)
