@@ -34,6 +34,7 @@ type setting struct {
 	files []fileSetting
 	err   error
 	out   *outcome // what it changes; nil: nothing
+	given bool     // the log has its change, though perhaps no answer yet
 
 	// of a change with a token
 	asked doclog.Digest
@@ -82,12 +83,14 @@ func (w *writer) answerAll(done []setting) {
 
 // suspension is what was under way when the log ceased to answer.
 type suspension struct {
-	sets []setting // whose commit has not ended
+	sets []setting // whose commit has not ended, or could not be given to the log
 	rest []*setJob // behind them
 }
 
-// resume goes on when the log answers again; revisions are those of the requests under way that
-// took effect, err is why the next did not.
+// resume goes on when the log answers again; revisions are those of the requests given to it that
+// took effect, err is why the next did not. If something before them was late, an edit of their
+// files say, they were not given to it: what it answers is not about them, and they are planned
+// again.
 func (w *writer) resume(revisions []kv.Revision, err error) {
 	was := w.suspended
 	w.suspended = nil
@@ -98,12 +101,16 @@ func (w *writer) resume(revisions []kv.Revision, err error) {
 		was.sets[i].discard() // what took effect is put in place like what is found in the log
 	}
 	unknown := w.rec.reconcile()
+	var ended []setting
+	var again []*setJob
 	for i := range was.sets {
 		s := &was.sets[i]
-		if s.out == nil {
+		if s.out != nil && !s.given {
+			again = append(again, s.job)
 			continue
 		}
 		switch {
+		case s.out == nil:
 		case len(revisions) == 0:
 			s.fail(err)
 		case unknown != nil:
@@ -116,10 +123,11 @@ func (w *writer) resume(revisions []kv.Revision, err error) {
 			}
 			revisions = revisions[1:]
 		}
+		ended = append(ended, *s)
 	}
 	w.in.retryPlacing()
-	w.answerAll(was.sets)
-	w.carryOut(was.rest)
+	w.answerAll(ended)
+	w.carryOut(append(again, was.rest...))
 }
 
 // tell says what is served now.
@@ -430,8 +438,12 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	if len(list) == 0 {
 		return sets, true
 	}
+	hung := w.rec.scribe.hangs() // in a step of the plan
 	revisions, err := w.rec.commit(list...)
 	if errors.Is(err, errHanging) {
+		for i := range sets {
+			sets[i].given = !hung && w.rec.late != nil
+		}
 		return sets, false
 	}
 	for i := range sets {

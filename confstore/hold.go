@@ -1,8 +1,10 @@
 package confstore
 
 import (
+	"errors"
 	"slices"
 
+	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 )
@@ -39,6 +41,9 @@ func (w *writer) hold(s *setting) error {
 		kept.err = w.cfg.Approval.Hold(held)
 		return nil
 	})
+	if errors.Is(err, errHanging) { // it may still be kept
+		return codes.Errorf(codes.Timeout, "%s: the server's disk does not answer; whether it is kept until somebody approves it is not known: look for it before you ask again", s.job)
+	}
 	if err == nil {
 		err = kept.err
 	}

@@ -1,8 +1,13 @@
 package confstore
 
 import (
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/internal/clock"
 )
 
@@ -42,4 +47,61 @@ func (d *sickDisk) loses() {
 	case d.patience <- time.Now():
 	default:
 	}
+}
+
+// What the log says late of an edit of the file is not about the write that comes behind it.
+func TestAWriteBehindAnEditThatADiskHoldsUpIsCarriedOut(t *testing.T) {
+	p := newPatient(t, sickData)
+	p.cfg.ScanPeriod = time.Hour // it is the write that finds the edit
+	p.open()
+	waits, thaw := p.disk.hangs()
+	p.put("a.json", `{"v":"edited"}`)
+	answer := make(chan setOutcome, 1)
+	require.NoError(t, p.Set(setA, func(r SetResult, err error) { answer <- setOutcome{r, err} }))
+	<-waits
+	p.await("the edit", func() bool { return p.text("a.json") == `{"v":"edited"}` })
+	thaw()
+	r := <-answer
+	require.NoError(t, r.err)
+	require.Equal(t, newText, p.text("a.json"))
+	require.Equal(t, p.mtime("a.json"), r.Mtime)
+	k := p.left(true)
+	require.Equal(t, newText, k.text("a.json"))
+	versions, err := p.recorder.log.Versions(t.Context(), "a.json", 0, 9)
+	require.NoError(t, err)
+	require.Equal(t, `{"v":"edited"}`, string(versions[1].File), "it is not lost either")
+}
+
+// slowKeeper holds what is marked on a disk that may hang.
+type slowKeeper struct {
+	keeper
+	disk *sickDisk
+}
+
+func (a *slowKeeper) Hold(h *change.Held) error {
+	if err := a.disk.asked("hold"); err != nil {
+		return err
+	}
+	return a.keeper.Hold(h)
+}
+
+func TestAWriteBehindOneThatIsHeldLateIsCarriedOut(t *testing.T) {
+	p := newPatient(t, sickData)
+	a := &slowKeeper{disk: p.disk}
+	p.cfg.Approval = a
+	p.open()
+	waits, thaw := p.disk.hangs()
+	held, written := make(chan error, 1), make(chan error, 1)
+	p.inside(func() { // so that they share a commit
+		require.NoError(t, p.Set(SetRequest{Name: "live/a.json", Contents: []byte(newText), Actor: zoe}, func(_ SetResult, err error) { held <- err }))
+		require.NoError(t, p.Set(SetRequest{Name: "b.json", Contents: []byte(newText), Actor: zoe}, func(_ SetResult, err error) { written <- err }))
+	})
+	<-waits
+	p.Reload() // comes when they wait for the disk
+	thaw()
+	require.Equal(t, codes.Timeout, codes.Of(<-held), "it is held, but nobody waited for the number")
+	require.NoError(t, <-written)
+	require.Len(t, a.held, 1)
+	require.Equal(t, newText, p.text("b.json"))
+	require.Equal(t, newText, p.left(true).text("b.json"))
 }
