@@ -64,11 +64,27 @@ func (w *reply) free() {
 		return
 	}
 	w.b, w.ResponseWriter = w.b[:0], nil
-	if w.write.Txn != nil { // do not keep its entries alive
+	w.forget()
+	replies.Put(w)
+}
+
+// forget does not keep the entries of a transaction alive.
+func (w *reply) forget() {
+	if w.write.Txn != nil {
 		w.write.Room(len(w.op))
 		w.write.Txn, w.txn, w.op[0] = nil, kv.Txn{}, kv.Op{}
 	}
-	replies.Put(w)
+}
+
+// letGo gives back what a request has held that is answered but not over: how long the rest of
+// its body takes to arrive is up to its sender.
+func (w *reply) letGo() {
+	if cap(w.b) > smallRoom {
+		w.b = nil
+	}
+	w.in = bodyReader{}
+	w.forget()
+	w.room.give()
 }
 
 // WriteHeader implements http.ResponseWriter.

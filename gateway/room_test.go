@@ -199,6 +199,23 @@ func TestBodiesWithoutALengthTakeTheirRoomStepByStep(t *testing.T) {
 	k.bodiesAreGone()
 }
 
+// Who has been answered and goes on sending holds no room of others, and has that of the next request
+// as soon as the answer is there.
+func TestABodyThatIsCutOffHasGivenItsRoomBackWhenThatIsSaid(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Bodies
+	limit := smallBody
+	c := k.ask(fmt.Sprintf("POST /v1/store/incr?ns=n&key=k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", 2*limit, strings.Repeat(" ", limit)))
+	require.Eventually(t, func() bool { return pool.Held() > int64(limit)/2 }, patience, time.Millisecond)
+	_, err := io.WriteString(c, " ")
+	require.NoError(t, err)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
+	require.Zero(t, pool.Held(), "though the rest has not come")
+	require.NoError(t, c.Close())
+}
+
 func TestLongAnswersTakeTheirRoom(t *testing.T) {
 	k := startSmall(t, 128<<20)
 	pool := k.cfg.Memory.Bodies

@@ -182,6 +182,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		p.gateway.fail(w, r, rt, err)
+		w.letGo()
 	}
 	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
