@@ -1,0 +1,1 @@
+// With a file in assembly, functions of a package may have their bodies elsewhere.
