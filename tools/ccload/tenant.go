@@ -20,9 +20,10 @@ const (
 	// tenantDepth is how many requests are in flight on each, if it waits for nothing but
 	// answers.
 	tenantDepth = 512
-	// tenantValue is the size of its big values, in bytes.
-	tenantValue = 64 << 10
-	tenantKeys  = 64
+	// tenantValue is the size of its big values, in bytes; so many of them are in flight on each
+	// connection, which is more than sockets hold.
+	tenantValue, tenantBigDepth = 64 << 10, 64
+	tenantKeys                  = 64
 	// tenantBig is the first of the keys that have big values, which nobody reads.
 	tenantBig = 90_000_000
 )
@@ -100,6 +101,7 @@ func (t *tenant) ask(addr string) {
 
 // hoard writes big values.
 func (t *tenant) hoard(addr string) {
+	t.depth = tenantBigDepth
 	t.add(addr, tenantConns, newTape(protocol.KVPut, tenantKeys, func(i int) []byte { return appendKVPut(nil, tenantBig+i, kvText(i, tenantValue)) }))
 }
 
