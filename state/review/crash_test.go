@@ -71,6 +71,14 @@ func TestAStopInTheMiddleOfAnApprovalLosesAndRepeatsNothing(t *testing.T) {
 	}
 }
 
+func TestAChangeIsShownWhileItIsDecided(t *testing.T) {
+	k := start(t)
+	number := k.held(k.write(as("zoe"), put("match", "only", "1")))
+	k.engine.body = func() { require.NoError(t, k.approve(as("max"), number)) }
+	require.Equal(t, review.Approved, k.shown(as("zoe"), number).State)
+	require.Equal(t, "1", k.value("match", "only"))
+}
+
 func TestAnApprovalWhoseAnswerIsLostCanBeAskedAgain(t *testing.T) {
 	k := start(t)
 	require.NoError(t, k.write(nil, kv.Op{Kind: kv.OpPut, NS: "match", Key: "only", Value: kv.IntValue(1)}))

@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json" // a decoder that is not the product's
 	"os"
@@ -54,6 +55,16 @@ type kit struct {
 type lossy struct {
 	review.Engine
 	lose func(txn *kv.Txn) bool // what is written and not acknowledged; nil: nothing
+	body func()                 // called once before what is to be done is read
+}
+
+// Get implements kv.Reader.
+func (l *lossy) Get(ns, key []byte) (*kv.Entry, kv.Revision) {
+	if body := l.body; body != nil && bytes.HasPrefix(key, []byte("body/")) {
+		l.body = nil
+		body()
+	}
+	return l.Engine.Get(ns, key)
 }
 
 // Commit implements kv.Store.

@@ -62,7 +62,7 @@ const (
 )
 
 // Show shows a change, compared with what there is now.
-func (r *Reviews) Show(_ context.Context, by *access.Actor, q *ShowAsk) (*Shown, error) {
+func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Shown, error) {
 	c, err := r.caller(by)
 	if err != nil {
 		return nil, err
@@ -79,6 +79,9 @@ func (r *Reviews) Show(_ context.Context, by *access.Actor, q *ShowAsk) (*Shown,
 		return answer, nil
 	}
 	b, err := r.body(rec)
+	if codes.Of(err) == codes.NotFound && r.decidedNow(rec) {
+		return r.Show(ctx, by, q)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +105,13 @@ func (r *Reviews) Show(_ context.Context, by *access.Actor, q *ShowAsk) (*Shown,
 		answer.Parts, answer.Outdated = append(answer.Parts, *p), answer.Outdated || p.Outdated
 	}
 	return answer, nil
+}
+
+// decidedNow reports whether somebody has decided since the record was read, which removes what was to
+// be done.
+func (r *Reviews) decidedNow(rec *record) bool {
+	now, _, err := r.record(rec.Number)
+	return err == nil && (now == nil || now.State.decided())
 }
 
 // parts are the parts of a change, each to be made when it is shown.
