@@ -72,7 +72,7 @@ func isolationRole() []byte {
 // neighbor is a tenant that asks at a steady rate, one request at a time of each kind. It has a
 // loop of its own, which sleeps in between. Its last kind asks a server of ready-made bytes
 // on the same core, which has nothing to do with the other tenant: what becomes slower there
-// is due to the machine.
+// is due to the machine, and to the core that the servers share.
 type neighbor struct {
 	*bench
 	loop  *loop

@@ -180,7 +180,7 @@ func (c *conn) send(p []byte) {
 func (c *conn) flush() {
 	n, err := writeNow(c.fd, c.pending)
 	if err == nil || err == unix.EAGAIN {
-		c.pending = c.pending[n:] // not moved: of big values that would be 32 MiB each time
+		c.pending = c.pending[n:] // not moved: of big values that would be some MiB each time
 		err = c.watch(len(c.pending) > 0)
 	}
 	if err != nil {

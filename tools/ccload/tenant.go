@@ -20,10 +20,11 @@ const (
 	// tenantDepth is how many requests are in flight on each, if it waits for nothing but
 	// answers.
 	tenantDepth = 512
-	// tenantValue is the size of its big values, in bytes; so many of them are in flight on each
-	// connection, which is more than sockets hold.
-	tenantValue, tenantBigDepth = 64 << 10, 64
-	tenantKeys                  = 64
+	// tenantValue is the size of its big values, in bytes.
+	tenantValue = 64 << 10
+	// tenantBigDepth is how many of them are in flight on each connection: more than sockets hold.
+	tenantBigDepth = 64
+	tenantKeys     = 64
 	// tenantBig is the first of the keys that have big values, which nobody reads.
 	tenantBig = 90_000_000
 )
