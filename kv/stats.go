@@ -29,6 +29,7 @@ type Stats struct {
 	Groups   uint64 `json:"groups" metric:"store_groups_total" help:"Durable writes that the transactions shared."`
 	Failed   uint64 `json:"failed" metric:"store_failed_transactions_total" help:"Transactions refused after they were queued."`
 	Busy     uint64 `json:"busy" metric:"store_busy_transactions_total" help:"Transactions not taken because the queue was full."`
+	Reserved uint64 `json:"reserved" metric:"store_reserved_transactions_total" help:"Transactions of administrators that the queue took although it was full."`
 	Refused  uint64 `json:"refused" metric:"store_refused_writes_total" help:"Writes refused for want of space."`
 	Replayed uint64 `json:"replayed" metric:"store_replayed_transactions_total" help:"Transactions answered from their request token."`
 	Expired  uint64 `json:"expired" metric:"store_expired_keys_total" help:"Keys ended by their time or their lease."`

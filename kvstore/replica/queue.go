@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"confcenter/codes"
 	"confcenter/internal/memory"
@@ -54,6 +55,8 @@ type queue struct {
 	closed error // why nothing is accepted any more
 	flight flight
 
+	reserved atomic.Uint64 // transactions that found room in the reserve
+
 	// committer only
 	taken []queued // the front of the queue; those before pos are done
 	pos   int
@@ -92,22 +95,22 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 }
 
 func (q *queue) refusedLocked(one *queued) error {
-	maxCount, maxBytes := q.maxCount, q.maxBytes()
-	if one.txn.Actor.Administrator() {
-		maxCount, maxBytes = maxCount+max(1, maxCount/reserve), maxBytes+maxBytes/reserve
-	}
-	switch size := one.size; {
+	switch maxBytes := q.maxBytes(); {
 	case q.closed != nil:
 		return q.closed
 	case q.flight.late != nil:
 		return q.lateLocked(one)
-	case q.count >= maxCount:
+	case q.count < q.maxCount && (q.bytes+one.size <= maxBytes || q.count == 0):
+		return nil
+	case one.txn.Actor.Administrator() && q.count < q.maxCount+max(1, q.maxCount/reserve) && q.bytes+one.size <= maxBytes+maxBytes/reserve:
+		q.reserved.Add(1)
+		return nil
+	case q.count >= q.maxCount:
 		return codes.Errorf(codes.Busy, "%d transactions are waiting, which is the limit", q.count)
-	case q.bytes+size > maxBytes && q.count > 0:
+	default:
 		q.pool.Refuse()
 		return codes.Errorf(codes.Busy, "%d bytes of transactions are waiting, the limit is %d", q.bytes, maxBytes)
 	}
-	return nil
 }
 
 // poke has the committer look.

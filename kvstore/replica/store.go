@@ -203,7 +203,7 @@ func (s *Store) Stats() kvstore.Stats {
 		Memory: s.cfg.Store.Held(), MemoryLimit: s.cfg.Store.Limit(),
 		Leases: int64(s.leases.size()), Tokens: s.tokens.count.Load(),
 		Queue:   int64(s.queue.waiting()),
-		Commits: c.commits.Load(), Groups: c.groups.Load(), Failed: c.failed.Load(), Busy: c.busy.Load(),
+		Commits: c.commits.Load(), Groups: c.groups.Load(), Failed: c.failed.Load(), Busy: c.busy.Load(), Reserved: s.queue.reserved.Load(),
 		Refused: c.refused.Load(), Replayed: c.replayed.Load(), Expired: c.expired.Load(),
 		Views: int64(x.views.count()), ViewsCut: c.viewsCut.Load(), Panics: c.panics.Load(),
 	}

@@ -168,6 +168,29 @@ func TestAdministratorsFindRoomInAFullQueue(t *testing.T) {
 	for _, w := range waiting {
 		require.NoError(t, (<-w).err)
 	}
+	require.EqualValues(t, 1, b.Stats().Reserved)
+}
+
+func TestAdministratorsFindRoomInAQueueThatIsFullOfBytes(t *testing.T) {
+	b := gated(t, Config{MaxQueue: 100, Queues: memory.NewPool(queueShares * 8000)})
+	put := func(size int, groups ...string) *kv.Txn {
+		txn := kv.PutTxn("a", "k", kv.BytesValue(make([]byte, size)))
+		txn.Actor = &access.Actor{Identity: &access.Identity{Name: "token:a", Groups: groups}}
+		return txn
+	}
+	waiting := []<-chan outcome{b.begin(put(7500))}
+	<-b.disk.entered
+	none := func(*kv.Result, error) { t.Error("done was called") }
+	require.ErrorContains(t, b.Commit(put(600, "others"), none), "bytes of transactions are waiting")
+	require.ErrorIs(t, b.Commit(put(1600, access.Administrators), none), codes.Busy, "more than an eighth")
+	require.Zero(t, b.Stats().Reserved)
+	waiting = append(waiting, b.begin(put(600, access.Administrators)))
+	require.EqualValues(t, 1, b.Stats().Reserved)
+	b.disk.gate <- struct{}{}
+	b.allow()
+	for _, w := range waiting {
+		require.NoError(t, (<-w).err)
+	}
 }
 
 func TestGroupsAreBounded(t *testing.T) {
