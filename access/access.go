@@ -40,9 +40,7 @@ type Actor struct {
 }
 
 // Administrator reports whether the actor has proved to be one.
-func (a *Actor) Administrator() bool {
-	return a != nil && a.Identity != nil && slices.Contains(a.Identity.Groups, Administrators)
-}
+func (a *Actor) Administrator() bool { return a.Proved().Administrator() }
 
 // Identity is who asks, as it was proved. It never changes.
 type Identity struct {
@@ -57,7 +55,12 @@ const Administrators = "administrators"
 // Has reports whether somebody, nil without access control, may use what belongs to owner: its
 // name decides. What belongs to nobody is for administrators only, and so is everything else.
 func (id *Identity) Has(owner *Identity) bool {
-	return id == nil || owner != nil && owner.Name == id.Name || slices.Contains(id.Groups, Administrators)
+	return id == nil || owner != nil && owner.Name == id.Name || id.Administrator()
+}
+
+// Administrator reports whether it is one; nil, which is nobody, is none.
+func (id *Identity) Administrator() bool {
+	return id != nil && slices.Contains(id.Groups, Administrators)
 }
 
 // Proved is who the actor was proved to be; nil: nobody.

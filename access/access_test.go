@@ -35,6 +35,13 @@ func TestWhoMadeAChangeIsWhatWasProved(t *testing.T) {
 	}
 }
 
+func TestOnlyWhoIsOfTheirGroupIsAnAdministrator(t *testing.T) {
+	for _, nobody := range []*access.Actor{nil, {Name: access.Administrators}, {Identity: &access.Identity{Name: "token:administrators", Groups: []string{"game"}}}} {
+		require.False(t, nobody.Administrator(), nobody)
+	}
+	require.True(t, (&access.Actor{Identity: &access.Identity{Name: "token:zoe", Groups: []string{"game", access.Administrators}}}).Administrator())
+}
+
 func TestEveryRightHasANameOfItsOwn(t *testing.T) {
 	require.False(t, access.Right(0).Known())
 	require.Equal(t, "right 0", access.Right(0).String())

@@ -211,7 +211,7 @@ func (all *Quota) add(q *quota) *Quota {
 // Quota is how much id may have: of what several quotas limit, the least. nil: there is no limit,
 // as for administrators.
 func (p *Policy) Quota(id *access.Identity) (all *Quota) {
-	if slices.Contains(id.Groups, Administrators) {
+	if id.Administrator() {
 		return nil
 	}
 	for i := range p.quotas {

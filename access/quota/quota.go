@@ -123,7 +123,7 @@ func (b *Book) Enter(id *access.Identity) *Account {
 	a := b.accounts[key]
 	if a == nil {
 		b.sweepLocked(len(b.accounts))
-		a = &Account{book: b, who: id, administrator: slices.Contains(id.Groups, policy.Administrators), purse: admission.NewPurse(), refusals: admission.NewPurse()}
+		a = &Account{book: b, who: id, administrator: id.Administrator(), purse: admission.NewPurse(), refusals: admission.NewPurse()}
 		a.quota.Store(b.rules.Load().Quota(id))
 		b.accounts[key] = a
 	}
