@@ -16,6 +16,7 @@ import (
 // benchConfig holds the flags of `ccload bench`.
 type benchConfig struct {
 	server, dump string   // the confcenter and the ccdump binary
+	before       string   // an earlier confcenter; empty: there is none to compare with
 	dir          string   // where the servers' files go
 	only         []string // groups to run; none is all
 	slice        time.Duration
@@ -99,7 +100,11 @@ var groups = []struct {
 	{"siege", sieges},
 	{"dump", (*bench).dumps},
 	{"tap", (*bench).taps},
+	{buildsGroup, (*bench).builds},
 }
+
+// buildsGroup is the group that needs --before.
+const buildsGroup = "builds"
 
 func groupNames() []string {
 	var names []string
@@ -155,7 +160,8 @@ and measure each figure the project promises. Where the target is a ratio, the t
 sides are measured alternately and the median of the pairs counts, so that other
 load on the machine affects both.`,
 		Example: `  ccload bench --server bin/confcenter
-  ccload bench --server bin/confcenter --only get,push -o json`,
+  ccload bench --server bin/confcenter --only get,push -o json
+  ccload bench --server bin/confcenter --only builds --before old/confcenter`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cfg.check(); err != nil {
 				return err
@@ -172,6 +178,7 @@ load on the machine affects both.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&cfg.server, "server", "s", "bin/confcenter", "the confcenter binary")
+	f.StringVar(&cfg.before, "before", "", "an earlier build of the server, which "+buildsGroup+" compares it with")
 	f.StringVar(&cfg.dump, "ccdump", "bin/ccdump", "the ccdump binary, for dump and tap")
 	f.StringVar(&cfg.dir, "dir", "", "directory for the servers' files, whose disk affects the figures (default: a temporary one)")
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
@@ -206,6 +213,11 @@ func (c *benchConfig) check() error {
 	if _, err := os.Stat(c.server); err != nil {
 		return usagef("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)
 	}
+	if c.wants(buildsGroup) {
+		if _, err := os.Stat(c.before); err != nil {
+			return usagef("--only %s needs the path of an earlier build in --before: %w", buildsGroup, err)
+		}
+	}
 	if !c.wants("dump") && !c.wants("tap") {
 		return nil
 	}
@@ -217,7 +229,10 @@ func (c *benchConfig) check() error {
 
 // wants reports whether the named group is to run.
 func (c *benchConfig) wants(group string) bool {
-	return len(c.only) == 0 || slices.Contains(c.only, group)
+	if len(c.only) == 0 {
+		return group != buildsGroup || c.before != ""
+	}
+	return slices.Contains(c.only, group)
 }
 
 func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Writer) error {

@@ -129,6 +129,7 @@ func TestWrongCommandLinesExitWith2(t *testing.T) {
 		{"ceiling", "extra"},
 		{"bench", "--server", "/does/not/exist"},
 		{"bench", "--only", "nope"},
+		{"bench", "--server", "main_test.go", "--only", "builds"},
 		{"bench", "--pairs", "0"},
 		{"bench", "--watchers", "1"},
 		{"bench", "--slice", "0s"},
