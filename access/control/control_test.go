@@ -409,3 +409,38 @@ func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 	require.NoError(t, k.set(nil, "_meta.json", ""))
 	require.Equal(t, codes.Forbidden, codes.Of(k.set(lead, "_meta.json", base)), "nothing was so before")
 }
+
+// What a stronger base has replaced is not shown. So it takes the right to have the weaker one
+// inherited to take the stronger one away, or to put it below.
+func TestShowingWhatAnotherBaseHasReplacedNeedsToHaveItInherited(t *testing.T) {
+	k := start(t, map[string]string{
+		"_access/x.json": `{"rules": [{"who": ["token:lead"], "allow": ["read", "write"], "what": ["config:_meta.json"]},
+			{"who": ["token:lead"], "allow": ["inherit"], "what": ["config:game/*", "config:mask*"]}]}`,
+		"secret.json": "{}", "mask.json": "{}", "game/a.json": "{}", "game/b.json": "{}",
+	})
+	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	const flat, chain = `{"conf_inherit":{"game/a":"secret mask"}}`, `{"conf_inherit":{"game/a":"game/b","game/b":"secret mask"},"inherit_options":{"*":{"chain":true}}}`
+	for _, c := range []struct {
+		before, text string
+		allowed      bool
+	}{
+		{flat, `{"conf_inherit":{"game/a":"mask secret"}}`, false},
+		{flat, `{"conf_inherit":{"game/a":"secret"}}`, false},
+		{flat, `{"conf_inherit":{"game/a":"mask"}}`, true},
+		{flat, `{"conf_inherit":{"game/a":"secret game/b mask mask2"}}`, true},
+		{flat, `{"conf_inherit":{"game/a":"secret mask","game/b":"secret mask"}}`, false},
+		{chain, `{"conf_inherit":{"game/a":"game/b","game/b":"secret"},"inherit_options":{"*":{"chain":true}}}`, false},
+		{chain, `{"conf_inherit":{"game/a":"secret mask","game/b":"secret mask"},"inherit_options":{"*":{"chain":true}}}`, false},
+		{chain, `{"conf_inherit":{"game/a":"game/b","game/b":"mask"},"inherit_options":{"*":{"chain":true}}}`, true},
+		{chain, `{"conf_inherit":{"game/a":"game/b","game/b":"secret mask"}}`, true},
+	} {
+		require.NoError(t, k.set(nil, "_meta.json", c.before))
+		err := k.set(lead, "_meta.json", c.text)
+		if c.allowed {
+			require.NoError(t, err, c.text)
+			continue
+		}
+		require.Equal(t, codes.Forbidden, codes.Of(err), c.text)
+		require.ErrorContains(t, err, "secret.json", c.text)
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"confcenter/meta"
 )
 
-// checkBases refuses to make a document a base of another one, whose readers see its contents, to
-// who may not have it inherited. before and contents are the texts of [meta.FileName], nil if
+// checkBases refuses to make a document a base of another one, whose readers see its contents, and
+// to take away what hides parts of them, to who may not have it inherited. before and contents are the texts of [meta.FileName], nil if
 // there is none.
 func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 	was, is := rulesOf(before), rulesOf(contents)
@@ -21,8 +21,8 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 			old = nil // then it shows other parts of its bases
 		}
 		bases, _ := is.Bases(name)
-		for _, base := range bases {
-			if slices.Contains(old, base) {
+		for i, base := range bases {
+			if shownBefore(base, old, bases[i+1:]) {
 				continue
 			}
 			if err := caller.Document(policy.Inherit, base); err != nil {
@@ -31,6 +31,13 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 		}
 	}
 	return nil
+}
+
+// shownBefore reports whether base was among the old bases, and nothing that hid members of it is
+// gone or weaker now; stronger are those that override it.
+func shownBefore(base string, old, stronger []string) bool {
+	i := slices.Index(old, base)
+	return i >= 0 && !slices.ContainsFunc(old[i+1:], func(hid string) bool { return !slices.Contains(stronger, hid) })
 }
 
 // rulesOf is what a text says; that of one that cannot be read is nothing.
