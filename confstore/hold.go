@@ -13,7 +13,7 @@ import (
 // include those that only inherit from what it changes, because they are served anew as well.
 func (w *writer) marked(s *setting) (names []string) {
 	by := s.files[0].req.Actor
-	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil || by.Approver != "" {
+	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil {
 		return nil
 	}
 	for _, c := range s.out.changes {
@@ -32,7 +32,11 @@ func (w *writer) marked(s *setting) (names []string) {
 
 // hold has a change kept that somebody has to approve; nil: it is to be made.
 func (w *writer) hold(s *setting) error {
-	if s.approval = w.marked(s); s.approval == nil || s.job.check {
+	marked := w.marked(s)
+	if by := s.files[0].req.Actor; by != nil && by.Approver != "" {
+		return s.job.covers(marked)
+	}
+	if s.approval = marked; marked == nil || s.job.check {
 		return nil
 	}
 	held := s.held()
@@ -48,6 +52,17 @@ func (w *writer) hold(s *setting) error {
 		err = kept.err
 	}
 	return err
+}
+
+// covers refuses an approved change that by now changes something marked that nobody has approved:
+// since it was held, something else may have come to inherit from what it changes, or be marked.
+func (j *setJob) covers(marked []string) error {
+	for _, name := range marked {
+		if !slices.Contains(j.approved, name) {
+			return codes.Errorf(codes.Conflict, "%s would change as well, of which nobody has approved", shorten(name))
+		}
+	}
+	return nil
 }
 
 // held is a change as it is to be made when it is approved. What is to stay as it is, or is as

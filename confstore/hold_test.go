@@ -137,7 +137,8 @@ func TestWhatWasHeldCanBeMade(t *testing.T) {
 		require.Equal(t, codes.Held, codes.Of(err))
 		approved := *zoe
 		approved.Approver = "token:max"
-		return change.Request{Documents: a.held[len(a.held)-1].Documents, Actor: &approved}
+		h := a.held[len(a.held)-1]
+		return change.Request{Documents: h.Documents, Actor: &approved, Approved: h.Marked}
 	}
 	req, late := held(), held()
 	_, err := changeNow(t, k.Store, req)
@@ -147,6 +148,27 @@ func TestWhatWasHeldCanBeMade(t *testing.T) {
 	require.Equal(t, `{ "a":2}`, string(data))
 	_, err = changeNow(t, k.Store, late)
 	require.Equal(t, codes.Conflict, codes.Of(err))
+}
+
+// What has come to inherit since from what was held, or to be marked, nobody has seen.
+func TestWhatIsApprovedChangesNothingElseThatIsMarked(t *testing.T) {
+	k, a := keptKit(t, map[string]string{"base.json": `{"a":1}`, "live/a.json": `{}`, "live/b.json": `{}`,
+		"_meta.json": `{"conf_inherit":{"live/a.json":"base.json"}}`})
+	_, err := k.set(SetRequest{Name: "base.json", Contents: []byte(`{"a":2}`), Actor: zoe})
+	require.Equal(t, codes.Held, codes.Of(err))
+	require.Equal(t, []string{"live/a.json"}, a.held[0].Marked)
+	approved := *zoe
+	approved.Approver = "token:max"
+	req := change.Request{Documents: a.held[0].Documents, Actor: &approved, Approved: a.held[0].Marked}
+	k.put("_meta.json", `{"conf_inherit":{"live/a.json":"base.json","live/b.json":"base.json"}}`)
+	k.next()
+	_, err = changeNow(t, k.Store, req)
+	require.Equal(t, codes.Conflict, codes.Of(err))
+	require.ErrorContains(t, err, "live/b.json")
+	k.put("_meta.json", `{"conf_inherit":{"live/a.json":"base.json"}}`)
+	k.next()
+	_, err = changeNow(t, k.Store, req)
+	require.NoError(t, err)
 }
 
 func TestWhoIsTrustedNeedsNoApproval(t *testing.T) {

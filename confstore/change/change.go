@@ -23,6 +23,9 @@ type Request struct {
 	// which to change. If any document was changed after it the change is refused with
 	// codes.Conflict.
 	Behind kv.Revision
+	// Approved are the documents that its Actor's Approver has approved of, by name. If anything else
+	// that is marked would change with them the change is refused with codes.Conflict.
+	Approved []string
 	// Check has nothing written: the result says what the change would do.
 	Check bool
 }

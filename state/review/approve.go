@@ -99,7 +99,7 @@ func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error
 	if err != nil {
 		return err
 	}
-	revision, err := r.change(ctx, rec, b)
+	revision, err := r.change(ctx, rec, things, b)
 	switch {
 	case err == nil:
 		_, err = r.conclude(ctx, rec, things, Approved, nil, revision, &kv.Txn{})
@@ -129,8 +129,11 @@ func unknown(err error) bool {
 }
 
 // change changes documents.
-func (r *Reviews) change(ctx context.Context, rec *record, b *body) (kv.Revision, error) {
+func (r *Reviews) change(ctx context.Context, rec *record, things []thing, b *body) (kv.Revision, error) {
 	req := change.Request{Actor: rec.approved()}
+	for i := range things {
+		req.Approved = append(req.Approved, things[i].Name)
+	}
 	for i := range b.Documents {
 		d := &b.Documents[i]
 		base := new(doclog.Digest)
