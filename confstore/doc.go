@@ -38,7 +38,7 @@
 //   - Documents are kept, merged and cut as text, and are UTF-8 or broken. What is served is
 //     the compact form of what is in the file, so reading it again changes nothing.
 //   - Versions rise, per name and per document that inherits, across restarts too. Writers
-//     cannot make them run more than a day ahead of the clock. What differs from the log at
+//     cannot make them run more than two days ahead of the clock. What differs from the log at
 //     a start gets at least the time of the start, which is later than the version it may have
 //     been served with while the log could not be written, unless versions run ahead.
 //   - A disk that fails or hangs ends nothing but writing, and a panic nothing but writing and

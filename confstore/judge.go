@@ -111,9 +111,9 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 	case req.HasMtime && req.Mtime > maxGiven:
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
 	case req.givesMtime() && p.tooFarAhead(req.Mtime, n):
-		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock and of the stored version; give the current time in seconds, or omit mtime",
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock, and more than one above the stored version; give the current time in seconds, or omit mtime",
 			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
-	case req.givesMtime() && n.known() && req.Mtime < n.own.given && ahead(timeOf(n.own.given), p.now):
+	case req.givesMtime() && n.known() && req.Mtime < n.own.given && raised(n.own.given, p.now):
 		return p.refuseVersion(req.Name) // nobody's time of day is enough
 	case req.givesMtime() && n.known() && req.Mtime < n.own.given:
 		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.own.served)
@@ -130,11 +130,7 @@ func fileOf(d doclog.Digest) string {
 }
 
 func (p planner) tooFarAhead(given int32, n *Node) bool {
-	now := p.now
-	if n.known() && timeOf(n.own.served).After(now) {
-		now = timeOf(n.own.served)
-	}
-	return ahead(timeOf(given), now)
+	return ahead(timeOf(given), p.now) && !(n.known() && given <= after(0, n.own.served)) // some give one more than they have read
 }
 
 // refuseVersion returns why a write may not raise the document's version now. It does not
@@ -142,15 +138,15 @@ func (p planner) tooFarAhead(given int32, n *Node) bool {
 func (p planner) refuseVersion(name string) error {
 	of, version := p.highest(name, p.prev.rules)
 	whose := "its version"
-	if of != name {
-		whose = "the version of its heir " + of
+	if of != name { // whose name its writer may not know
+		whose = "the version of a file that inherits from it"
 	}
 	switch {
 	case version == math.MaxInt32:
 		return codes.Errorf(codes.Limit, "%s: %s is %d, the end of all versions; %s", name, whose, version, wayOut)
-	case ahead(timeOf(version), p.now):
-		free := timeOf(version).Add(-maxAhead)
-		return codes.Errorf(codes.Busy, "%s: %s, %d, runs more than a day ahead of the server's clock; try again at %s. If that is far off, correct the clock or %s",
+	case raised(version, p.now):
+		free := timeOf(version).Add(-maxRaised)
+		return codes.Errorf(codes.Busy, "%s: %s, %d, runs more than two days ahead of the server's clock; try again at %s. If that is far off, correct the clock or %s",
 			name, whose, version, free.Format(time.RFC3339), wayOut)
 	}
 	return nil

@@ -25,7 +25,7 @@ type SetRequest struct {
 	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if it is 0, the
 	// store takes the current time, or one second more than the stored version. An mtime is
 	// refused if it is older than the one last given or found, or more than a day ahead of
-	// both the clock and the version served.
+	// the clock and more than one above the version served.
 	Mtime    int32
 	HasMtime bool
 	// IfMtime, with HasIfMtime, makes the write conditional on the version served now,

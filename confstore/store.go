@@ -70,7 +70,7 @@ func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
 // Set queues a write. Requests are carried out one after the other, in order; those that wait
 // together share the disk's time. done is called on the store's goroutine after the change is
 // durable and published, or with the error that prevented it; it must only post. codes.Busy in
-// done means that the version is more than a day ahead of the clock, as after many writes in
+// done means that the version is more than two days ahead of the clock, as after many writes in
 // a second; the text says when to try again. If Set itself returns an error (codes.BadName,
 // codes.Busy, codes.Closed), done is never called.
 //

@@ -10,13 +10,19 @@ import (
 // more than the highest".
 const maxGiven = math.MaxInt32 - 1<<24 + 1
 
-// maxAhead is how far versions may run ahead of the clock: far enough for bursts of writes,
-// each of which takes a second, and short enough to wait for. Without a bound, a document
-// that is set all the time would reach the end of int32, and one mtime years ahead would
-// make every writer that sends the time of day too old.
+// maxAhead is how far ahead of the clock an mtime may be that somebody gives: one years ahead
+// would make every writer that sends the time of day too old.
 const maxAhead = 24 * time.Hour
 
+// maxRaised is how far ahead of it versions may be raised: far enough for bursts of writes, each of
+// which takes a second, also where an mtime was given that is as far ahead as can be, and short
+// enough to wait for. Without a bound, a document that is set all the time would reach the end of
+// int32.
+const maxRaised = 2 * maxAhead
+
 func ahead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
+
+func raised(version int32, now time.Time) bool { return timeOf(version).After(now.Add(maxRaised)) }
 
 func timeOf(version int32) time.Time { return time.Unix(int64(version), 0).UTC() }
 

@@ -154,7 +154,7 @@ func TestSetConfig(t *testing.T) {
 		require.NotZero(t, set(t, p, "a.json", `{"k":2}`, `,"mtime":2147483647`).Code)
 		follower.Quiet()
 		refused := set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, now+86_401))
-		require.Equal(t, updated(400, old, "a.json: mtime 1700086401 is 2023-11-15T22:13:21Z, more than a day ahead of the server's clock and of the stored version; give the current time in seconds, or omit mtime"), refused)
+		require.Equal(t, updated(400, old, "a.json: mtime 1700086401 is 2023-11-15T22:13:21Z, more than a day ahead of the server's clock, and more than one above the stored version; give the current time in seconds, or omit mtime"), refused)
 		follower.Quiet()
 		require.Equal(t, updated(0, now+86_400, "success"), set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, now+86_400)))
 		require.Equal(t, updated(0, now+86_401, "success"), set(t, p, "a.json", `{"k":3}`, ``))
