@@ -20,7 +20,7 @@ func (pl *plan) note() (events []access.Event) {
 // noteDocument adds a document to the event that it belongs to.
 func noteDocument(events *[]access.Event, by *access.Actor, name string, deleted bool) {
 	kind, do := access.EventChange, "write"
-	if strings.HasPrefix(name, policy.RolePrefix) {
+	if isRole(name) {
 		kind = access.EventPermission
 	}
 	if deleted {
@@ -43,3 +43,5 @@ func noteDocument(events *[]access.Event, by *access.Actor, name string, deleted
 }
 
 func sameActor(a, b *access.Actor) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }

@@ -95,7 +95,11 @@ func (m room) forText(r *reading, size int64) {
 // with every scan, but counted once as refused, by takeFault.
 func (m room) take(r *reading, text, size int64) error {
 	more := costOf(r.name, text) - m.now.Load().Node(r.name).cost() - r.room
-	if more <= 0 || m.pool.Fits(more) && m.pool.Take(more) {
+	fits, take := m.pool.Fits, m.pool.Take
+	if isRole(r.name) { // somebody has to be able to take rights away when all is full
+		fits, take = m.pool.Overdrawable, m.pool.Overdraw
+	}
+	if more <= 0 || fits(more) && take(more) {
 		r.room += max(0, more)
 		return nil
 	}
@@ -111,7 +115,8 @@ func (m room) done(readings []reading) {
 	}
 }
 
-// reserve reserves memory for what a request makes of prev, until it is published.
+// reserve reserves memory for what a request makes of prev, until it is published. There is more
+// for administrators, who have to act when others have filled it.
 func (w *writer) reserve(f *fileSetting, prev *Node, next *document) error {
 	name := f.req.Name
 	more := costOf(name, int64(len(next.text))) - prev.cost()
@@ -121,7 +126,12 @@ func (w *writer) reserve(f *fileSetting, prev *Node, next *document) error {
 	if more <= 0 {
 		return nil
 	}
-	if pool := w.cfg.Documents; !pool.Take(more) {
+	pool := w.cfg.Documents
+	take := pool.Take
+	if f.req.Actor.Administrator() {
+		take = pool.Overdraw
+	}
+	if !take(more) {
 		return codes.Errorf(codes.Quota, "%s needs %d bytes of memory more, and of the %d for configurations %d are taken; delete some, or raise the server's --memory", name, more, pool.Limit(), pool.Held())
 	}
 	f.room = more

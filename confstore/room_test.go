@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
@@ -90,6 +91,27 @@ func TestFilesThatDoNotFitAreReportedAndTakenInWhenTheyDo(t *testing.T) {
 	m.Reload()
 	require.Equal(t, quoted(40_000), m.text("c.json"))
 	require.Empty(t, m.Problems())
+	m.counted()
+}
+
+// When others have filled the memory, administrators must still be able to take rights away, over
+// the wire and on the disk.
+func TestAdministratorsAndRolesFindMemoryWhenOthersHaveFilledIt(t *testing.T) {
+	m := newSmallKit(t, 100_000, map[string]string{"a.json": quoted(90_000)})
+	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}}
+	other := &access.Actor{Identity: &access.Identity{Name: "token:other"}}
+	set := func(by *access.Actor, name string, size int) error {
+		_, err := m.set(SetRequest{Name: name, Contents: []byte(quoted(size)), Actor: by})
+		return err
+	}
+	require.ErrorIs(t, set(other, "b.json", 15_000), codes.Quota)
+	require.NoError(t, set(root, "b.json", 15_000))
+	require.ErrorIs(t, set(root, "c.json", 40_000), codes.Quota, "there is an end to that, too")
+	m.edit("d.json", quoted(1000), 1000)
+	require.Nil(t, m.Snapshot().Node("d.json"))
+	m.edit("_access/d.json", quoted(1000), 1000)
+	require.Empty(t, m.Fault("_access/d.json"))
+	require.Equal(t, quoted(1000), m.text("_access/d.json"))
 	m.counted()
 }
 

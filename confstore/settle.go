@@ -281,7 +281,7 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 
 // admit enforces the limit on the number of names.
 func (in *intake) admit(name string) bool {
-	if in.full(name, 0) == nil && (in.files[name] != nil || !in.cfg.Documents.Over()) {
+	if in.full(name, 0) == nil && (in.files[name] != nil || isRole(name) || !in.cfg.Documents.Over()) {
 		return true
 	}
 	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the limit or the server's --memory")

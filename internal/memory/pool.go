@@ -26,7 +26,9 @@ func (p *Pool) Take(n int64) bool { return p.within(p.limit, n) }
 
 // Overdraw is Take for those who are served when all is taken: they may go a quarter beyond the
 // limit.
-func (p *Pool) Overdraw(n int64) bool { return p.within(p.limit+p.limit/4, n) }
+func (p *Pool) Overdraw(n int64) bool { return p.within(p.overdrawn(), n) }
+
+func (p *Pool) overdrawn() int64 { return p.limit + p.limit/4 }
 
 func (p *Pool) within(limit, n int64) bool {
 	if p.used.Add(n) <= limit {
@@ -58,6 +60,9 @@ func (p *Pool) Refused() uint64 { return p.refused.Load() }
 // Fits reports whether n more bytes stay within the limit. Others may take them before
 // the caller does.
 func (p *Pool) Fits(n int64) bool { return p.used.Load()+n <= p.limit }
+
+// Overdrawable is Fits for Overdraw.
+func (p *Pool) Overdrawable(n int64) bool { return p.used.Load()+n <= p.overdrawn() }
 
 // Over reports whether the limit is exceeded, which Add makes possible.
 func (p *Pool) Over() bool { return p.used.Load() > p.limit }
