@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"fmt"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ const (
 // CheckName returns an error with codes.BadName if name cannot be a document's. A name is the path
 // relative to the directory with '/' between its segments, and ends in ".json". No segment is empty,
 // begins with a dot or is longer than 255 bytes; there are no backslashes and no control characters;
-// the name is UTF-8 and at most 1024 bytes long.
+// the name is UTF-8, has at most 31 directories and is at most 1024 bytes long.
 func CheckName(name string) error {
 	if reason := nameFault(name); reason != "" {
 		return codes.Errorf(codes.BadName, "filename %q: %s", shorten(name), reason)
@@ -46,6 +47,8 @@ func nameFault(name string) string {
 		return "is not UTF-8; rename it"
 	case name[0] == '/':
 		return "begins with '/'; names are relative to the configuration directory"
+	case strings.Count(name, "/") >= maxDepth: // the walk would not find it
+		return fmt.Sprintf("lies in more than %d directories; move it up", maxDepth-1)
 	}
 	if i := strings.IndexFunc(name, hostileRune); i >= 0 {
 		return "contains a backslash or a control character; use '/' and printable characters"

@@ -18,9 +18,24 @@ func TestNamesThatAreAllowed(t *testing.T) {
 	for _, name := range []string{
 		"a.json", "_meta.json", "a b.json", "größe.json", "a/b/c.json", "x.json.json", "a..b.json", "..json/a.json"[2:],
 		strings.Repeat("x", 250) + ".json", "-.json", "%2e%2e.json",
+		strings.Repeat("d/", 31) + "a.json",
 	} {
 		require.NoError(t, CheckName(name), name)
 	}
+}
+
+// What is written must be found again when the directory is read anew.
+func TestTheDeepestNameIsServedAfterARestart(t *testing.T) {
+	deepest := strings.Repeat("d/", 31) + "a.json"
+	m := newMemKit(t, nil)
+	m.mustSet(deepest, `{"n":1}`)
+	_, err := m.set(SetRequest{Name: "d/" + deepest, Contents: []byte(`{}`)})
+	require.ErrorIs(t, err, codes.BadName)
+	require.ErrorContains(t, err, "more than 31 directories")
+	m.reopen()
+	require.Empty(t, m.Problems())
+	m.edit(deepest, `{"n":2}`, 2000)
+	require.Equal(t, `{"n":2}`, m.text(deepest))
 }
 
 func TestNameErrorsSayWhatToDo(t *testing.T) {
