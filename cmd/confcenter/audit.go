@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"confcenter/access/trail"
 	"confcenter/client"
 	"confcenter/protocol"
+	cluster "confcenter/state"
 	"confcenter/state/audit"
 	"confcenter/state/remote"
 )
@@ -95,17 +97,18 @@ func (a *app) auditCommand() *cobra.Command {
 	command := &cobra.Command{}
 	a.defineWords(command, lines, question)
 	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", cobra.NoArgs
-	command.Long = `Audit prints the newest lines of the audit, or those that the flags select. With -o json
-each is one line of JSON, as it is kept, so that verify can check them.`
+	command.Long = `Audit prints the newest 50 lines of the audit, or all that the flags select; with --limit
+the newest so many of these, and with --after or --from the first. With -o json each is one
+line of JSON, as it is kept, so that verify can check them.`
 	command.Example = `  confcenter audit --kind denied --follow
   confcenter audit --what config:game/ --last 100000 -o json
   confcenter audit verify`
 	follow := command.Flags().Bool("follow", false, "go on with lines as they come")
 	c := a.connect(command)
 	c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		const shown = 50
-		if !command.Flags().Changed("last") && !command.Flags().Changed("after") && !command.Flags().Changed("from") {
-			question.Last = shown
+		chosen := func(m cluster.Member) bool { return command.Flags().Changed(m.Name) }
+		if !slices.ContainsFunc(cluster.MembersOf(lines.Question()), chosen) {
+			question.Last = shownLines
 		}
 		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.output.json())
 	})
@@ -113,35 +116,31 @@ each is one line of JSON, as it is kept, so that verify can check them.`
 	return command
 }
 
+// shownLines are those that audit prints if nothing is chosen.
+const shownLines = 50
+
 // auditEvery is how often new lines are asked for.
 const auditEvery = 500 * time.Millisecond
 
 // auditLines prints lines and, if it is to follow, those that come.
 func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.LinesAsk, follow, asJSON bool) error {
-	if follow && q.After == 0 && q.Last == 0 {
-		q.Last = 1 // or all that were passed over would be looked at again and again
-	}
 	for {
-		answer, err := from.Lines(ctx, q)
+		// As far as this is looked at, even if none of the lines is of interest.
+		head, err := from.Head(ctx, &audit.HeadAsk{})
+		if err == nil {
+			err = a.auditPages(ctx, from, q, asJSON)
+		}
 		switch {
-		case err != nil && ctx.Err() != nil:
+		case err != nil && follow && ctx.Err() != nil:
 			return nil
-		case err != nil:
+		case err != nil || !follow:
 			return err
 		}
-		for i := range answer.Lines {
-			if err := a.showAuditLine(&answer.Lines[i], asJSON); err != nil {
-				return err
-			}
-			q.After, q.Last, q.From = answer.Lines[i].Seq, 0, 0
+		seen, err := trail.ParseHead(head.Head)
+		if err != nil {
+			return err
 		}
-		switch {
-		case answer.Next > 0 && q.Limit == 0:
-			q.After, q.Last, q.From = answer.Next, 0, 0
-			continue
-		case !follow:
-			return nil
-		}
+		q.After, q.Last, q.Limit = max(q.After, seen.Seq), 0, 0
 		timer := time.NewTimer(auditEvery)
 		select {
 		case <-timer.C:
@@ -149,6 +148,42 @@ func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.
 			timer.Stop()
 			return nil
 		}
+	}
+}
+
+// auditPages prints what there is now, and leaves the last line that it has printed in q.After.
+// Of a limit without a beginning the newest lines are meant, which the server does not tell apart.
+func (a *app) auditPages(ctx context.Context, from *remote.AuditCalls, q *audit.LinesAsk, asJSON bool) error {
+	limit, newest := int(q.Limit), q.Limit > 0 && q.After == 0 && q.From == 0
+	if newest {
+		q.Limit = 0
+	}
+	if newest && q.Last == 0 && q.Filter == (audit.Filter{}) {
+		q.Last = int64(limit)
+	}
+	var kept []trail.Line
+	for {
+		answer, err := from.Lines(ctx, q)
+		if err != nil {
+			return err
+		}
+		if kept = append(kept, answer.Lines...); newest {
+			kept = kept[max(0, len(kept)-limit):]
+		}
+		more := answer.Next > 0 && (limit == 0 || newest || int64(len(kept)) < q.Limit)
+		if limit > 0 && !newest {
+			q.Limit -= int64(len(kept))
+		}
+		for ; len(kept) > 0 && !(newest && more); kept = kept[1:] {
+			if err := a.showAuditLine(&kept[0], asJSON); err != nil {
+				return err
+			}
+			q.After = max(q.After, kept[0].Seq)
+		}
+		if !more {
+			return nil
+		}
+		q.After, q.Last = answer.Next, 0
 	}
 }
 
