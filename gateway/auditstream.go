@@ -21,7 +21,7 @@ func (g *Gateway) auditRoutes() []route {
 // number in its id. Lines that were removed for their age, or are of other data, are told of.
 func (g *Gateway) auditStream(w *reply, r *http.Request) error {
 	if g.stores.Audit == nil {
-		return codes.Errorf(codes.NotImplemented, "this server keeps no audit; start it with --audit")
+		return codes.Errorf(codes.NotImplemented, "this server keeps no audit; start it with --audit all")
 	}
 	p := parametersOf(r)
 	s := &auditTeller{audit: g.stores.Audit, filter: audit.Filter{Kind: p.text("kind"), Who: p.text("who"), What: p.text("what"), Outcome: p.text("outcome")}}

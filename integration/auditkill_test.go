@@ -118,7 +118,7 @@ func TestTheAuditIsInBackups(t *testing.T) {
 	for i := range 20 {
 		storeOf(t, p).put(fmt.Sprint("k", i), "v")
 	}
-	head := strings.TrimSpace(strings.TrimPrefix(must(t, "audit", "head", "--addr", p.Addr), "head: "))
+	head := strings.TrimSpace(must(t, "audit", "head", "--addr", p.Addr))
 	file := filepath.Join(t.TempDir(), "all.backup")
 	must(t, "backup", "--http", p.HTTP, file)
 	p.Stop()
@@ -156,7 +156,7 @@ func TestRestoringToWithinAGroupKeepsTheChain(t *testing.T) {
 	groups, err := object(t, peer.Call(protocol.KVStat, `{}`))["groups"].(json.Number).Int64()
 	require.NoError(t, err)
 	require.Less(t, groups, int64(many/2), "several were durable together")
-	head := strings.TrimSpace(strings.TrimPrefix(must(t, "audit", "head", "--addr", p.Addr), "head: "))
+	head := strings.TrimSpace(must(t, "audit", "head", "--addr", p.Addr))
 	file := filepath.Join(t.TempDir(), "all.backup")
 	must(t, "backup", "--http", p.HTTP, file)
 	p.Stop()

@@ -112,7 +112,7 @@ line of JSON, as it is kept, so that verify can check them.`
 		}
 		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.output.json())
 	})
-	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{}))
+	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: a.showHead}))
 	return command
 }
 
@@ -196,7 +196,7 @@ func (a *app) showAuditLine(l *trail.Line, asJSON bool) (err error) {
 	if who == "" {
 		who = l.Says
 	}
-	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).Format("2006-01-02T15:04:05.000"), l.Kind, dash(who))
+	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).UTC().Format("2006-01-02T15:04:05.000Z"), l.Kind, dash(who))
 	for _, more := range []string{l.From, l.Do, strings.Join(l.What, " ")} {
 		if more != "" {
 			text += " " + more
@@ -218,6 +218,12 @@ func (a *app) showAuditLine(l *trail.Line, asJSON bool) (err error) {
 	return err
 }
 
+// showHead prints a head as --head takes it; what was removed is in its JSON.
+func (a *app) showHead(answer any) error {
+	_, err := fmt.Fprintln(a.stdout, answer.(*audit.HeadAnswer).Head)
+	return err
+}
+
 // auditVerifyCommand checks the chain, of the server or of a file that was exported.
 func (a *app) auditVerifyCommand() *cobra.Command {
 	verify := &audit.Operations[1]
@@ -231,7 +237,8 @@ server's newest. With a FILE of lines as --audit-file writes them, or - for stan
 input, it asks no server: what is missing at the end then shows only in a --head that was
 kept, as confcenter audit head prints it.
 
-The exit code is 0 if all lines are right, and 1 if one was changed or is gone.`
+The exit code is 0 if all lines are right, and 1 if one was changed or is gone, or if FILE
+has none.`
 	c := a.connectLong(command)
 	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		return a.verifyAudit(ctx, remote.Audit(connected), question, c.output.json())
@@ -287,6 +294,8 @@ func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAns
 	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String()}
 	if fault := trail.FaultOf(err); fault != nil {
 		answer.Fault, answer.Line, err = fault.Text, fault.Seq, nil
+	} else if err == nil && c.Lines == 0 {
+		err = fmt.Errorf("%s: there are no lines", name)
 	}
 	return answer, err
 }

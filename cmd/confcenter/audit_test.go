@@ -69,3 +69,25 @@ func TestAuditFollowsWithoutLosingLines(t *testing.T) {
 	cancel()
 	require.Equal(t, exitOK, <-code)
 }
+
+func TestWhatAuditPrintsAndRefuses(t *testing.T) {
+	addr, _ := serve(t, "--audit", "all")
+	head := call(t, "", at(addr, "audit", "head")...).stdout
+	require.Regexp(t, `^1:[0-9a-f]{64}\n$`, head)
+	require.Equal(t, exitOK, call(t, "", at(addr, "audit", "verify", "--head", strings.TrimSpace(head))...).code)
+	require.Regexp(t, `^1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z change`, call(t, "", at(addr, "audit")...).stdout)
+	for flags, want := range map[string]string{
+		"--kind dennied":  `there is no kind "dennied"; there are change, permission, `,
+		"--outcome bogus": `there is no outcome "bogus"; there are ok, bad_request, `,
+	} {
+		r := call(t, "", at(addr, append([]string{"audit"}, strings.Fields(flags)...)...)...)
+		require.Equal(t, exitRefused, r.code)
+		require.Contains(t, r.stderr, want)
+	}
+	r := call(t, "", "audit", "verify", write(t, t.TempDir(), "empty.jsonl", ""))
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "empty.jsonl: there are no lines")
+
+	r = call(t, "", at(store(t), "audit")...)
+	require.Contains(t, r.stderr, "start it with --audit all")
+}

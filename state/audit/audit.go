@@ -90,7 +90,7 @@ func (a *Audit) refusal() error {
 	if a.On() {
 		return a.damage
 	}
-	return codes.Errorf(codes.NotImplemented, "this server keeps no audit; start it with --audit")
+	return codes.Errorf(codes.NotImplemented, "this server keeps no audit; start it with --audit all")
 }
 
 // Run writes what is noted, removes old lines and exports new ones, until the context ends.

@@ -33,8 +33,18 @@ type Filter struct {
 
 // Check refuses what no line can be. codes.BadRequest.
 func (f *Filter) Check() error {
-	if f.Kind != "" && !slices.Contains(access.EventKinds(), access.EventKind(f.Kind)) {
-		return codes.Errorf(codes.BadRequest, "there is no kind %.40q; there are %v", f.Kind, access.EventKinds())
+	var kinds, outcomes []string
+	for _, k := range access.EventKinds() {
+		kinds = append(kinds, string(k))
+	}
+	for _, row := range codes.All() {
+		outcomes = append(outcomes, row.Name)
+	}
+	switch {
+	case f.Kind != "" && !slices.Contains(kinds, f.Kind):
+		return codes.Errorf(codes.BadRequest, "there is no kind %.40q; there are %s", f.Kind, strings.Join(kinds, ", "))
+	case f.Outcome != "" && !slices.Contains(outcomes, f.Outcome):
+		return codes.Errorf(codes.BadRequest, "there is no outcome %.40q; there are %s", f.Outcome, strings.Join(outcomes, ", "))
 	}
 	return nil
 }
