@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
@@ -136,15 +138,49 @@ func (w *word) define(command *cobra.Command) {
 	if w.member.Name == commentFlag {
 		letter = commentLetter
 	}
-	flag := command.Flags().VarPF(w, w.member.Name, letter, w.member.Doc)
+	doc := w.member.Doc
+	switch {
+	case w.texts():
+		doc += "; several are separated by commas"
+	case w.duration():
+		doc += "; or a duration such as 10m"
+	}
+	flag := command.Flags().VarPF(w, w.member.Name, letter, doc)
 	if w.member.Form == cluster.Flag {
 		flag.NoOptDefVal = "true"
 	}
 	_ = command.RegisterFlagCompletionFunc(w.member.Name, cobra.NoFileCompletions)
 }
 
+// texts reports whether the member is a list of texts.
+func (w *word) texts() bool {
+	return w.member.Form == cluster.List && cluster.FormOf(w.member.Type.Elem()) == cluster.Text
+}
+
+// duration reports whether the member is one, which its description begins with the unit of.
+func (w *word) duration() bool {
+	return w.member.Form == cluster.Whole && strings.HasPrefix(w.member.Doc, "ms ")
+}
+
 // Set sets the member: its text, @FILE, or - for standard input.
 func (w *word) Set(text string) error {
+	if w.member.Arg == 0 && w.texts() {
+		var several list
+		_ = several.Set(text) // it never fails
+		for _, one := range several {
+			if err := w.set(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && w.duration() && d%time.Millisecond == 0 {
+		text = strconv.FormatInt(d.Milliseconds(), 10)
+	}
+	return w.set(text)
+}
+
+func (w *word) set(text string) error {
 	switch w.member.Form {
 	case cluster.Whole, cluster.Number, cluster.Flag:
 	default:
@@ -169,12 +205,15 @@ func (w *word) Type() string {
 	case cluster.Text:
 		return "text"
 	case cluster.Whole, cluster.Number:
+		if w.duration() {
+			return "duration"
+		}
 		return "N"
 	case cluster.Flag:
 		return "bool" // which help shows as what needs no argument
 	case cluster.List:
-		if cluster.FormOf(w.member.Type.Elem()) == cluster.Text {
-			return "text"
+		if w.texts() {
+			return "list"
 		}
 	}
 	return "JSON"

@@ -258,6 +258,9 @@ func (q *MakeAsk) check() error {
 		if len(g) > maxGroup || policy.CheckIdentity(policy.ByToken+g) != nil {
 			return codes.Errorf(codes.BadRequest, "the group %.40q: give it 1 to %d bytes, without * and control characters", g, maxGroup)
 		}
+		if strings.Contains(g, ",") || strings.TrimSpace(g) != g {
+			return codes.Errorf(codes.BadRequest, "the group %.40q: a name has no commas, nor spaces around it; give each group by itself", g)
+		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
 		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
