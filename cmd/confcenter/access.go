@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -86,13 +87,22 @@ func (o *accessOptions) parsed() (places []control.Place, err error) {
 	return places, nil
 }
 
-func (o *accessOptions) check(refuse func(format string, args ...any)) {
+// check finds settings that nobody could get in with; certificates: clients may show theirs.
+func (o *accessOptions) check(certificates bool, refuse func(format string, args ...any)) {
 	if _, err := o.parsed(); err != nil {
 		refuse("listen-as: %w", err)
 	}
 	for _, name := range o.administrators {
-		if err := policy.CheckIdentity(name); err != nil {
+		kind, _, _ := strings.Cut(name, ":")
+		switch err := policy.CheckIdentity(name); {
+		case err != nil:
 			refuse("administrators: %w", err)
+		case kind+":" == policy.AsPerson && o.on && o.signIn.issuer == "":
+			refuse("administrators: nobody can be %s without --oidc-issuer, where people sign in; set it, or use an administrator's token", name)
+		case kind+":" == policy.ByCert && o.on && !certificates:
+			refuse("administrators: nobody can be %s without --tls-client-ca, of whose authorities certificates are; set it, or use an administrator's token", name)
+		case kind+":" != policy.AsPerson && kind+":" != policy.ByCert:
+			refuse("administrators: %s: name cert:SUBJECT or person:ADDRESS; for a token that may do everything: confcenter auth token NAME --groups %s", name, policy.Administrators)
 		}
 	}
 	o.signIn.check(o.on, refuse)
@@ -100,6 +110,17 @@ func (o *accessOptions) check(refuse func(format string, args ...any)) {
 	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
 		refuse("listen-as and administrators are for --access-control, which is not set")
 	}
+}
+
+// named are the administrators as they prove to be: addresses are in lower case then.
+func (o *accessOptions) named() (names []string) {
+	for _, name := range o.administrators {
+		if strings.HasPrefix(name, policy.AsPerson) {
+			name = strings.ToLower(name)
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // gatekeeper decides who gets in.
@@ -126,10 +147,8 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 		return gatekeeper{}, err
 	}
 	tokens := state.models.Tokens()
-	if len(o.access.administrators) == 0 {
-		if err := ensureAdministrator(tokens, o.data, log); err != nil {
-			return gatekeeper{}, err
-		}
+	if err := ensureAdministrator(tokens, o.data, log); err != nil {
+		return gatekeeper{}, err
 	}
 	provider, err := o.access.signIn.open(log)
 	if err != nil {
@@ -138,7 +157,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	quotas := quota.New(clock.Real())
 	quotas.MeasureBy(state.store.Quotas())
 	state.store.Quotas().Obey(quotas)
-	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Quotas: quotas, Log: log}
+	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.named(), Quotas: quotas, Log: log}
 	if certs.files != nil {
 		cfg.Revoked = certs.files.Revoked
 	}
@@ -160,7 +179,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 const tokenFile = "administrator.token"
 
 // ensureAdministrator makes a token for an administrator if there is none, for otherwise nobody
-// could make one. Whoever reads the data directory has everything in any case.
+// could make one: those whom the settings name need a provider or certificates that work. Whoever reads the data directory has everything in any case.
 func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
 	ctx := context.Background()
 	for q := (auth.ListAsk{}); ; {

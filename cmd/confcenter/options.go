@@ -183,7 +183,7 @@ func (o *options) check() error {
 	o.landing.check(refuse)
 	o.http.check(refuse)
 	o.tls.check(o.servesTLS(), refuse)
-	o.access.check(refuse)
+	o.access.check(o.tls.files.ClientCA != "", refuse)
 	o.secret.check(refuse)
 	o.audit.check(o.access.on, refuse)
 	if o.data == "" {

@@ -38,7 +38,7 @@ func TestSettingsOfSignInAreChecked(t *testing.T) {
 		o := accessOptions{on: !c.off, signIn: good, reviews: reviewOptions{most: 1, keep: time.Hour}}
 		c.change(&o.signIn)
 		var told []string
-		o.check(func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) })
+		o.check(false, func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) })
 		if c.want == "" {
 			require.Empty(t, told, what)
 			continue
@@ -59,4 +59,35 @@ func TestReviewsNeedRoomAndTime(t *testing.T) {
 		require.Contains(t, told, want)
 		require.Equal(t, want == "", told == "")
 	}
+}
+
+func TestAdministratorsAreThoseWhoCanProveIt(t *testing.T) {
+	provider := signInOptions{issuer: "https://id.example.org", client: "c", external: "https://conf.example.org", idle: 1e12, age: 1e13, most: 1}
+	for _, c := range []struct {
+		name         string
+		certificates bool
+		signIn       signInOptions
+		want         string
+	}{
+		{"person:Zoe@example.org", false, provider, ""},
+		{"cert:CN=root", true, signInOptions{idle: 1e12, age: 1e13, most: 1}, ""},
+		{"person:zoe@example.org", true, signInOptions{idle: 1e12, age: 1e13, most: 1}, "without --oidc-issuer"},
+		{"cert:CN=root", false, provider, "without --tls-client-ca"},
+		{"token:root", true, provider, "auth token NAME --groups administrators"},
+		{"listener:listen", true, provider, "name cert:SUBJECT or person:ADDRESS"},
+	} {
+		o := accessOptions{on: true, administrators: list{c.name}, signIn: c.signIn, reviews: reviewOptions{most: 1, keep: time.Hour}}
+		var told string
+		o.check(c.certificates, func(format string, args ...any) { told += fmt.Errorf(format, args...).Error() })
+		require.Contains(t, told, c.want, c.name)
+		require.Equal(t, c.want == "", told == "", told)
+	}
+	require.Equal(t, []string{"person:zoe@example.org", "cert:CN=Root"}, (&accessOptions{administrators: list{"person:Zoe@Example.org", "cert:CN=Root"}}).named())
+}
+
+// Nobody can sign in at a provider that is not there, and somebody has to get in.
+func TestTheFirstStartMakesATokenWhoeverIsNamed(t *testing.T) {
+	_, conf := serve(t, "--access-control", "--administrators", "person:zoe@example.org",
+		"--oidc-issuer", "https://127.0.0.1:1", "--oidc-client-id", "c", "--external-url", "https://conf.example.org")
+	require.FileExists(t, filepath.Join(filepath.Dir(conf), "data", tokenFile))
 }
