@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/policy"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -32,7 +33,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Check a directory of configuration files, as a server would read it",
 		Long: `Check reads DIR as a server would, without a server. Every file must be valid JSON
 with an allowed name, and the bases, inheritance options and main configurations
-in _meta.json must exist and make sense.
+in _meta.json must exist and make sense, and the roles in _access say what
+roles can.
 
 Each problem is printed on a line, FILE:LINE:COLUMN: TEXT. The exit code is 1 if
 there is any.`,
@@ -53,6 +55,15 @@ there is any.`,
 
 func (a *app) check(dir string, asJSON bool) error {
 	c := checker{files: map[string]bool{}, found: []finding{}}
+	c.take = func(name string, _ fs.FileInfo, text []byte) {
+		role, ok := strings.CutPrefix(name, policy.RolePrefix)
+		if !ok {
+			return
+		}
+		if _, err := policy.ParseRole(strings.TrimSuffix(role, ".json"), text); err != nil {
+			c.report(name, "%v", err)
+		}
+	}
 	if err := c.read(dir, c.checkMeta); err != nil {
 		return fmt.Errorf("the directory cannot be checked: %w", err)
 	}

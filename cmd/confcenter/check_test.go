@@ -54,6 +54,8 @@ func TestCheckNamesFileLineAndColumn(t *testing.T) {
 		{"cycle", map[string]string{"_meta.json": `{"inherit_options": {"*": {"chain": true}}, "conf_inherit": {"a": "b", "b": "a"}}`, "a.json": "{}", "b.json": "{}"},
 			[]string{`/_meta.json:1:`}},
 		{"unknown option", map[string]string{"_meta.json": `{"inherit_options": {"*": {"merg": "deep"}}}`}, []string{"/_meta.json:"}},
+		{"roles", map[string]string{"_access/a.json": `{"rules": [{"who": ["game"], "allow": ["read"], "what": ["config:*"]}]}`, "_access/b.json": `{"rules": []}`},
+			[]string{`/_access/a.json: the role a: `}},
 		{"main configuration", map[string]string{"_meta.json": "{\"app_profile\": {\n\"default\": {\"app1\": \"gone\"}}}"},
 			[]string{`/_meta.json:2:1: "default": the main configuration "gone" of "app1" does not exist`}},
 	}
