@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
+	"confcenter/access/seal"
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 )
 
 // document is a document in -o json.
@@ -33,7 +38,8 @@ func (a *app) getCommand() *cobra.Command {
 path such as /database/hosts/0. NAME may omit ".json".
 
 Text output is indented; -o json prints the version and the contents on one line.
-The exit code is 3 if there is no such file or nothing at PATH.`,
+The exit code is 3 if there is no such file or nothing at PATH, and 5 if --reveal had
+to leave something sealed, which is printed as a mark.`,
 		Example: `  confcenter get app1-dev.json
   confcenter get app1-dev /key3/subkey3 --raw
   confcenter get app1-dev --merged -o json`,
@@ -48,7 +54,13 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 		if err != nil {
 			return err
 		}
-		return c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) })
+		if err := c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) }); err != nil {
+			return err
+		}
+		if reveal && seal.Has(d.Raw()) {
+			return stillSealed(d.Name)
+		}
+		return nil
 	})
 }
 
@@ -65,6 +77,30 @@ func queryOf(args []string, merged, reveal bool) client.Query {
 // print is mostly looked at, kept or written back.
 func defineReveal(command *cobra.Command, reveal *bool) {
 	command.Flags().BoolVar(reveal, "reveal", false, "print sealed values instead of their marks, as far as you may know them")
+}
+
+// stillSealed is for those who asked for values and were given marks: a program that takes a mark
+// for a password is refused somewhere else, and nobody knows why.
+func stillSealed(names ...string) error {
+	more := ""
+	if n := len(names) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return codes.Errorf(codes.Forbidden, "%s%s: there are values that stay sealed: you have no right to reveal them, or the server has not got their key; confcenter secret status tells", names[0], more)
+}
+
+// stillSealedOf is stillSealed for those of the entries that are; nil: none is.
+func stillSealedOf(entries ...*kv.Entry) error {
+	var names []string
+	for _, e := range entries {
+		if e != nil && e.Value.Type == kv.JSON && seal.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
+			names = append(names, e.NS+"/"+e.Key)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return stillSealed(names...)
 }
 
 func (a *app) printContents(contents []byte, raw bool) error {

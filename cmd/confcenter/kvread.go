@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,7 +21,8 @@ func (a *app) kvGetCommand() *cobra.Command {
 		Short: "Print the value of a key",
 		Long: `Get prints the value of KEY: json indented, bytes in base64, everything else as it
 is. -o raw prints only the bytes of the value, -o json the whole entry. The exit
-code is 3 if the key is absent, or was absent at revision --rev.`,
+code is 3 if the key is absent, or was absent at revision --rev, and 5 if --reveal had to
+leave the value sealed, which is printed as a mark; as in mget, list and history.`,
 		Example: `  confcenter kv get jobs owner
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
@@ -33,7 +35,10 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 		if err != nil {
 			return err
 		}
-		return c.show(newEntry(e), func() error { return c.printValue(e.Value) })
+		if err := c.show(newEntry(e), func() error { return c.printValue(e.Value) }); err != nil || !reveal {
+			return err
+		}
+		return stillSealedOf(e)
 	})
 }
 
@@ -63,7 +68,10 @@ table and are null with -o json; they are not an error.`,
 		if err != nil {
 			return err
 		}
-		return c.show(newEntries(entries), func() error { return a.printEntries(entries) })
+		if err := c.show(newEntries(entries), func() error { return a.printEntries(entries) }); err != nil || !reveal {
+			return err
+		}
+		return stillSealedOf(entries...)
 	})
 }
 
@@ -137,6 +145,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 	if l.all {
 		l.Limit = 0
 	}
+	var sealed error // the first
 	for {
 		page, err := s.List(ctx, l.List)
 		if err != nil {
@@ -145,13 +154,16 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err := c.printPage(page, l); err != nil {
 			return err
 		}
+		if l.reveal && !l.keys {
+			sealed = cmp.Or(sealed, stillSealedOf(page.Entries...))
+		}
 		if !page.More || len(page.Entries) == 0 {
-			return nil
+			return sealed
 		}
 		l.After = page.Entries[len(page.Entries)-1].Key
 		if !l.all {
 			fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --after '%s'\n", dash(l.After))
-			return nil
+			return sealed
 		}
 	}
 }
@@ -246,7 +258,10 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 			if len(versions.Entries) == 0 {
 				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
 			}
-			return c.printVersions(versions)
+			if err := c.printVersions(versions); err != nil || !reveal {
+				return err
+			}
+			return stillSealedOf(versions.Entries...)
 		})
 	}
 	return command

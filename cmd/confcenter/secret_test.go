@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,42 @@ func TestSecretsOfASession(t *testing.T) {
 	newest := strings.TrimSpace(strings.TrimPrefix(strings.Split(do("", "secret", "rotate"), "\n")[0], "newest:"))
 	do("again", "set", "db", "/password", "--secret")
 	require.Contains(t, do("", "get", "db", "/password"), "$secret:v1:"+newest+":")
+}
+
+// Without its key a server serves marks. Whoever asked for values must not take them for some.
+func TestWhatStaysSealedIsNoSuccess(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("0f", 32)), 0o600))
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--secret-key-file", key)...)
+	addr := p.log.await(t, "ready").Address
+	require.Equal(t, exitOK, call(t, "hunter2", at(addr, "set", "a", "/password", "--secret")...).code)
+	for _, k := range []string{"k", "l"} {
+		require.Equal(t, exitOK, call(t, "hunter2", at(addr, "kv", "put", "game", k, "--secret")...).code)
+	}
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+	p = startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	addr = p.log.await(t, "ready").Address
+	for line, want := range map[string]string{
+		"get a": " a: ", "get a /password -o json": " a: ", "kv get game k": "game/k: ", "kv mget game k l": "game/k and 1 more: ",
+		"kv list game": "game/k and 1 more: ", "kv history game k": "game/k: ", "get a /v": "",
+		"kv list game --all": "game/k", "kv list game --keys": "",
+	} {
+		require.Equal(t, exitOK, call(t, "", at(addr, words(line)...)...).code, line)
+		r := call(t, "", at(addr, words(line+" --reveal")...)...)
+		if want == "" {
+			require.Equal(t, exitOK, r.code, r.stderr)
+			continue
+		}
+		require.Equal(t, exitRefused, r.code, line)
+		require.Contains(t, r.stdout, "$secret:", line)
+		require.Contains(t, r.stderr, want, line)
+		require.Contains(t, r.stderr, "stay sealed", line)
+	}
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
 }
 
 func TestASecretIsNoArgument(t *testing.T) {
