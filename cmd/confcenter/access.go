@@ -266,8 +266,13 @@ func (o *options) reachable() (list []string) {
 	return list
 }
 
-// warn tells of addresses that are less safe than they could be.
+// warn tells of addresses and files that are less safe than they could be.
 func (o *options) warn(log zerolog.Logger) {
+	for setting, path := range map[string]string{"tls-key": o.tls.files.Key, "oidc-client-secret-file": o.access.signIn.secretFile} {
+		if path != "" && othersRead(path) {
+			log.Warn().Str("file", path).Str("setting", setting).Msg("everybody on this machine can read the file, and so stand in for this server: chmod 600 it")
+		}
+	}
 	for _, address := range o.reachable() {
 		secure := address == o.tls.listen || address == o.http.tls
 		if o.access.on && secure {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,4 +28,19 @@ func TestSessionOfTokens(t *testing.T) {
 		require.Regexp(t, s.stdout, r.stdout, s.args)
 		require.Regexp(t, s.stderr, r.stderr, s.args)
 	}
+}
+
+func TestTokenFilesAreLookedAt(t *testing.T) {
+	addr, _ := serve(t)
+	dir := t.TempDir()
+	file := write(t, dir, "a.token", "cct_x\n")
+	r := call(t, "", at(addr, "ls", "--token-file", file)...)
+	require.Contains(t, r.stderr, "a.token: others on this machine can read it")
+	require.Equal(t, 1, strings.Count(r.stderr, "\n"))
+	require.NoError(t, os.Chmod(file, 0o600))
+	require.NotContains(t, call(t, "", at(addr, "ls", "--token-file", file)...).stderr, "others")
+
+	r = call(t, "", at(addr, "ls", "--token-file", write(t, dir, "empty.token", " \n"))...)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "empty.token: is empty")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -178,7 +179,21 @@ func (c *connection) tokenText() (string, error) {
 	if len(text) > 4<<10 {
 		return "", fmt.Errorf("token-file = %s: is no file of a token: it has %d bytes", c.token, len(text))
 	}
-	return strings.TrimSpace(string(text)), nil
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("token-file = %s: is empty: there is no token in it", c.token)
+	}
+	if othersRead(c.token) {
+		c.tell("token-file = %s: others on this machine can read it, and so do what you may: chmod 600 it", c.token)
+	}
+	return token, nil
+}
+
+// othersRead reports whether a file of a secret can be read by everybody on the machine. Windows
+// does not say.
+func othersRead(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 }
 
 // tell writes to standard error what is not a verb's result.
