@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"confcenter/codes"
@@ -301,8 +302,10 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) read() error {
 	r := bufio.NewReaderSize(c, bufferSize)
 	var head [protocol.HeaderSize]byte
-	for {
-		if _, err := io.ReadFull(r, head[:]); err != nil {
+	for silent := c.cfg.TLS == nil; ; silent = false {
+		if _, err := io.ReadFull(r, head[:]); silent && (err == io.EOF || errors.Is(err, syscall.ECONNRESET)) {
+			return fmt.Errorf("it was closed without an answer: if TLS is served there, ask for it (Config.TLS, --tls, --tls-ca): %w", err)
+		} else if err != nil {
 			return err
 		}
 		h, err := protocol.ParseHeader(head[:])

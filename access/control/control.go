@@ -296,7 +296,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 	default:
 		name := c.placeOf(p)
 		if name == "" {
-			return nil, codes.Errorf(codes.NotIdentified, "this server has to know who you are: give a token")
+			return nil, codes.Errorf(codes.NotIdentified, "this server has to know who you are: give a token (client.Config.Token, --token-file, CONFCENTER_TOKEN; over HTTP Authorization: Bearer)")
 		}
 		pass.who = &access.Identity{Name: name}
 	}

@@ -34,6 +34,7 @@ func TestServeWithTLSAlone(t *testing.T) {
 
 	r := call(t, "", at(addr, "get", "a")...)
 	require.Equal(t, exitUnreachable, r.code, r.stderr)
+	require.Contains(t, r.stderr, "if TLS is served there, ask for it (Config.TLS, --tls, --tls-ca)")
 	mine := []string{"--tls-ca", ca, "--client-cert", filepath.Join(dir, "client.pem"), "--client-key", filepath.Join(dir, "client.key")}
 	r = call(t, "", append(at(addr, "get", "a"), mine...)...)
 	require.Equal(t, exitOK, r.code, r.stderr)

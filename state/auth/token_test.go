@@ -116,6 +116,10 @@ func TestARevokedTokenIsOfNoUse(t *testing.T) {
 		_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: id})
 		require.Equal(t, codes.NotFound, codes.Of(err), id)
 	}
+	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: made.Text})
+	require.Equal(t, codes.NotFound, codes.Of(err))
+	require.ErrorContains(t, err, "between the underscores")
+	require.NotContains(t, err.Error(), made.ID)
 	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: "\x00"})
 	require.Equal(t, codes.BadKey, codes.Of(err))
 }
