@@ -26,7 +26,8 @@ const exitCodesHelp = `Exit codes:
   3  no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
   5  refused by the server: a conflict, an older version, a lock held by somebody else,
-     no right to it, a name, value or size that is not allowed
+     no right to it, a name, value or size that is not allowed, values that --reveal had
+     to leave sealed
   6  apply or rollback with --dry-run: there is something to change
   7  nothing is changed yet: somebody else has to approve it, see confcenter review
   8  auth can: they may not`
