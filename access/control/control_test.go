@@ -174,6 +174,7 @@ func TestPlacesAreReadFromSettings(t *testing.T) {
 	listeners := []string{"listen", "http"}
 	for text, want := range map[string]control.Place{
 		"listen=old":         {Listener: "listen", Name: "listener:old"},
+		"http=listener:old":  {Listener: "http", Name: "listener:old"},
 		"10.1.2.3/16=office": {Network: netip.MustParsePrefix("10.1.0.0/16"), Name: "listener:office"},
 		"http@fd00::1=one":   {Listener: "http", Network: netip.MustParsePrefix("fd00::1/128"), Name: "listener:one"},
 		"0.0.0.0/0=a b=c":    {Network: netip.MustParsePrefix("0.0.0.0/0"), Name: "listener:a b=c"},

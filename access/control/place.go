@@ -23,7 +23,7 @@ type Place struct {
 func ParsePlace(text string, listeners []string) (Place, error) {
 	var p Place
 	where, name, _ := strings.Cut(text, "=")
-	p.Name = policy.ByListener + name
+	p.Name = policy.ByListener + strings.TrimPrefix(name, policy.ByListener)
 	if err := policy.CheckIdentity(p.Name); err != nil {
 		return p, codes.Errorf(codes.BadRequest, "%q: write LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME", text)
 	}

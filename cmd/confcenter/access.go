@@ -112,6 +112,16 @@ func (o *accessOptions) check(certificates bool, refuse func(format string, args
 	}
 }
 
+// closed refuses names for peers of a listener that is off.
+func (o *accessOptions) closed(listener string, refuse func(format string, args ...any)) {
+	places, _ := o.parsed() // check has seen to the error
+	for _, p := range places {
+		if p.Listener == listener {
+			refuse("listen-as: %s is for --%s, which is off: nobody comes in there", p.Name, listener)
+		}
+	}
+}
+
 // named are the administrators as they prove to be: addresses are in lower case then.
 func (o *accessOptions) named() (names []string) {
 	for _, name := range o.administrators {

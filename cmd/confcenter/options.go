@@ -141,6 +141,7 @@ func (o *options) check() error {
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	for _, at := range []struct{ name, address string }{{"listen", o.listen}, {"http", o.http.listen}, {"tls-listen", o.tls.listen}, {"http-tls", o.http.tls}} {
 		if at.address == "" && (at.name != "listen" || o.tls.listen != "") {
+			o.access.closed(at.name, refuse)
 			continue // it is off
 		}
 		if strings.HasPrefix(at.name, "http") && strings.HasPrefix(at.address, netio.Unix) {

@@ -26,8 +26,8 @@ func TestSettingsOfSignInAreChecked(t *testing.T) {
 		"no access control":   {func(*signInOptions) {}, true, "--access-control"},
 		"no issuer":           {func(o *signInOptions) { o.issuer = "" }, false, "--oidc-issuer"},
 		"a secret for nobody": {func(o *signInOptions) { *o = signInOptions{secret: "x", idle: 1e12, age: 1e13, most: 1} }, false, "--oidc-issuer"},
-		"no client":           {func(o *signInOptions) { o.client = "" }, false, "client id"},
-		"no address":          {func(o *signInOptions) { o.external = "" }, false, "external address"},
+		"no client":           {func(o *signInOptions) { o.client = "" }, false, "--oidc-client-id"},
+		"no address":          {func(o *signInOptions) { o.external = "" }, false, "--external-url"},
 		"a plain issuer":      {func(o *signInOptions) { o.issuer = "http://id.example.org" }, false, "https://"},
 		"no such file":        {func(o *signInOptions) { o.secretFile += "x" }, false, "cannot be read"},
 		"a file of else":      {func(o *signInOptions) { o.secretFile = filepath.Join(dir, "long") }, false, "no file of a secret"},
@@ -74,7 +74,7 @@ func TestAdministratorsAreThoseWhoCanProveIt(t *testing.T) {
 		{"person:zoe@example.org", true, signInOptions{idle: 1e12, age: 1e13, most: 1}, "without --oidc-issuer"},
 		{"cert:CN=root", false, provider, "without --tls-client-ca"},
 		{"token:root", true, provider, "auth token NAME --groups administrators"},
-		{"listener:listen", true, provider, "name cert:SUBJECT or person:ADDRESS"},
+		{"listener:x", true, provider, "name cert:SUBJECT or person:ADDRESS"},
 	} {
 		o := accessOptions{on: true, administrators: list{c.name}, signIn: c.signIn, reviews: reviewOptions{most: 1, keep: time.Hour}}
 		var told string
@@ -90,4 +90,19 @@ func TestTheFirstStartMakesATokenWhoeverIsNamed(t *testing.T) {
 	_, conf := serve(t, "--access-control", "--administrators", "person:zoe@example.org",
 		"--oidc-issuer", "https://127.0.0.1:1", "--oidc-client-id", "c", "--external-url", "https://conf.example.org")
 	require.FileExists(t, filepath.Join(filepath.Dir(conf), "data", tokenFile))
+}
+
+func TestNamesOfListenersThatAreOff(t *testing.T) {
+	certs := []string{"--tls-listen", "127.0.0.1:4843", "--tls-cert", "c", "--tls-key", "k"}
+	for args, want := range map[string]string{
+		"--listen-as listen=game":                             "",
+		"--listen-as listen=listener:game":                    "",
+		"--listen-as listen=game,10.0.0.0/8=office --listen=": "listen-as: listener:game is for --listen, which is off",
+		"--listen-as http-tls@10.0.0.0/8=game":                "is for --http-tls, which is off",
+	} {
+		r := call(t, "", append(append([]string{"serve", "--check-config", "--access-control", "--conf", t.TempDir()}, certs...), words(args)...)...)
+		require.Contains(t, r.stderr, want, args)
+		require.NotContains(t, r.stderr, "listener:listener:")
+		require.Equal(t, want == "", !strings.Contains(r.stderr, "listen-as"), r.stderr)
+	}
 }
