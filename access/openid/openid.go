@@ -95,12 +95,12 @@ func Open(cfg Config) (*Provider, error) {
 	if _, err := address("the issuer", cfg.Issuer); err != nil {
 		return nil, err
 	}
-	external, err := address("the external address", cfg.External)
+	external, err := address("the external address (--external-url)", cfg.External)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.ClientID == "" {
-		return nil, codes.Errorf(codes.BadRequest, "the provider knows this server by a client id, which is missing")
+		return nil, codes.Errorf(codes.BadRequest, "the provider knows this server by a client id (--oidc-client-id), which is missing")
 	}
 	external.Path = strings.TrimSuffix(external.Path, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()

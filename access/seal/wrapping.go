@@ -124,9 +124,18 @@ func NewDataKey(now time.Time) DataKey {
 // Source is where keys come from. It may be asked again, for others that have come in their place.
 type Source func(ctx context.Context) (*Wrapping, error)
 
-// FromText is a Source of the same keys for ever.
-func FromText(text string) Source {
-	return func(context.Context) (*Wrapping, error) { return Parse(text) }
+// FromText is a Source of the same keys for ever; where is what errors call it.
+func FromText(where, text string) Source {
+	return func(context.Context) (*Wrapping, error) { return parse(where, text) }
+}
+
+// parse is Parse with errors that say where the text is from.
+func parse(where, text string) (*Wrapping, error) {
+	w, err := Parse(text)
+	if err != nil {
+		return nil, codes.Errorf(codes.Of(err), "%s: %s", where, codes.Message(err))
+	}
+	return w, nil
 }
 
 // FromFile is a Source that reads a file, which only its owner may read.
@@ -153,7 +162,7 @@ func FromFile(path string) Source {
 		case len(text) > maxKeyText:
 			return nil, codes.Errorf(codes.TooLarge, "the secret key %s has more than %d bytes; it must be 32 random bytes in hexadecimal or base64", path, maxKeyText)
 		}
-		return Parse(string(text))
+		return parse(path, string(text))
 	}
 }
 
@@ -169,7 +178,7 @@ func FromCommand(command string, stderr io.Writer) Source {
 		if err := cmd.Run(); err != nil {
 			return nil, codes.Errorf(codes.Storage, "the command for the secret key failed: %w", err)
 		}
-		return Parse(out.text.String())
+		return parse("what the command for the secret key prints", out.text.String())
 	}
 }
 

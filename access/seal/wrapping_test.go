@@ -88,6 +88,11 @@ func TestKeysComeFromAFileThatOnlyItsOwnerReads(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("#\n", 4<<10)), 0o600))
 	_, err = from(t.Context())
 	require.Equal(t, codes.TooLarge, codes.Of(err))
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = from(t.Context())
+	require.ErrorContains(t, err, path+": there is no secret key")
+	_, err = seal.FromText("X", "geheim")(t.Context())
+	require.ErrorContains(t, err, "X: the secret key in line 1 is not one")
 	_, err = seal.FromFile(filepath.Dir(path))(t.Context())
 	require.ErrorContains(t, err, "not a regular file")
 }
@@ -95,7 +100,7 @@ func TestKeysComeFromAFileThatOnlyItsOwnerReads(t *testing.T) {
 func TestKeysComeFromACommand(t *testing.T) {
 	w, err := seal.FromCommand("echo "+hex.EncodeToString(key(1)), io.Discard)(t.Context())
 	require.NoError(t, err)
-	same, err := seal.FromText(hex.EncodeToString(key(1)))(t.Context())
+	same, err := seal.FromText("X", hex.EncodeToString(key(1)))(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, same.First(), w.First())
 

@@ -51,7 +51,7 @@ func (o *secretOptions) config(log zerolog.Logger) (cfg secret.Config) {
 	case o.command != "":
 		cfg.Source = seal.FromCommand(o.command, log)
 	case o.text != "":
-		cfg.Source = seal.FromText(o.text)
+		cfg.Source = seal.FromText(keyVariable, o.text)
 	}
 	return cfg
 }

@@ -122,11 +122,13 @@ func (f *Files) Trouble() error {
 }
 
 func (f *Files) read() (text [][]byte, err error) {
-	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.ClientCA, f.paths.ClientCRL} {
+	for _, of := range []struct{ setting, path string }{
+		{"tls-cert", f.paths.Cert}, {"tls-key", f.paths.Key}, {"tls-client-ca", f.paths.ClientCA}, {"tls-client-crl", f.paths.ClientCRL},
+	} {
 		var one []byte
-		if path != "" {
-			if one, err = os.ReadFile(path); err != nil {
-				return nil, err
+		if of.path != "" {
+			if one, err = os.ReadFile(of.path); err != nil {
+				return nil, fmt.Errorf("%s: %w", of.setting, err)
 			}
 		}
 		text = append(text, one)
@@ -167,7 +169,7 @@ func (f *Files) look() {
 func (f *Files) take(text [][]byte) error {
 	pair, err := tls.X509KeyPair(text[0], text[1])
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", f.paths.Cert, f.paths.Key, err)
+		return fmt.Errorf("tls-cert = %s, tls-key = %s: %w", f.paths.Cert, f.paths.Key, err)
 	}
 	c := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
@@ -184,13 +186,13 @@ func (f *Files) take(text [][]byte) error {
 			c.ClientAuth = tls.VerifyClientCertIfGiven
 		}
 		if !c.ClientCAs.AppendCertsFromPEM(text[2]) {
-			return fmt.Errorf("%s has no certificate in PEM", f.paths.ClientCA)
+			return fmt.Errorf("tls-client-ca = %s: has no certificate in PEM", f.paths.ClientCA)
 		}
 	}
 	var revoked *revocations
 	if f.paths.ClientCRL != "" {
 		if revoked, err = parseRevocations(text[3], text[2]); err != nil {
-			return fmt.Errorf("%s: %w", f.paths.ClientCRL, err)
+			return fmt.Errorf("tls-client-crl = %s: %w", f.paths.ClientCRL, err)
 		}
 		c.VerifyConnection = revoked.verify
 	}

@@ -142,10 +142,10 @@ func TestBrokenCertificatesAreReportedAndNotTaken(t *testing.T) {
 func TestWhatIsNotGoodFromTheBeginningIsRefused(t *testing.T) {
 	k := start(t, true)
 	_, err := Open(Paths{Cert: k.paths.Cert, Key: "nowhere"}, k.clock, zerolog.Nop())
-	require.ErrorContains(t, err, "nowhere")
+	require.ErrorContains(t, err, "tls-key: open nowhere")
 	k.write(k.paths.ClientCA, []byte("nonsense"))
 	_, err = Open(k.paths, k.clock, zerolog.Nop())
-	require.ErrorContains(t, err, k.paths.ClientCA)
+	require.ErrorContains(t, err, "tls-client-ca = "+k.paths.ClientCA)
 }
 
 func TestACertificateThatNeedNotBeShownMustBeGoodIfItIs(t *testing.T) {
