@@ -229,7 +229,11 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	if err == nil {
 		err = refusal(reply.Result)
 	}
-	return SetResult{Mtime: reply.Mtime}, during(err, "set %s", r.Name)
+	verb := "set"
+	if r.Delete {
+		verb = "delete"
+	}
+	return SetResult{Mtime: reply.Mtime}, during(err, "%s %s", verb, r.Name)
 }
 
 func (r *SetRequest) said() access.Said {

@@ -22,7 +22,10 @@ like all others; docs/access.md has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}})
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "end": {define: func(command *cobra.Command) {
+		command.MarkFlagsOneRequired("id", "who")
+		command.MarkFlagsMutuallyExclusive("id", "who")
+	}}})
 }
 
 // showDecision prints yes or no, and the rules behind it.

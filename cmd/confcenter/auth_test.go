@@ -21,6 +21,9 @@ func TestSessionOfTokens(t *testing.T) {
 		{words("auth tokens -o json"), exitOK, `"groups":\["games","ops"\]`, ``},
 		{words("auth token c --ttl soon"), exitUsage, ``, `soon`},
 		{words("auth token c --ttl 1us"), exitUsage, ``, `1us`},
+		{words("auth end"), exitUsage, ``, `id who`},
+		{words("auth end --id a --who token:a"), exitUsage, ``, `id who`},
+		{words("auth end --who token:a"), exitNotFound, ``, `no such session`},
 		{words("auth token --help"), exitOK, `(?s)--groups list .* separated by commas.*--ttl duration .*ms until .* a duration such as 10m`, ``},
 	} {
 		r := call(t, "", at(addr, s.args...)...)
