@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,8 @@ func TestAPoolTakesAllOrNothing(t *testing.T) {
 	require.Zero(t, p.Held())
 	require.Same(t, p, p.Or(3))
 	require.EqualValues(t, 3, (*Pool)(nil).Or(3).Limit())
+	boundless := NewPool(math.MaxInt64)
+	require.True(t, boundless.Overdrawable(10) && boundless.Overdraw(10))
 }
 
 func TestEachPoolIsReadBesideItsLimit(t *testing.T) {

@@ -1,6 +1,9 @@
 package memory
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Pool is what one purpose may use. All its methods may be called from any goroutine.
 type Pool struct {
@@ -28,7 +31,7 @@ func (p *Pool) Take(n int64) bool { return p.within(p.limit, n) }
 // limit.
 func (p *Pool) Overdraw(n int64) bool { return p.within(p.overdrawn(), n) }
 
-func (p *Pool) overdrawn() int64 { return p.limit + p.limit/4 }
+func (p *Pool) overdrawn() int64 { return p.limit + min(p.limit/4, math.MaxInt64-p.limit) }
 
 func (p *Pool) within(limit, n int64) bool {
 	if p.used.Add(n) <= limit {
