@@ -189,7 +189,8 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 const tokenFile = "administrator.token"
 
 // ensureAdministrator makes a token for an administrator if there is none, for otherwise nobody
-// could make one: those whom the settings name need a provider or certificates that work. Whoever reads the data directory has everything in any case.
+// could make one: those whom the settings name need a provider or certificates that work. Whoever
+// reads the data directory has everything in any case.
 func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
 	ctx := context.Background()
 	for q := (auth.ListAsk{}); ; {
