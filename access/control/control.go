@@ -84,8 +84,9 @@ type Control struct {
 // ruling is a policy with what is known of its permits.
 type ruling struct {
 	*policy.Policy
-	roles  map[string]*policy.Role // by document
-	within sync.Map                // [2]*policy.Permits → bool
+	roles  map[string]*policy.Role    // by document
+	nodes  map[string]*confstore.Node // that they were read from; others are not read again
+	within sync.Map                   // [2]*policy.Permits → bool
 }
 
 // Open begins to follow roles and tokens. Close it before what it was made of.
@@ -141,12 +142,17 @@ func (c *Control) take(now *confstore.Snapshot) {
 	if before != nil && before.roles == nil && c.first() != nil {
 		return // still broken
 	}
-	r := &ruling{roles: map[string]*policy.Role{}}
+	r := &ruling{roles: map[string]*policy.Role{}, nodes: map[string]*confstore.Node{}}
 	for _, name := range now.Names() {
-		if !isRole(name) || now.Node(name).Deleted() || !now.Node(name).Known() {
+		node := now.Node(name)
+		if !isRole(name) || node.Deleted() || !node.Known() {
 			continue
 		}
-		text, _ := now.Node(name).Contents(false)
+		if r.nodes[name] = node; before != nil && before.nodes[name] == node && before.roles[name] != nil {
+			r.roles[name] = before.roles[name]
+			continue
+		}
+		text, _ := node.Contents(false)
 		role, err := policy.ParseRole(roleName(name), text)
 		switch {
 		case err == nil:
@@ -433,6 +439,12 @@ func (c *Control) Check(name string, before, contents []byte, by *access.Actor) 
 	if c == nil || by == nil || by.Identity == nil {
 		return nil
 	}
+	if err := c.hasRoom(name, next); err != nil {
+		return err
+	}
+	if c.known(by.Identity).Administrator() {
+		return nil
+	}
 	permits := c.Of(by.Identity)
 	if next != nil {
 		if what, v, ok := next.Exceeds(permits); ok {
@@ -443,8 +455,27 @@ func (c *Control) Check(name string, before, contents []byte, by *access.Actor) 
 	if what, v, ok := old.Lifts(next, permits); ok {
 		return lacks("no longer denies", what, v)
 	}
-	if which, ok := old.Loosens(next); ok && !c.known(by.Identity).Administrator() {
+	if which, ok := old.Loosens(next); ok {
 		return codes.Errorf(codes.Forbidden, "%s would allow more than before, or be gone; nothing was changed: only administrators loosen quotas", which)
+	}
+	return nil
+}
+
+// hasRoom refuses a role that grows if all have more entries than they may. Whoever writes to the
+// directory is trusted with the server's memory, so files count, but are not refused.
+func (c *Control) hasRoom(name string, next *policy.Role) error {
+	r := c.rules.Load()
+	all := next.Entries()
+	if all <= r.roles[name].Entries() {
+		return nil
+	}
+	for other, role := range r.roles {
+		if other != name {
+			all += role.Entries()
+		}
+	}
+	if all > policy.MaxAllEntries {
+		return codes.Errorf(codes.Limit, "all roles would have %d entries in who and what, and the limit is %d; nothing was changed: name beginnings or groups in the role %s, or remove roles that nobody needs", all, policy.MaxAllEntries, roleName(name))
 	}
 	return nil
 }

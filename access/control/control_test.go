@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -309,6 +310,31 @@ func TestOnlyAdministratorsLoosenQuotas(t *testing.T) {
 	require.NoError(t, k.set(by, "_access/q.json", `{"quotas": [{"who": ["token:game-*"], "requests": 9, "watches": 1}]}`))
 	require.NoError(t, k.set(root, "_access/q.json", `{"quotas": [{"who": ["token:game-*"], "watches": 5}]}`))
 	require.False(t, game.Metered(), "it counts for those who are there")
+}
+
+// What roles cost in memory is no larger than somebody who may grant can make it.
+func TestAllRolesTogetherHaveALimit(t *testing.T) {
+	k := start(t, map[string]string{"_access/lead.json": `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["roles"]}]}`})
+	by := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	rules := func(entries int) string {
+		who := strings.TrimSuffix(strings.Repeat(`"token:a",`, 499), ",")
+		return `{"rules": [` + strings.TrimSuffix(strings.Repeat(`{"who": [`+who+`], "deny": ["read"], "what": ["kv"]},`, entries/500), ",") + `]}`
+	}
+	most := policy.MaxEntries
+	require.NoError(t, k.set(by, "_access/a.json", rules(most)))
+	require.NoError(t, k.set(by, "_access/b.json", rules(most)))
+	err := k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most))
+	require.Equal(t, codes.Limit, codes.Of(err), "with that of the lead")
+	require.ErrorContains(t, err, "all roles would have 250002 entries in who and what, and the limit is 250000")
+	require.NoError(t, k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most-500)))
+	require.Equal(t, codes.Limit, codes.Of(k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most))))
+	require.NoError(t, k.set(by, "_access/c.json", rules(500)))
+	k.put("_access/big.json", `{"rules": [`+strings.TrimSuffix(strings.Repeat(`{"who": ["*"], "deny": ["read"], "what": ["*"]},`, policy.MaxEntries/14+1), ",")+`]}`)
+	k.config.Reload()
+	k.until("the fault", func() bool {
+		faults := k.config.Faults()
+		return len(faults) == 1 && strings.Contains(faults[0].Text, "more than 100000 entries in all")
+	})
 }
 
 func TestDecisionsAreExplained(t *testing.T) {

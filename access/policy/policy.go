@@ -141,8 +141,9 @@ func (p *Policy) Explain(id *access.Identity, v Verb, c Class, name string) Deci
 // allow, so that whoever p is of may not make such a role: nobody grants what they lack.
 // ok is false if there is none.
 func (r *Role) Exceeds(p *Permits) (what string, v Verb, ok bool) {
+	a := ask(p)
 	for i := range r.rules {
-		if what, v, ok = r.rules[i].beyond(p, r.rules[i].allow); ok {
+		if what, v, ok = r.rules[i].beyond(a, r.rules[i].allow); ok {
 			return what, v, true
 		}
 	}
@@ -156,41 +157,46 @@ func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
 	if r == nil {
 		return "", 0, false
 	}
+	var denied lists
+	if next != nil {
+		for i := range next.rules {
+			denied.add(next.rules[i].denies())
+		}
+	}
+	a := ask(p)
 	for i := range r.rules {
 		old := &r.rules[i]
-		if next != nil && slices.ContainsFunc(next.rules, func(n rule) bool { return n.deniesAll(old) }) {
-			continue
-		}
-		if what, v, ok = old.beyond(p, old.deny); ok {
+		if what, v, ok = old.beyond(a, old.deny); ok && !denied.have(old.denies(), func(int) bool { return true }) {
 			return what, v, true
 		}
 	}
-	lost := rule{}
-	for i, mark := range r.marks {
-		if next == nil || !slices.Contains(next.marks, mark) {
-			lost.what, lost.texts = append(lost.what, mark), append(lost.texts, r.markTexts[i])
+	return next.unmarked(r).beyond(a, Approve)
+}
+
+// denies is what a rule has to have at least to deny as much.
+func (r *rule) denies() []thing { return thingsOf(r.who, r.what, r.deny) }
+
+// unmarked is what other marks and r, which may be nil, does not.
+func (r *Role) unmarked(other *Role) *rule {
+	marked, more := map[pattern]bool{}, new(rule)
+	if r != nil {
+		for _, mark := range r.marks {
+			marked[mark] = true
 		}
 	}
-	return lost.beyond(p, Approve)
+	for i, mark := range other.marks {
+		if !marked[mark] {
+			more.what, more.texts = append(more.what, mark), append(more.texts, other.markTexts[i])
+		}
+	}
+	return more
 }
 
-// deniesAll reports whether r denies everything that old does.
-func (r rule) deniesAll(old *rule) bool {
-	return old.deny&^r.deny == 0 && contains(r.who, old.who) && contains(r.what, old.what)
-}
-
-func contains[T comparable](list, all []T) bool {
-	return !slices.ContainsFunc(all, func(one T) bool { return !slices.Contains(list, one) })
-}
-
-// beyond returns the first pattern, and one of verbs, that p does not allow.
-func (r *rule) beyond(p *Permits, verbs Verb) (what string, v Verb, ok bool) {
+// beyond returns the first pattern, and one of verbs, that is not allowed.
+func (r *rule) beyond(a *asker, verbs Verb) (what string, v Verb, ok bool) {
 	for i, pat := range r.what {
 		for v := Verb(1); v < none; v <<= 1 {
-			if verbs&v&pat.class.Verbs() == 0 {
-				continue
-			}
-			if pat.many && !p.Covers(v, pat.class, pat.text) || !pat.many && !p.May(v, pat.class, []byte(pat.text)) {
+			if verbs&v&pat.class.Verbs() != 0 && !a.allows(v, pat) {
 				return r.texts[i], v, true
 			}
 		}

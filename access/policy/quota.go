@@ -79,7 +79,7 @@ func (r *Role) parseQuotas(it jsontext.Iter) error {
 		}
 		q.name = fmt.Sprintf("%s, quota %d%s", r.name, i+1, q.name)
 		r.quotas = append(r.quotas, q)
-		return nil
+		return r.count(len(q.who) + len(q.what))
 	})
 }
 
@@ -247,21 +247,29 @@ func (r *Role) Loosens(next *Role) (quotaName string, ok bool) {
 	if r == nil {
 		return "", false
 	}
+	var limited lists
+	if next != nil {
+		for i := range next.quotas {
+			limited.add(next.quotas[i].about())
+		}
+	}
 	for i := range r.quotas {
 		old := &r.quotas[i]
-		if next == nil || !slices.ContainsFunc(next.quotas, func(n quota) bool { return n.limitsAll(old) }) {
+		if !limited.have(old.about(), func(i int) bool { return next.quotas[i].asLow(old) }) {
 			return old.name, true
 		}
 	}
 	return "", false
 }
 
-// limitsAll reports whether q limits everything that old does, and as much.
-func (q quota) limitsAll(old *quota) bool {
+func (q *quota) about() []thing { return thingsOf(q.who, q.what, 0) }
+
+// asLow reports whether q limits everything that old does, and as much.
+func (q *quota) asLow(old *quota) bool {
 	for l, n := range old.most {
 		if n != 0 && (q.most[l] == 0 || q.most[l] > n) {
 			return false
 		}
 	}
-	return contains(q.who, old.who) && contains(q.what, old.what)
+	return true
 }

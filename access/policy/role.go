@@ -17,6 +17,12 @@ const (
 	MaxText  = 1_000  // bytes of the name of a rule
 	MaxAbout = 10_000 // bytes of what a role says about itself
 	MaxMarks = 1_000  // of what needs approval
+
+	// MaxEntries is how many entries one role has in all its lists of who and what, "*" in what
+	// being one for each class; MaxAllEntries how many all roles have that are written over
+	// connections. What a role costs in memory grows with them, and not with its text.
+	MaxEntries    = 100_000
+	MaxAllEntries = 250_000
 )
 
 // RolePrefix begins the names of the documents that are roles: "_access/games.json" is the role
@@ -31,6 +37,23 @@ type Role struct {
 	marks     []pattern
 	markTexts []string
 	quotas    []quota
+	entries   int
+}
+
+// Entries are how many entries all lists of who and what have, as [MaxEntries] counts them.
+func (r *Role) Entries() int {
+	if r == nil {
+		return 0
+	}
+	return r.entries
+}
+
+// count adds n entries. codes.TooLarge: there are more than one role has.
+func (r *Role) count(n int) error {
+	if r.entries += n; r.entries > MaxEntries {
+		return codes.Errorf(codes.TooLarge, "who and what have more than %d entries in all, where %q counts for each class; name beginnings (%q) or groups, or make several roles", MaxEntries, "*", "config:game/*")
+	}
+	return nil
 }
 
 // rule is one rule of a role.
@@ -55,7 +78,14 @@ func ParseRole(name string, text []byte) (*Role, error) {
 		"rules":  func(it jsontext.Iter) error { return r.parseRules(it) },
 		"quotas": func(it jsontext.Iter) error { return r.parseQuotas(it) },
 		"approval": func(it jsontext.Iter) error {
-			return elements(it, MaxMarks, func(_ int, it jsontext.Iter) error { return r.parseMark(it) })
+			seen := map[string]bool{}
+			return texts(it, MaxMarks, func(text string) error {
+				if seen[text] {
+					return nil
+				}
+				seen[text] = true
+				return r.parseMark(text)
+			})
 		},
 	})
 	if err != nil {
@@ -65,11 +95,7 @@ func ParseRole(name string, text []byte) (*Role, error) {
 }
 
 // parseMark reads one pattern of what needs approval.
-func (r *Role) parseMark(it jsontext.Iter) error {
-	text, err := textOf(it)
-	if err != nil {
-		return err
-	}
+func (r *Role) parseMark(text string) error {
 	list, err := parseWhat(text)
 	if err != nil {
 		return err
@@ -78,6 +104,7 @@ func (r *Role) parseMark(it jsontext.Iter) error {
 		switch {
 		case p.class.Verbs()&Approve != 0:
 			r.marks, r.markTexts = append(r.marks, p), append(r.markTexts, text)
+			r.entries++ // there are few
 		case text != "*":
 			return codes.Errorf(codes.BadRequest, "%q: changes in %s cannot wait for approval; those of documents, keys and roles can", text, p.class)
 		}
@@ -93,12 +120,13 @@ func (r *Role) parseRules(it jsontext.Iter) error {
 		}
 		rule.name = fmt.Sprintf("%s, rule %d%s", r.name, i+1, rule.name)
 		r.rules = append(r.rules, rule)
-		return nil
+		return r.count(len(rule.who) + len(rule.what))
 	})
 }
 
 func parseRule(text []byte) (rule, error) {
 	var r rule
+	seen := map[string]bool{}
 	verbs := func(into *Verb) func(jsontext.Iter) error {
 		return func(it jsontext.Iter) error {
 			return texts(it, len(verbNames)+1, func(text string) error {
@@ -123,6 +151,10 @@ func parseRule(text []byte) (rule, error) {
 		},
 		"what": func(it jsontext.Iter) error {
 			return texts(it, MaxWhat, func(text string) error {
+				if seen[text] { // which says nothing more
+					return nil
+				}
+				seen[text] = true
 				list, err := parseWhat(text)
 				for _, p := range list {
 					r.what, r.texts = append(r.what, p), append(r.texts, text)
