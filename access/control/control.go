@@ -455,6 +455,13 @@ func (c *Control) Check(name string, before, contents []byte, by *access.Actor) 
 	if what, v, ok := old.Lifts(next, permits); ok {
 		return lacks("no longer denies", what, v)
 	}
+	what, ok := next.Marks(old, permits)
+	if !ok && next.HasMarks() && c.Marks() == nil && !permits.May(policy.Approve, policy.Roles, nil) {
+		what, ok = policy.Roles.String(), true // which the first mark of all marks as well
+	}
+	if ok {
+		return codes.Errorf(codes.Forbidden, "the role %s marks %.200q, which you may not approve yourself; nothing was changed: ask an administrator", roleName(name), what)
+	}
 	if which, ok := old.Loosens(next); ok {
 		return codes.Errorf(codes.Forbidden, "%s would allow more than before, or be gone; nothing was changed: only administrators loosen quotas", which)
 	}

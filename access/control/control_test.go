@@ -294,6 +294,28 @@ func TestNobodyChangesARoleToTheirAdvantage(t *testing.T) {
 	require.NoError(t, k.set(nil, "_access/y.json", `{"rules": [{"who": ["*"], "allow": ["*"], "what": ["*"]}]}`), "the server itself")
 }
 
+// A mark has everybody wait, administrators included, so it takes more than to write roles.
+func TestOnlyWhoMayApproveMarks(t *testing.T) {
+	k := start(t, map[string]string{"_access/lead.json": `{"rules": [{"who": ["token:lead", "token:boss"], "allow": ["grant"], "what": ["roles"]},
+		{"who": ["token:lead", "token:boss"], "allow": ["approve"], "what": ["config:game/*"]}, {"who": ["token:boss"], "allow": ["approve"], "what": ["roles"]}]}`})
+	by := func(name string, groups ...string) *access.Actor {
+		return &access.Actor{Identity: &access.Identity{Name: name, Groups: groups}}
+	}
+	const game, all = `{"approval": ["config:game/*"]}`, `{"approval": ["*"]}`
+	refused := func(who, name, text, what string) {
+		t.Helper()
+		err := k.set(by(who), name, text)
+		require.Equal(t, codes.Forbidden, codes.Of(err), "%v", err)
+		require.ErrorContains(t, err, what)
+	}
+	refused("token:lead", "_access/m.json", all, `the role m marks "*", which you may not approve yourself`)
+	refused("token:lead", "_access/m.json", game, `the role m marks "roles"`)
+	require.NoError(t, k.set(by("token:boss"), "_access/m.json", game))
+	require.NoError(t, k.set(by("token:lead"), "_access/n.json", game), "roles are marked already")
+	refused("token:boss", "_access/n.json", all, `marks "*"`)
+	require.NoError(t, k.set(by("token:root", access.Administrators), "_access/n.json", all))
+}
+
 // Quotas protect the server from tenants, those included who may grant.
 func TestOnlyAdministratorsLoosenQuotas(t *testing.T) {
 	const old = `{"quotas": [{"who": ["token:game-*"], "requests": 10}]}`

@@ -45,6 +45,9 @@ func (m *Marks) Among(c Class, prefix string) bool {
 	return i < len(nodes) && strings.HasPrefix(nodes[i].text, prefix) || m.Has(c, []byte(prefix))
 }
 
+// HasMarks reports whether the role, which may be nil, marks anything.
+func (r *Role) HasMarks() bool { return r != nil && len(r.marks) > 0 }
+
 // MarkEverything is a role that marks all that can be. It stands for one that cannot be understood.
 func MarkEverything() *Role {
 	r, err := ParseRole("what cannot be read", []byte(`{"approval": ["*"]}`))

@@ -105,6 +105,28 @@ func TestNobodyTakesAMarkBackWhoMayNotApprove(t *testing.T) {
 	require.True(t, ok, "to remove the role is the same")
 }
 
+// Who marks something has everybody wait, administrators included.
+func TestNobodyMarksWhatTheyMayNotApprove(t *testing.T) {
+	old := role(t, `{"approval": ["config:live/*"]}`)
+	approves := New(role(t, `{"rules": [{"who": ["*"], "allow": ["approve"], "what": ["config:game/*", "config:live/a"]}]}`)).Of(&access.Identity{Name: "token:a"})
+	for text, what := range map[string]string{
+		`{"approval": ["config:live/*"]}`:                   "",
+		`{"approval": ["config:game/a*", "config:live/*"]}`: "",
+		`{"rules": []}`: "",
+		`{"approval": ["config:live/*", "config:live/a*"]}`:  "config:live/a*",
+		`{"approval": ["config:live/*", "*"]}`:               "*",
+		`{"approval": ["config:live/*", "roles", "kv:a/b"]}`: "roles",
+	} {
+		got, ok := role(t, text).Marks(old, approves)
+		require.Equal(t, what != "", ok, text)
+		require.Equal(t, what, got, text)
+	}
+	_, ok := role(t, `{"approval": ["config:live/*"]}`).Marks(nil, approves)
+	require.True(t, ok)
+	_, ok = (*Role)(nil).Marks(old, approves)
+	require.False(t, ok, "a role that is removed marks nothing")
+}
+
 func TestWhatIsAmongMarksHasOneOfThem(t *testing.T) {
 	met := 0
 	rapid.Check(t, func(t *rapid.T) {

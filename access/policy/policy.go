@@ -176,6 +176,15 @@ func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
 // denies is what a rule has to have at least to deny as much.
 func (r *rule) denies() []thing { return thingsOf(r.who, r.what, r.deny) }
 
+// Marks is like Exceeds, about what r, which may be nil, marks and old, whose place it takes, did
+// not: everybody has to wait for somebody who may approve, so only who may marks.
+func (r *Role) Marks(old *Role, p *Permits) (what string, ok bool) {
+	if r != nil {
+		what, _, ok = old.unmarked(r).beyond(ask(p), Approve)
+	}
+	return what, ok
+}
+
 // unmarked is what other marks and r, which may be nil, does not.
 func (r *Role) unmarked(other *Role) *rule {
 	marked, more := map[pattern]bool{}, new(rule)
