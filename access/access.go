@@ -5,6 +5,8 @@ package access
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // The origins of an Actor: the way by which a change came in.
@@ -97,7 +99,11 @@ func (a *Actor) By() string {
 	case a.Author == "":
 		return a.Identity.Name
 	}
-	return a.Author + " (" + a.Identity.Name + ")"
+	author := a.Author
+	if strings.ContainsAny(author, `"(),`) { // it might say that somebody else has approved
+		author = strconv.Quote(author)
+	}
+	return author + " (" + a.Identity.Name + ")"
 }
 
 // String is the actor as the operation log shows it.

@@ -44,7 +44,7 @@ func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address st
 		return nil, codes.Errorf(codes.Forbidden, "the provider has you in %d groups, and the limit is %d: have it name fewer to this server", len(groups), maxGroups)
 	}
 	for _, g := range groups {
-		if len(g) > maxGroup || policy.CheckIdentity(policy.ByToken+g) != nil {
+		if len(g) > maxGroup || policy.CheckIdentity(policy.ByCert+g) != nil {
 			return nil, codes.Errorf(codes.Forbidden, "the provider's group %.40q has more than %d bytes, a * or control characters", g, maxGroup)
 		}
 		if g == policy.Administrators {

@@ -36,8 +36,33 @@ func CheckIdentity(name string) error {
 		return codes.Errorf(codes.BadRequest, "%q names nobody; a name is one of token:NAME, cert:SUBJECT, person:EMAIL and listener:NAME", name)
 	case strings.Contains(rest, "*"), strings.ContainsFunc(rest, unicode.IsControl), !utf8.ValidString(rest):
 		return codes.Errorf(codes.BadRequest, "%q: a name has no * and no control characters, and is UTF-8", name)
+	case kind+":" == ByToken:
+		return CheckName(rest)
+	case kind+":" == AsPerson && strings.ContainsAny(rest, ` ,"`), kind+":" != ByCert && strings.ContainsFunc(rest, unseen):
+		return codes.Errorf(codes.BadRequest, "%q has characters that such a name has not: of people blanks, commas and quotes, and those that nobody sees", name)
 	}
 	return nil
+}
+
+// CheckName reports whether a token, or a group of tokens, can be called name. It is shown in
+// histories and in the audit beside what is said of a change, and must not pass for that or for
+// another name. What authorities and providers call somebody is theirs to say.
+func CheckName(name string) error {
+	for word := range strings.SplitSeq(name, " ") {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+			return codes.Errorf(codes.BadRequest, "%q: a name of a token or a group has letters, digits, . _ - / : @ + and single blanks between them", name)
+		}
+	}
+	return nil
+}
+
+func plain(r rune) bool {
+	return strings.ContainsRune("._-/:@+", r) || unicode.In(r, unicode.Letter, unicode.Mark, unicode.Digit) && !unseen(r)
+}
+
+// unseen reports whether r is one of those by which two names can look the same.
+func unseen(r rune) bool {
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // who is one entry of a rule's list of those it is about.
@@ -66,7 +91,7 @@ func parseWho(text string) (who, error) {
 	}
 	whole := name
 	if many {
-		whole += "…" // stands for the rest
+		whole += "x" // stands for the rest
 	}
 	return w, CheckIdentity(whole)
 }

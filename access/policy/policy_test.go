@@ -308,6 +308,25 @@ func TestWhatIsWithinAllowsNothingMore(t *testing.T) {
 	require.Positive(t, beyond)
 }
 
+// A name is shown in histories beside what people say, and must not pass for another one.
+func TestNamesOfTokensArePlain(t *testing.T) {
+	for _, name := range []string{"a", "game-1", "ops team", "a.b_c/d:e@f+7", "\u5f20\u4e09", "\u0939\u093f\u0928", "CppCloud@x"} {
+		require.NoError(t, CheckName(name), name)
+		require.NoError(t, CheckIdentity(ByToken+name), name)
+	}
+	for _, name := range []string{"", " a", "a ", "a  b", "a,b", "a, approved by person:b", `a"b`, "a'b", "a(b)", "a\u200bb", "a\u202eb", "a\u00a0b", "a\u2028b", "a\u034fb", "a\u3164b", "a\ufe0fb", "a\xffb", "a\nb", "a=b"} {
+		require.Equal(t, codes.BadRequest, codes.Of(CheckName(name)), "%q", name)
+		require.Error(t, CheckIdentity(ByToken+name), "%q", name)
+	}
+	for name, good := range map[string]bool{
+		"cert:CN=a\\, b,O=x": true, "cert:CN=\u0646\u200c\u0647": true, "listener:a b=c": true, "person:o'b+c@example.org": true,
+		"person:zoe, approved by person:b@c": false, "person:a b@c": false, "person:a\u200b@c": false, "listener:a\u202eb": false,
+	} {
+		require.Equal(t, good, CheckIdentity(name) == nil, "%q", name)
+	}
+	role(t, `{"rules": [{"who": ["token:ops *", "token:game-*", "group:CN=a, b"], "allow": ["read"], "what": ["kv"]}]}`)
+}
+
 func TestDecidingAllocatesNothing(t *testing.T) {
 	p := manyRules(t, 1000)
 	name := []byte("config/500/file.json")

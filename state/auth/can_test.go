@@ -60,7 +60,7 @@ func TestADecisionIsExplainedByItsRules(t *testing.T) {
 
 func TestNobodyMakesOrRevokesATokenThatMayDoMore(t *testing.T) {
 	k := policed(t)
-	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead", Groups: []string{"games"}}}
 	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{policy.Administrators}}}
 	mine, err := k.Make(t.Context(), lead, &auth.MakeAsk{Name: "game-1", Groups: []string{"games"}})
 	require.NoError(t, err)
@@ -75,4 +75,35 @@ func TestNobodyMakesOrRevokesATokenThatMayDoMore(t *testing.T) {
 	}
 	_, err = k.Revoke(t.Context(), lead, &auth.RevokeAsk{ID: mine.ID})
 	require.NoError(t, err)
+}
+
+// What nobody names yet may come to be worth something, and a name that somebody has is theirs in
+// histories and in the audit.
+func TestNobodyGivesGroupsOrNamesThatAreNotTheirs(t *testing.T) {
+	k := policed(t)
+	by := func(name string, groups ...string) *access.Actor {
+		return &access.Actor{Identity: &access.Identity{Name: name, Groups: groups}}
+	}
+	lead, root := by("token:lead", "games"), by("token:root", policy.Administrators)
+	made := func(by *access.Actor, name string, groups ...string) error {
+		_, err := k.Make(t.Context(), by, &auth.MakeAsk{Name: name, Groups: groups})
+		require.True(t, err == nil || codes.Of(err) == codes.Forbidden, "%v", err)
+		return err
+	}
+	require.ErrorContains(t, made(lead, "a", "games", "sre"), `the group "sre"`)
+	require.ErrorContains(t, made(by("token:lead"), "a", "games"), `the group "games"`)
+	require.NoError(t, made(root, "a", "sre"))
+	require.ErrorContains(t, made(lead, "a"), "token:a is the name of a token that somebody else made")
+	require.NoError(t, made(nil, "b"), "without access control, or the server")
+	require.Error(t, made(lead, "b"))
+	require.NoError(t, made(lead, "c", "games"))
+	require.NoError(t, made(lead, "c"), "to replace their own")
+	require.Error(t, made(by("person:lead", "games"), "c"), "which is somebody else")
+	require.NoError(t, made(root, "c"))
+	require.Error(t, made(lead, "c"), "it is somebody's now")
+	require.NoError(t, made(root, "lead", "games"))
+	require.NoError(t, made(lead, "lead"), "they are already")
+	require.NoError(t, k.MayMake(lead, []byte(`{"name":"d","groups":["games"]}`)))
+	require.Error(t, k.MayMake(lead, []byte(`{"name":"d","groups":["sre"]}`)), "who has lost the group since")
+	require.Error(t, k.MayMake(lead, []byte(`{"name":"a"}`)), "somebody has it since")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"confcenter/access"
@@ -38,7 +39,41 @@ func (t *Tokens) MayMake(by *access.Actor, kept []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.mayHandle(by, r.identity())
+	return t.mayMake(context.Background(), by, r.identity())
+}
+
+// mayMake refuses a token for whose by which somebody could come to have more than by has, now or
+// when a role is changed, or act in the name of somebody else.
+func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Identity) error {
+	if err := t.mayHandle(by, whose); err != nil {
+		return err
+	}
+	id := by.Proved()
+	if t.judge.Load() == nil || id == nil || id.Administrator() {
+		return nil
+	}
+	for _, g := range whose.Groups {
+		if !slices.Contains(id.Groups, g) {
+			return codes.Errorf(codes.Forbidden, "the group %.40q: you are not in it, so only an administrator makes a token that is", g)
+		}
+	}
+	if whose.Name == id.Name {
+		return nil
+	}
+	for q := (ListAsk{}); ; {
+		page, err := t.List(ctx, nil, &q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Tokens {
+			if there := &page.Tokens[i]; policy.ByToken+there.Name == whose.Name && there.By != id.Name {
+				return codes.Errorf(codes.Forbidden, "%s is the name of a token that somebody else made: take another one, or ask an administrator", whose.Name)
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
 }
 
 // Describe says whose a token is, by what is kept of it.

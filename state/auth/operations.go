@@ -11,7 +11,7 @@ import (
 var Operations = []state.Operation{
 	state.Define("token", access.RolesGrant, "POST token", "makes a token, and shows it this once", (*Tokens).Make).
 		Refuses(codes.Limit, "there are as many tokens as there may be").
-		Refuses(codes.Forbidden, "its owner could do what you may not"),
+		Refuses(codes.Forbidden, "its owner could do what you may not, or the group or the name is not yours to give"),
 	state.Define("tokens", access.RolesRead, "GET tokens", "lists tokens, but not their texts", (*Tokens).List),
 	state.Define("revoke", access.RolesGrant, "POST revoke", "ends a token, with everything that depends on it", (*Tokens).Revoke).
 		Refuses(codes.NotFound, "there is no such token").

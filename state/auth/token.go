@@ -214,11 +214,11 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	if err := t.mayHandle(by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
-		return nil, err
-	}
 	t.making.Lock()
 	defer t.making.Unlock()
+	if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
+		return nil, err
+	}
 	there, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	}
 	id, text := newText(tokenText)
 	now := t.cfg.Clock.Now().UnixMilli()
-	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: by.String()}
+	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: cmp.Or(by.Who(), by.String())}
 	if q.TTL != 0 {
 		r.Expires = now + q.TTL
 	}
@@ -255,11 +255,8 @@ func (q *MakeAsk) check() error {
 		return codes.Errorf(codes.TooLarge, "there are %d groups, and the limit is %d", len(q.Groups), maxGroups)
 	}
 	for _, g := range q.Groups {
-		if len(g) > maxGroup || policy.CheckIdentity(policy.ByToken+g) != nil {
-			return codes.Errorf(codes.BadRequest, "the group %.40q: give it 1 to %d bytes, without * and control characters", g, maxGroup)
-		}
-		if strings.Contains(g, ",") || strings.TrimSpace(g) != g {
-			return codes.Errorf(codes.BadRequest, "the group %.40q: a name has no commas, nor spaces around it; give each group by itself", g)
+		if len(g) > maxGroup || policy.CheckName(g) != nil {
+			return codes.Errorf(codes.BadRequest, "the group %.40q: give it 1 to %d bytes, of letters, digits, . _ - / : @ + and single blanks between them", g, maxGroup)
 		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {

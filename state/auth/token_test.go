@@ -208,8 +208,9 @@ func TestTokensHaveLimits(t *testing.T) {
 		"no control characters": {Name: "a\nb"},
 		"there are 65 groups":   {Name: "a", Groups: make([]string, 65)},
 		"the group ":            {Name: "a", Groups: []string{""}},
-		"no commas":             {Name: "a", Groups: []string{"a,b"}},
-		"spaces around":         {Name: "a", Groups: []string{"a "}},
+		`"a, approved by b"`:    {Name: "a, approved by b"},
+		`the group "a,b"`:       {Name: "a", Groups: []string{"a,b"}},
+		`the group "a "`:        {Name: "a", Groups: []string{"a "}},
 		"out of range":          {Name: "a", TTL: -1},
 	} {
 		_, err := k.Make(t.Context(), zoe, &q)
