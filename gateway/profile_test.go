@@ -5,16 +5,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
+	"confcenter/access/policy"
 )
 
 // gzipped is how what `go tool pprof` reads begins.
 const gzipped = "\x1f\x8b"
 
-func TestProfilesAreForThoseWhoMayGrantRights(t *testing.T) {
-	k, with := rightsKit(t)
-	with("* status", "* config", "* kv")
+func TestProfilesAreForAdministrators(t *testing.T) {
+	caller := guardtest.Caller(t, "* *")
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return caller.Apart(), nil }
+	})
 	require.Equal(t, http.StatusForbidden, k.do("GET", "/debug/pprof/heap", "").status)
-	with("grant roles")
+	root := &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}
+	caller = &guard.Caller{Who: root, Permits: policy.New().Of(root)}
 	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
 		got := k.do("GET", "/debug/pprof/"+name, "")
 		require.Equal(t, http.StatusOK, got.status, got.body)

@@ -123,6 +123,11 @@ func (c *Caller) Right(right access.Right, named bool) error {
 		return codes.Errorf(codes.Forbidden, "you may not review changes without being somebody; give a token")
 	case right == access.ClientsSend && named && c.Permits.Some(policy.Delete, policy.Clients): // a message can be to hang up
 		return nil
+	case right == access.StatusProfile && !c.Who.Administrator():
+		return &codes.Error{
+			Code: codes.Forbidden, Err: &access.Denial{Do: "profile", What: class.String()},
+			Text: "you may not profile the server; only administrators may",
+		}
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
