@@ -15,7 +15,8 @@ var Operations = []state.Operation{
 	state.Define("status", access.RolesRead, "GET status", "tells which data keys there are, and whether values can be sealed", (*Keys).Status),
 	state.Define("rotate", access.RolesGrant, "POST rotate", "makes a new data key, which seals from then on, and wraps all by the newest secret key", (*Keys).Rotate).
 		Refuses(codes.NotImplemented, "the server has no secret key").
-		Refuses(codes.Limit, "there are as many data keys as there may be"),
+		Refuses(codes.Limit, "there are as many data keys as there may be").
+		Refuses(codes.Forbidden, "with access control, only administrators may"),
 	state.Define("reseal", access.RolesGrant, "POST reseal", "takes a step of sealing what older data keys seal by the newest: ask again from next until there is none", (*Keys).Reseal).
 		Refuses(codes.NotImplemented, "there is no data key that seals").
 		Refuses(codes.BadRequest, "`from` is not what a step has said in `next`"),
@@ -82,10 +83,14 @@ type Rotated struct {
 }
 
 // Rotate makes a new data key. Before that it takes the secret key anew from where it comes from.
+// With access control it is for administrators: there can be MaxKeys, and none is ever removed.
 // codes.NotImplemented: there is none. codes.Limit: there are MaxKeys.
 func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rotated, error) {
 	if k.cfg.Source == nil {
 		return nil, codes.Errorf(codes.NotImplemented, "this server has no secret key: start it with --secret-key-file")
+	}
+	if by.Proved() != nil && !by.Administrator() {
+		return nil, codes.Errorf(codes.Forbidden, "you may not make data keys, of which there can be %d and which are never removed; only administrators may", MaxKeys)
 	}
 	k.turn.Lock()
 	defer k.turn.Unlock()

@@ -202,6 +202,20 @@ func TestTheSecretKeyIsReplacedWithoutARestart(t *testing.T) {
 	until("the end of it", func() bool { return k.Trouble() == nil })
 }
 
+// There can be only so many data keys, and none is ever removed.
+func TestOnlyAdministratorsRotateDataKeys(t *testing.T) {
+	k := newKit(t, "a")
+	by := func(groups ...string) *access.Actor {
+		return &access.Actor{Identity: &access.Identity{Name: "token:lead", Groups: groups}}
+	}
+	_, err := k.Rotate(t.Context(), by("leads"), &secret.RotateAsk{})
+	require.Equal(t, codes.Forbidden, codes.Of(err))
+	require.Len(t, k.status().Keys, 1)
+	_, err = k.Rotate(t.Context(), by(access.Administrators), &secret.RotateAsk{})
+	require.NoError(t, err)
+	require.Len(t, k.status().Keys, 2)
+}
+
 func TestARotatedDataKeySealsAndTheOldOnesGoOnOpening(t *testing.T) {
 	k := newKit(t, "a")
 	old := k.sealed()
