@@ -279,7 +279,7 @@ type Proof struct {
 // got in without. Of several the first counts, in the order of Proof: a program that gives a token
 // means it, and a person has signed in on purpose. codes.NotIdentified.
 func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
-	pass := &pass{control: c}
+	pass := &pass{control: c, cert: p.Certificate}
 	switch {
 	case p.Token != "":
 		who, id, err := c.cfg.Tokens.Verify(p.Token)
@@ -298,7 +298,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 		if err != nil {
 			return nil, err
 		}
-		pass.who, pass.cert = &access.Identity{Name: name}, p.Certificate
+		pass.who = &access.Identity{Name: name}
 	default:
 		name := c.placeOf(p)
 		if name == "" {
@@ -344,7 +344,7 @@ type pass struct {
 	who     *access.Identity
 	token   string            // its id; empty: it was not by a token
 	session *auth.Session     // nil: it was not by one
-	cert    *x509.Certificate // nil: it was not by one
+	cert    *x509.Certificate // that was shown, beside whatever counts; nil: none was
 }
 
 // Renew implements [guard.Pass].

@@ -244,6 +244,26 @@ func TestThatACertificateIsRevokedIsNoticed(t *testing.T) {
 	require.ErrorContains(t, err, "revoked")
 }
 
+// Nobody is served over a connection whose certificate is revoked or has ended, whatever else they
+// have shown.
+func TestACertificateBesideATokenHasToHold(t *testing.T) {
+	var revoked atomic.Bool
+	k := start(t, nil, func(cfg *control.Config) { cfg.Revoked = func(*x509.Certificate) bool { return revoked.Load() } })
+	proof := func(left time.Duration) *control.Proof {
+		return &control.Proof{Token: k.token("a").Text, Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(left)}}
+	}
+	caller, err := k.Admit(proof(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, "token:a", caller.Who.Name)
+	_, err = k.Admit(proof(-time.Second))
+	require.Equal(t, codes.NotIdentified, codes.Of(err))
+	revoked.Store(true)
+	k.Renew()
+	k.until("the revocation", func() bool { return !caller.Renew() })
+	_, err = k.Admit(proof(time.Hour))
+	require.ErrorContains(t, err, "revoked")
+}
+
 func TestABrokenRoleChangesNothing(t *testing.T) {
 	k := start(t, map[string]string{"_access/games.json": games})
 	caller, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})
