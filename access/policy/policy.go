@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"confcenter/access"
 )
@@ -18,7 +19,15 @@ type Policy struct {
 	quotas        []quota
 
 	permits sync.Map // string, the places of rules → *Permits
+	known   sync.Map // string, an identity → *Permits, to find the rules about it once
+	knows   atomic.Int32
 }
+
+// What is known of identities has a limit, beyond which all is forgotten, and may be found out again.
+const (
+	mostKnown = 4096
+	maxKnown  = 1 << 10 // bytes of a name with its groups; of longer ones nothing is known
+)
 
 // manyRules are the rules about names that begin with something.
 type manyRules struct {
@@ -59,6 +68,22 @@ func (p *Policy) Of(id *access.Identity) *Permits {
 	if id.Administrator() {
 		return everything
 	}
+	who := strings.Join(append([]string{id.Name}, id.Groups...), sep)
+	if found, ok := p.known.Load(who); ok {
+		return found.(*Permits)
+	}
+	found := p.find(id)
+	if len(who) <= maxKnown {
+		if _, there := p.known.LoadOrStore(who, found); !there && p.knows.Add(1) > mostKnown {
+			p.known.Clear()
+			p.knows.Store(0)
+		}
+	}
+	return found
+}
+
+// find makes what id may do, unless it is there.
+func (p *Policy) find(id *access.Identity) *Permits {
 	places := p.about(id)
 	var key strings.Builder
 	for _, place := range places {

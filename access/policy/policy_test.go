@@ -334,13 +334,17 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 }
 
 func manyRules(t require.TestingT, n int) *Permits {
+	return manyRulesPolicy(t, n).Of(&access.Identity{Name: "token:a"})
+}
+
+func manyRulesPolicy(t require.TestingT, n int) *Policy {
 	var b strings.Builder
 	b.WriteString(`{"rules": [`)
 	for i := range n {
 		fmt.Fprintf(&b, `{"who": ["token:a"], "allow": ["read"], "what": ["config:config/%d/*"]},`, i)
 	}
 	b.WriteString(`{"who": ["token:b"], "allow": ["read"], "what": ["*"]}]}`)
-	return New(role(t, b.String())).Of(&access.Identity{Name: "token:a"})
+	return New(role(t, b.String()))
 }
 
 func BenchmarkMay(b *testing.B) {
@@ -379,4 +383,35 @@ func FuzzParseRole(f *testing.F) {
 			require.True(t, !p.Marks().Has(c, []byte(name)) || p.Marks().Among(c, name[:len(name)/2]) && p.Marks().Has(Roles, nil))
 		}
 	})
+}
+
+// Over HTTP whoever asks is looked up with each request.
+func TestWhoeverComesAgainIsLookedUpAtOnce(t *testing.T) {
+	p := New(role(t, fleet))
+	id := func(groups ...string) *access.Identity {
+		return &access.Identity{Name: "token:game-1", Groups: groups}
+	}
+	first := p.Of(id())
+	require.NotSame(t, first, p.Of(id("ops")))
+	require.NotSame(t, p.Of(id("ops")), p.Of(id("ops\nx")))
+	for i := range 2 * MostKnown {
+		p.Of(&access.Identity{Name: fmt.Sprint("token:game-", i)})
+	}
+	require.LessOrEqual(t, Known(p), MostKnown)
+	require.Same(t, first, p.Of(id()), "there are no others of the same rules")
+	game := id()
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Of(game) }), 2.0)
+}
+
+func BenchmarkOf(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		p := manyRulesPolicy(b, n)
+		id := &access.Identity{Name: "token:a", Groups: []string{"x", "y"}}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Of(id)
+			}
+		})
+	}
 }
