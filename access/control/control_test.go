@@ -364,18 +364,18 @@ func TestAllRolesTogetherHaveALimit(t *testing.T) {
 	}
 	most := policy.MaxEntries
 	require.NoError(t, k.set(by, "_access/a.json", rules(most)))
-	require.NoError(t, k.set(by, "_access/b.json", rules(most)))
-	err := k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most))
+	require.NoError(t, k.set(by, "_access/b.json", rules(most/2)))
+	err := k.set(by, "_access/c.json", rules(policy.MaxAllEntries-most*3/2))
 	require.Equal(t, codes.Limit, codes.Of(err), "with that of the lead")
-	require.ErrorContains(t, err, "all roles would have 250002 entries in who and what, and the limit is 250000")
-	require.NoError(t, k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most-500)))
-	require.Equal(t, codes.Limit, codes.Of(k.set(by, "_access/c.json", rules(policy.MaxAllEntries-2*most))))
+	require.ErrorContains(t, err, "all roles would have 100002 entries in who and what, and the limit is 100000")
+	require.NoError(t, k.set(by, "_access/c.json", rules(policy.MaxAllEntries-most*3/2-500)))
+	require.Equal(t, codes.Limit, codes.Of(k.set(by, "_access/c.json", rules(policy.MaxAllEntries-most*3/2))))
 	require.NoError(t, k.set(by, "_access/c.json", rules(500)))
 	k.put("_access/big.json", `{"rules": [`+strings.TrimSuffix(strings.Repeat(`{"who": ["*"], "deny": ["read"], "what": ["*"]},`, policy.MaxEntries/14+1), ",")+`]}`)
 	k.config.Reload()
 	k.until("the fault", func() bool {
 		faults := k.config.Faults()
-		return len(faults) == 1 && strings.Contains(faults[0].Text, "more than 100000 entries in all")
+		return len(faults) == 1 && strings.Contains(faults[0].Text, "more than 50000 entries in all")
 	})
 }
 

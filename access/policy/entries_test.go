@@ -60,7 +60,7 @@ func TestLargeRolesAreComparedQuickly(t *testing.T) {
 		compare()
 		require.Less(t, time.Since(start), 3*time.Second, what)
 	}
-	for _, c := range []struct{ rules, names int }{{190, 500}, {2000, 45}, {16_000, 5}} {
+	for _, c := range []struct{ rules, names int }{{95, 500}, {1000, 45}, {8000, 5}} {
 		for _, of := range []func(i, j int) string{same, other} {
 			old := large(c.rules, c.names, of, denies, `rules": [%s]`)
 			next := large(c.rules, c.names, of, denies, `rules": [{"who":["token:b"],"deny":["read"],"what":["kv:x"]},%s]`)
@@ -79,7 +79,7 @@ func TestLargeRolesAreComparedQuickly(t *testing.T) {
 		}
 	}
 	for _, of := range []func(i, j int) string{same, other} {
-		old, next := large(900, 100, of, limits, `quotas": [%s]`), large(900, 100, of, limits, `quotas": [%s]`)
+		old, next := large(450, 100, of, limits, `quotas": [%s]`), large(450, 100, of, limits, `quotas": [%s]`)
 		quick("loosens", func() {
 			_, loosens := old.Loosens(next)
 			require.False(t, loosens)

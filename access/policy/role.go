@@ -20,9 +20,10 @@ const (
 
 	// MaxEntries is how many entries one role has in all its lists of who and what, "*" in what
 	// being one for each class; MaxAllEntries how many all roles have that are written over
-	// connections. What a role costs in memory grows with them, and not with its text.
-	MaxEntries    = 100_000
-	MaxAllEntries = 250_000
+	// connections. What roles cost in memory grows with them, and not with their text: some
+	// hundred bytes for each, and as much again for each set of rules that somebody has.
+	MaxEntries    = 50_000
+	MaxAllEntries = 100_000
 )
 
 // RolePrefix begins the names of the documents that are roles: "_access/games.json" is the role
