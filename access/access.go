@@ -46,7 +46,7 @@ func (a *Actor) Administrator() bool { return a.Proved().Administrator() }
 
 // Identity is who asks, as it was proved. It never changes.
 type Identity struct {
-	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:EMAIL", "listener:NAME"
+	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME"
 	Groups []string // as the token, the certificate or the provider has them
 }
 

@@ -411,7 +411,7 @@ func (c *Control) Quotas() *quota.Book {
 
 // known is an identity with the groups that the settings give it.
 func (c *Control) known(id *access.Identity) *access.Identity {
-	if !slices.Contains(c.cfg.Administrators, id.Name) {
+	if !slices.ContainsFunc(c.cfg.Administrators, func(name string) bool { return policy.Fold(name) == id.Name }) {
 		return id
 	}
 	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators)}

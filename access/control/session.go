@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"slices"
-	"strings"
-	"unicode"
 
 	"confcenter/access"
 	"confcenter/access/guard"
@@ -33,11 +31,8 @@ func (c *Control) SignInToken(ctx context.Context, by *access.Actor, token strin
 // was verified. A group of administrators is the provider's, not ours: that person is one whom the
 // settings name. codes.Forbidden: no person can have that address or these groups; codes.Limit.
 func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address string, groups []string) (*auth.Session, error) {
-	if strings.ContainsFunc(address, passesForASCII) {
-		return nil, codes.Errorf(codes.Forbidden, "the provider's address for you has a letter that would become another one in lower case")
-	}
-	who := &access.Identity{Name: policy.AsPerson + strings.ToLower(address)}
-	if err := policy.CheckIdentity(who.Name); err != nil {
+	who := &access.Identity{Name: policy.Fold(policy.AsPerson + address)}
+	if err := policy.CheckIdentity(policy.AsPerson + address); err != nil {
 		return nil, codes.Errorf(codes.Forbidden, "the provider's address for you cannot be a name: %w", err)
 	}
 	if len(groups) > maxGroups {
@@ -56,12 +51,6 @@ func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address st
 	slices.Sort(who.Groups)
 	who.Groups = slices.Compact(who.Groups)
 	return c.cfg.Tokens.OpenSession(ctx, by, auth.Start{Who: who, Person: true})
-}
-
-// passesForASCII reports whether a letter would be one of ASCII in lower case, as the sign for Kelvin
-// would be a k: who has such an address is somebody else.
-func passesForASCII(r rune) bool {
-	return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII
 }
 
 // SignOut ends the session that a caller came in with, or all of theirs, and returns how many they

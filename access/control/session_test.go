@@ -72,6 +72,13 @@ func TestNoProviderMakesAdministrators(t *testing.T) {
 	require.Error(t, caller.Document(policy.Read, "game/a.json"))
 }
 
+func TestAnAdministratorMayBeNamedInUpperCase(t *testing.T) {
+	k := start(t, nil, func(cfg *control.Config) { cfg.Administrators = []string{"person:Ann@Example.org"} })
+	caller, err := k.Admit(&control.Proof{Session: k.signedIn("ANN@example.org").Text})
+	require.NoError(t, err)
+	require.True(t, caller.Who.Administrator())
+}
+
 func TestWhatAProviderSaysIsLimited(t *testing.T) {
 	k := start(t, nil)
 	many := make([]string, 129)

@@ -14,7 +14,7 @@ import (
 const (
 	ByToken    = "token:"    // a token that this server has made
 	ByCert     = "cert:"     // a client certificate, by its subject
-	AsPerson   = "person:"   // signed in at an OpenID provider, by the address
+	AsPerson   = "person:"   // signed in at an OpenID provider, by the address in lower case
 	ByListener = "listener:" // nothing but the listener or network it comes from
 )
 
@@ -33,13 +33,15 @@ func CheckIdentity(name string) error {
 	case len(name) > MaxName:
 		return codes.Errorf(codes.TooLarge, "the name has %d bytes, and the limit is %d", len(name), MaxName)
 	case !slices.Contains([]string{ByToken, ByCert, AsPerson, ByListener}, kind+":") || rest == "":
-		return codes.Errorf(codes.BadRequest, "%q names nobody; a name is one of token:NAME, cert:SUBJECT, person:EMAIL and listener:NAME", name)
+		return codes.Errorf(codes.BadRequest, "%q names nobody; a name is one of token:NAME, cert:SUBJECT, person:ADDRESS and listener:NAME", name)
 	case strings.Contains(rest, "*"), strings.ContainsFunc(rest, unicode.IsControl), !utf8.ValidString(rest):
 		return codes.Errorf(codes.BadRequest, "%q: a name has no * and no control characters, and is UTF-8", name)
 	case kind+":" == ByToken:
 		return CheckName(rest)
 	case kind+":" == AsPerson && strings.ContainsAny(rest, ` ,"`), kind+":" != ByCert && strings.ContainsFunc(rest, unseen):
 		return codes.Errorf(codes.BadRequest, "%q has characters that such a name has not: of people blanks, commas and quotes, and those that nobody sees", name)
+	case kind+":" == AsPerson && strings.ContainsFunc(rest, passesForASCII):
+		return codes.Errorf(codes.BadRequest, "%q has a letter that would become another one in lower case", name)
 	}
 	return nil
 }
@@ -65,6 +67,21 @@ func unseen(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// Fold is the name that is compared where somebody wrote text. Providers and people write the address
+// of one person in upper and lower case as they please.
+func Fold(text string) string {
+	if address, ok := strings.CutPrefix(text, AsPerson); ok {
+		return AsPerson + strings.ToLower(address)
+	}
+	return text
+}
+
+// passesForASCII reports whether a letter would be one of ASCII in lower case, as the sign for Kelvin
+// would be a k: who has such an address is somebody else.
+func passesForASCII(r rune) bool {
+	return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII
+}
+
 // who is one entry of a rule's list of those it is about.
 type who struct {
 	text  string // with the kind
@@ -74,7 +91,7 @@ type who struct {
 
 func parseWho(text string) (who, error) {
 	name, many := strings.CutSuffix(text, "*")
-	w := who{text: name, many: many}
+	w := who{text: Fold(name), many: many}
 	if len(text) > MaxName {
 		return w, codes.Errorf(codes.TooLarge, "%q… has %d bytes, and the limit is %d", text[:32], len(text), MaxName)
 	}

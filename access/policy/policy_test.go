@@ -69,6 +69,22 @@ func TestARuleSaysWhoMayDoWhat(t *testing.T) {
 	require.False(t, (*Permits)(nil).Some(Read, Config))
 }
 
+func TestAPersonIsTheSameInUpperAndLowerCase(t *testing.T) {
+	p := New(role(t, `{
+		"rules": [
+			{"who": ["person:Zoe@Example.org"], "allow": ["read"], "what": ["config"]},
+			{"who": ["person:Zo*"], "deny": ["read"], "what": ["config:secret.json"]},
+			{"who": ["token:Zoe"], "allow": ["read"], "what": ["config"]}],
+		"quotas": [{"who": ["person:ZOE@example.org"], "watches": 3}]}`))
+	zoe := &access.Identity{Name: "person:zoe@example.org"}
+	require.True(t, p.Of(zoe).May(Read, Config, []byte("a.json")))
+	require.False(t, p.Of(zoe).May(Read, Config, []byte("secret.json")))
+	require.EqualValues(t, 3, p.Quota(zoe).Most[Watches])
+	require.False(t, p.Of(&access.Identity{Name: "token:zoe"}).May(Read, Config, []byte("a.json")), "programs are called what they are called")
+	_, err := ParseRole("x", []byte("{\"rules\": [{\"who\": [\"person:\u212Aate@example.org\"], \"allow\": [\"read\"], \"what\": [\"config\"]}]}"))
+	require.ErrorContains(t, err, "another one in lower case")
+}
+
 func nameOf(t require.TestingT, class Class, text string) string {
 	if text == "" {
 		return ""

@@ -60,7 +60,7 @@ func (t *Tokens) Can(ctx context.Context, _ *access.Actor, q *CanAsk) (*CanAnswe
 			return nil, err
 		}
 	}
-	d := (*judge).Explain(&access.Identity{Name: q.Name, Groups: answer.Groups}, verb, class, name)
+	d := (*judge).Explain(&access.Identity{Name: policy.Fold(q.Name), Groups: answer.Groups}, verb, class, name)
 	answer.Allowed = d.Allowed
 	for _, r := range d.By {
 		says := "allow"

@@ -16,7 +16,7 @@ func policed(t *testing.T) *kit {
 	k := open(t, auth.Config{})
 	role, err := policy.ParseRole("games", []byte(`{"rules": [
 		{"name": "own", "who": ["token:lead", "group:games"], "allow": ["read"], "what": ["config:game/*"]},
-		{"who": ["token:lead"], "allow": ["*"], "what": ["roles"]},
+		{"who": ["token:lead", "person:Zoe@Example.org"], "allow": ["*"], "what": ["roles"]},
 		{"who": ["*"], "deny": ["read"], "what": ["config:game/secret"]},
 		{"who": ["token:ops"], "allow": ["*"], "what": ["kv"]}]}`))
 	require.NoError(t, err)
@@ -37,6 +37,7 @@ func TestADecisionIsExplainedByItsRules(t *testing.T) {
 		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/a"}, auth.CanAnswer{Allowed: true, Groups: []string{"games"}, Rules: []auth.Reason{own}}},
 		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/a", Groups: []string{"x"}}, auth.CanAnswer{Groups: []string{"x"}}},
 		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/secret"}, auth.CanAnswer{Groups: []string{"games"}, Rules: []auth.Reason{secret}}},
+		{auth.CanAsk{Name: "person:ZOE@example.org", Verb: "grant", What: "roles"}, auth.CanAnswer{Allowed: true, Rules: []auth.Reason{{Rule: "games, rule 2", What: "roles", Says: "allow"}}}},
 		{auth.CanAsk{Name: "cert:CN=x", Verb: "grant", What: "roles"}, auth.CanAnswer{}},
 	} {
 		got, err := k.Can(t.Context(), nil, &c.ask)

@@ -52,7 +52,7 @@ func (t *Tokens) Quotas(ctx context.Context, _ *access.Actor, q *QuotasAsk) (*Qu
 				return nil, err
 			}
 		}
-		uses = book.Use(&access.Identity{Name: q.Name, Groups: groups})
+		uses = book.Use(&access.Identity{Name: policy.Fold(q.Name), Groups: groups})
 	}
 	answer := new(QuotasAnswer)
 	for _, u := range uses {

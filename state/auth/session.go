@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -283,7 +284,7 @@ func (t *Tokens) Sessions(ctx context.Context, _ *access.Actor, q *SessionsAsk) 
 	}
 	answer := new(SessionsAnswer)
 	for _, k := range all.open {
-		if q.Who != "" && k.Who != q.Who || k.id <= q.After {
+		if q.Who != "" && k.Who != policy.Fold(q.Who) || k.id <= q.After {
 			continue
 		}
 		if int64(len(answer.Sessions)) == cmp.Or(q.Limit, maxPage) {
@@ -313,7 +314,7 @@ func (t *Tokens) End(ctx context.Context, by *access.Actor, q *EndAsk) (*Ended, 
 		return nil, codes.Errorf(codes.BadRequest, "name either one session by its id, or whose sessions are to end")
 	}
 	return t.endThose(ctx, by, "end", func(k *kept) (bool, error) {
-		if q.ID != "" && k.id != q.ID || q.Who != "" && k.Who != q.Who {
+		if q.ID != "" && k.id != q.ID || q.Who != "" && k.Who != policy.Fold(q.Who) {
 			return false, nil
 		}
 		return true, t.mayHandle(by, k.identity())

@@ -192,7 +192,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	for range 70 { // more than one transaction takes
 		k.opened(t, person("ann@example.org"))
 	}
-	answer, err := k.Sessions(t.Context(), nil, &auth.SessionsAsk{Who: "person:ben@example.org"})
+	answer, err := k.Sessions(t.Context(), nil, &auth.SessionsAsk{Who: "person:Ben@Example.org"})
 	require.NoError(t, err)
 	require.Equal(t, []auth.OneSession{{ID: ben.ID, Who: "person:ben@example.org", Made: 1_000_000, From: "10.0.0.1:5", Used: 1_000_000, Expires: ben.Expires}}, answer.Sessions)
 	seen, q := 0, auth.SessionsAsk{Limit: 50}
@@ -218,7 +218,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, ended.Count)
 	k.holds(t, ann, false)
-	ended, err = k.End(t.Context(), zoe, &auth.EndAsk{Who: "person:ann@example.org"})
+	ended, err = k.End(t.Context(), zoe, &auth.EndAsk{Who: "person:Ann@Example.org"})
 	require.NoError(t, err)
 	require.EqualValues(t, 70, ended.Count)
 	require.Equal(t, []string{ben.ID}, k.sessions(t))
