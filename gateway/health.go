@@ -42,6 +42,9 @@ func (g *Gateway) readyChecks() []check {
 	if g.cfg.Secrets != nil {
 		checks = append(checks, check{"secrets", g.cfg.Secrets.Trouble, true})
 	}
+	if g.cfg.Control != nil {
+		checks = append(checks, check{"access", g.cfg.Control.Trouble, true})
+	}
 	if len(g.cfg.Open) > 0 {
 		checks = append(checks, check{"access", g.everybody, true})
 	}

@@ -37,6 +37,7 @@ type kit struct {
 	t      testing.TB
 	url    string // http://127.0.0.1:port
 	client *http.Client
+	conf   string // the directory of config
 	config *confstore.Store
 	state  *replica.Store
 	models *host.Host
@@ -53,12 +54,11 @@ func start(t testing.TB, change func(*Config, *Stores)) *kit {
 // startIn is start on the stores in dir.
 func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	t.Helper()
-	k := &kit{t: t}
-	conf := t.TempDir()
+	k := &kit{t: t, conf: t.TempDir()}
 	var err error
 	k.state, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
-	k.config, err = confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: k.state})
+	k.config, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: filepath.Join(dir, "data"), State: k.state})
 	require.NoError(t, err)
 	cfg := Config{Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}
 	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats, Storage: newFakeStorage(), Lander: new(landing.Lander).Readings}

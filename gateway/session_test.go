@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +101,18 @@ func who(t testing.TB, a answer) (s sessionBody) {
 	require.Equal(t, 200, a.status, a.body)
 	require.NoError(t, json.Unmarshal([]byte(a.body), &s))
 	return s
+}
+
+func TestABrokenRoleIsToldOfWithTheHealth(t *testing.T) {
+	p := people(t)
+	bearer := "Authorization: Bearer " + p.admin
+	require.Contains(t, p.get("/readyz?verbose", bearer).body, "[+]access ok\n")
+	require.NoError(t, os.MkdirAll(filepath.Join(p.conf, "_access"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(p.conf, "_access", "hand.json"), []byte(`{`), 0o644))
+	p.config.Reload()
+	got := p.get("/readyz?verbose", bearer)
+	require.Equal(t, http.StatusOK, got.status)
+	require.Contains(t, got.body, "[!]access trouble: broken roles, which were never in force: _access/hand.json")
 }
 
 func TestSigningInByTokenMakesASession(t *testing.T) {

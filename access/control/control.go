@@ -72,9 +72,10 @@ type Control struct {
 	changed  chan struct{} // holds one if something has changed
 	judge    chan struct{} // holds one if leases are to be judged anew
 
-	running sync.WaitGroup
-	rules   atomic.Pointer[ruling]
-	soonest atomic.Int64 // when the next certificate or session ends that somebody came in with, in ms; 0: none
+	running  sync.WaitGroup
+	rules    atomic.Pointer[ruling]
+	reported string       // what report has logged last; tell's, once it runs
+	soonest  atomic.Int64 // when the next certificate or session ends that somebody came in with, in ms; 0: none
 
 	mu        sync.Mutex
 	followers map[int]func() // guarded by mu
@@ -102,6 +103,7 @@ func Open(cfg Config) *Control {
 		}
 	})
 	c.take(cfg.Roles.Snapshot()) // what has come between the two
+	c.report()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.end = cancel
 	c.running.Go(func() { c.followTokens(ctx) })
@@ -123,17 +125,50 @@ func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix
 // prohibits or marks something: until it is mended nobody but administrators gets anything, and
 // they change nothing alone.
 func (c *Control) first() *ruling {
-	var broken []string
-	for _, f := range c.cfg.Roles.Faults() {
-		if isRole(f.Name) {
-			broken = append(broken, f.Name)
-		}
-	}
-	if broken == nil {
+	if c.broken() == nil {
 		return nil
 	}
-	c.cfg.Log.Error().Strs("roles", broken).Msg("these roles are broken, and were never in force: until they are mended or removed, only administrators may do anything, and change something only with each other's approval")
 	return &ruling{Policy: policy.New(policy.MarkEverything())}
+}
+
+// broken are the roles that were never understood, by the names of their documents.
+func (c *Control) broken() (names []string) {
+	for _, f := range c.cfg.Roles.Faults() {
+		if isRole(f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Trouble says which roles are broken and were never in force, and what follows from it; nil: none is.
+// It does not wait.
+func (c *Control) Trouble() error {
+	names := c.broken()
+	if names == nil {
+		return nil
+	}
+	when := "after the next start of the server"
+	if c.rules.Load().roles == nil {
+		when = "until then"
+	}
+	return codes.Errorf(codes.BadJSON, "broken roles, which were never in force: %s; mend or remove them: %s only administrators may do anything, and change something only with each other's approval", strings.Join(names, ", "), when)
+}
+
+// report logs the trouble with roles when it is another one than before.
+func (c *Control) report() {
+	text := ""
+	if err := c.Trouble(); err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == c.reported:
+	case text == "":
+		c.cfg.Log.Info().Msg("no role is broken any more")
+	default:
+		c.cfg.Log.Error().Msg(text)
+	}
+	c.reported = text
 }
 
 // take puts the roles of a snapshot in force. A role that cannot be read keeps the one before.
@@ -235,6 +270,7 @@ func (c *Control) tell(ctx context.Context) {
 		if c.rules.Load().roles == nil {
 			c.take(c.cfg.Roles.Snapshot()) // a broken role may just have been removed
 		}
+		c.report()
 		at := c.soonest.Load()
 		if !woken && (at == 0 || at > c.cfg.Clock.Now().UnixMilli()) {
 			continue
@@ -392,7 +428,11 @@ func (c *Control) remind(at int64) {
 
 // Explain says what an identity may do, and by which rules.
 func (c *Control) Explain(id *access.Identity, v policy.Verb, class policy.Class, name string) policy.Decision {
-	return c.rules.Load().Explain(c.known(id), v, class, name)
+	d := c.rules.Load().Explain(c.known(id), v, class, name)
+	if err := c.Trouble(); err != nil {
+		d.Trouble = err.Error()
+	}
+	return d
 }
 
 // Of is what an identity may do now.

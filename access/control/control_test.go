@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -286,9 +287,42 @@ func TestARoleThatIsBrokenFromTheStartLeavesAdministratorsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, game.Document(policy.Read, "game/a.json"))
 	require.NoError(t, root.Document(policy.Read, "game/a.json"))
+	require.ErrorContains(t, k.Trouble(), "until then only administrators")
 	require.NoError(t, os.Remove(filepath.Join(k.dir, "_access/no.json")))
 	k.config.Reload()
 	k.until("the mended roles", func() bool { return game.Renew() && game.Document(policy.Read, "game/a.json") == nil })
+	require.NoError(t, k.Trouble())
+}
+
+// It changes nothing before the next start, when it will be too late.
+func TestANewRoleThatIsBrokenIsToldOfBeforeTheNextStart(t *testing.T) {
+	log := make(logged, 100)
+	k := start(t, map[string]string{"_access/games.json": games}, func(cfg *control.Config) { cfg.Log = zerolog.New(log) })
+	require.NoError(t, k.Trouble())
+	k.put("_access/hand.json", `{"rules": 1}`)
+	k.config.Reload()
+	game, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})
+	require.NoError(t, err)
+	require.NoError(t, game.Document(policy.Read, "game/a.json"))
+	require.ErrorContains(t, k.Trouble(), "_access/hand.json; mend or remove them: after the next start of the server only administrators")
+	d := k.Explain(game.Who, policy.Read, policy.Config, "game/a.json")
+	require.True(t, d.Allowed)
+	require.Contains(t, d.Trouble, "_access/hand.json")
+	k.until("the line", func() bool { return len(log) == 1 })
+	require.NoError(t, os.Remove(filepath.Join(k.dir, "_access/hand.json")))
+	k.config.Reload()
+	k.until("the end of it", func() bool { return len(log) == 2 })
+	require.Contains(t, <-log, "_access/hand.json")
+	require.Contains(t, <-log, "no role is broken any more")
+	require.NoError(t, k.Trouble())
+}
+
+// logged are the lines of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
 
 func TestNobodyChangesARoleToTheirAdvantage(t *testing.T) {

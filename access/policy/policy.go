@@ -130,6 +130,8 @@ type Decision struct {
 	Allowed bool
 	// By are the rules that decided: those that deny; if none does, those that allow.
 	By []Reason
+	// Trouble is why it may be another one soon, which a policy knows nothing of; empty: nothing is known.
+	Trouble string
 }
 
 // Explain decides as [Permits.May] does, and says by which rules. It is slow: it looks at every

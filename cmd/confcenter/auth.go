@@ -46,6 +46,10 @@ func (a *app) showDecision(answer any) error {
 			return err
 		}
 	}
+	if can.Trouble != "" {
+		_, err := fmt.Fprintln(a.stdout, can.Trouble)
+		return err
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ type CanAnswer struct {
 	Allowed bool     `json:"allowed" doc:"whether they may"`
 	Groups  []string `json:"groups,omitempty" doc:"that they were taken to belong to"`
 	Rules   []Reason `json:"rules" doc:"those that decided; none if nothing allows it"`
+	Trouble string   `json:"trouble,omitempty" doc:"which roles are broken, and what follows from it; absent: none is"`
 }
 
 // Reason is a rule that had a say.
@@ -61,7 +62,7 @@ func (t *Tokens) Can(ctx context.Context, _ *access.Actor, q *CanAsk) (*CanAnswe
 		}
 	}
 	d := (*judge).Explain(&access.Identity{Name: policy.Fold(q.Name), Groups: answer.Groups}, verb, class, name)
-	answer.Allowed = d.Allowed
+	answer.Allowed, answer.Trouble = d.Allowed, d.Trouble
 	for _, r := range d.By {
 		says := "allow"
 		if r.Deny {
