@@ -69,7 +69,7 @@ var secretWays = []secretWay{
 	{"", "cli", "kv put game c --secret", ``},
 	{"", "cli", "kv put game c --secret --type int", `not of type int`},
 	{"", "cli", "kv put game c --secret --type bytes -o json", ``},
-	{"program", "cli", "kv put game c --secret", `needs the right`},
+	{"program", "cli", "kv put game c --secret", `you may not read "kv"`},
 	{"", "cli", "secret reseal", ``},
 }
 

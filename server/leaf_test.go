@@ -28,13 +28,13 @@ func TestASessionKnowsItsPeersCertificate(t *testing.T) {
 	srv := New(Config{TLSListen: "127.0.0.1:0", TLS: &tls.Config{Certificates: issue("server"), ClientCAs: from.Pool(), ClientAuth: tls.VerifyClientCertIfGiven}},
 		Stores{Config: gatetest.Documents(t, nil)})
 	seen := make(chan string, 1)
-	srv.gate.Permits = func(s *gate.Session, _ *gate.Route) bool {
+	srv.gate.Permits = func(s *gate.Session, _ *gate.Route) error {
 		if leaf := loop.LeafOf(&s.Conn); leaf != nil {
 			seen <- leaf.Subject.CommonName
 		} else {
 			seen <- ""
 		}
-		return true
+		return nil
 	}
 	require.NoError(t, srv.Start())
 	defer func() { require.NoError(t, srv.Shutdown(t.Context())) }()

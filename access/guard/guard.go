@@ -131,7 +131,18 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
-	return c.Whole(v, class)
+	err := c.Whole(v, class)
+	if err == nil {
+		return nil
+	}
+	if right == access.HistoryWrite {
+		return &codes.Error{
+			Code: codes.Forbidden,
+			Text: "you may not remove versions for good; administrators may, and others who may grant roles",
+			Err:  &access.Denial{Do: v.String(), What: class.String()},
+		}
+	}
+	return err
 }
 
 // allOf needs every verb with everything in a class.

@@ -314,15 +314,18 @@ func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
 	s.Receive(gatetest.Requests(protocol.GetConfig, `{"file_pattern":"large.json","key_pattern":"/k"}`, protocol.GetConfig, `{"file_pattern":"small.json","key_pattern":"/k"}`))
 	require.Equal(t, 1, s.Bench.Group.Jobs(), "the index is a worker's")
 	asked := 0
-	s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool {
+	s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) error {
 		asked++
-		return asked > 1
+		if asked > 1 {
+			return nil
+		}
+		return codes.Forbidden
 	}
 	s.Bench.Group.DoJob(0)
 	gatetest.Sweep(s.Bench.Desk)
 	got := gatetest.Frames(t, s.w)
 	require.Len(t, got, 2)
-	require.Contains(t, got[0], "needs the right config:read")
+	require.Contains(t, got[0], `"code":1025`)
 	require.Contains(t, got[1], `"contents":"small"`)
 }
 

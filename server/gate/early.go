@@ -30,7 +30,7 @@ func lookOver(s *Session, b []byte) {
 		}
 		s.early = end
 		row := s.Gate.routes.row(h.Command)
-		if row.Early == nil || h.Command.IsReply() || h.BodyLen > earlyBytes || !s.Gate.Permits(s, row) {
+		if row.Early == nil || h.Command.IsReply() || h.BodyLen > earlyBytes || s.Gate.Permits(s, row) != nil {
 			continue
 		}
 		n++

@@ -27,8 +27,9 @@ type Gate struct {
 	// set at open
 	Group *loop.Group
 	Left  func(s *Session) // called, on the session's loop, when a client leaves
-	// Permits is called, on the session's loop, with the row that a frame needs the right of.
-	Permits  func(s *Session, row *Route) bool
+	// Permits is called, on the session's loop, with the row that a frame needs the right of, and
+	// returns the refusal.
+	Permits  func(s *Session, row *Route) error
 	cfg      Config
 	quotas   *quota.Book // nil: nothing is counted
 	routes   routeTable
@@ -162,18 +163,20 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		return refused
 	case s.toll.due() && !s.pays(f):
 		return refused
-	case row.Row != nil && !s.Gate.Permits(s, row):
-		if !h.Command.IsReply() { // replies are never answered
-			s.noteRefusal(h, s.Rights.Right(row.Right, row.Named))
-			s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
+	}
+	if row.Row != nil {
+		if err := s.Gate.Permits(s, row); err != nil {
+			if !h.Command.IsReply() { // replies are never answered
+				s.Result(h, WireCode(err), s.WireText(h, err))
+			}
+			return refused
 		}
-		return refused
 	}
 	return passed
 }
 
-// hasRight reports whether the session has the row's right.
-func hasRight(s *Session, row *Route) bool { return s.Rights.Right(row.Right, row.Named) == nil }
+// hasRight refuses a session that has not the row's right.
+func hasRight(s *Session, row *Route) error { return s.Rights.Right(row.Right, row.Named) }
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {

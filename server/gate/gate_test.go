@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -30,6 +31,18 @@ func newBench(t *testing.T, limits loop.Limits) *gatetest.Bench {
 	})
 	b.Open()
 	return b
+}
+
+func TestARefusalSaysWhatMayNotBeDone(t *testing.T) {
+	b := newBench(t, loop.Limits{})
+	s, w := b.Peer(gatetest.Unlimited)
+	s.Rights = guardtest.Caller(t, "read status")
+	s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.Command(0x0305), "", protocol.KVTxn, ""))
+	require.Equal(t, []string{
+		`GETCONFIG_RSP/1 {"code":1025,"desc":"you may not read \"config\"; ask an administrator for a role that allows it"}`,
+		`CFPRUNE_RSP/2 {"code":1025,"desc":"you may not remove versions for good; administrators may, and others who may grant roles"}`,
+		`KVTXN_RSP/3 {"code":1025,"desc":"you may not read \"kv\"; ask an administrator for a role that allows it"}`,
+	}, gatetest.Frames(t, w))
 }
 
 func TestWhatTheGateTurnsOut(t *testing.T) {

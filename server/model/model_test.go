@@ -97,7 +97,12 @@ func TestAQuestionThereIsNoMemoryForIsRefusedAndWorthRepeating(t *testing.T) {
 
 func TestRightsAreThoseOfTheTable(t *testing.T) {
 	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
-	k.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) bool { return row.Right == access.FlowRead }
+	k.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) error {
+		if row.Right != access.FlowRead {
+			return codes.Forbidden
+		}
+		return nil
+	}
 	for _, row := range protocol.Commands {
 		if row.ID.Model() != "" {
 			got := k.asks(row.ID, `{}`)

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard/guardtest"
+	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -115,7 +116,7 @@ func TestAKeepAliveThatComesEarlyHasToBeAllowed(t *testing.T) {
 	stranger, _ := gatetest.Connect(t, k.Bench.Desk, gatetest.Unlimited)
 	stranger.Receive(gatetest.Requests(alive(leases[1])...))
 	require.Equal(t, 4*time.Second, k.left(leases[1]))
-	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool { return false }
+	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) error { return codes.Forbidden }
 	k.Clock.Advance(time.Second)
 	k.Receive(gatetest.Requests(alive(leases[0])...))
 	require.Equal(t, 9*time.Second, k.left(leases[0]))

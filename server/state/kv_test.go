@@ -12,6 +12,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
+	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
@@ -391,10 +392,12 @@ func BenchmarkKVGet(b *testing.B) {
 func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
 	s := newStateKit(t, loop.Limits{})
 	asked := 0
-	s.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) bool {
+	s.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) error {
 		require.Equal(t, access.KVRead, row.Right)
-		asked++
-		return asked != 3
+		if asked++; asked == 3 {
+			return codes.Forbidden
+		}
+		return nil
 	}
 	get := func(key string) []any { return []any{protocol.KVGet, fmt.Sprintf(`{"ns":"n","key":%q}`, key)} }
 	s.Receive(gatetest.Requests(slices.Concat(get("a"), get("b"), get("c"), get("d"), get("e"))...))
@@ -403,7 +406,7 @@ func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
 	require.Len(t, got, 5)
 	for i, frame := range got {
 		require.Contains(t, frame, fmt.Sprintf("KVGET_RSP/%d ", i+1))
-		require.Equal(t, i == 2, strings.Contains(frame, "needs the right kv:read"), frame)
+		require.Equal(t, i == 2, strings.Contains(frame, `"code":1025`), frame)
 	}
 }
 
@@ -451,11 +454,16 @@ func TestEachGetOfSeveralPeersPassesTheGate(t *testing.T) {
 	s.put("b", "second")
 	asked := 0
 	got := gathered(s, func() {
-		s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool { asked++; return asked != 1 }
+		s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) error {
+			if asked++; asked == 1 {
+				return codes.Forbidden
+			}
+			return nil
+		}
 	}, "a", "b", "a")
 	require.Equal(t, 3, asked)
 	require.Len(t, got, 3)
-	require.Contains(t, got[0], "needs the right")
+	require.Contains(t, got[0], `"code":1025`)
 	require.Contains(t, got[1], `"value":"second"`)
 	require.Contains(t, got[2], `"value":"first"`)
 }

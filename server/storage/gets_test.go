@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -53,12 +54,17 @@ func TestARunEndsBeforeWhatItCannotTake(t *testing.T) {
 func TestEachGetOfARunIsAskedForItsRight(t *testing.T) {
 	k := newKit(t)
 	asked := 0
-	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool { asked++; return asked != 2 }
+	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) error {
+		if asked++; asked == 2 {
+			return codes.Forbidden
+		}
+		return nil
+	}
 	got := k.asks(protocol.StGet, getting("gold"), protocol.StGet, getting("gold"), protocol.StGet, getting("gold"))
 	require.Equal(t, 3, asked)
 	require.Len(t, got, 3)
 	require.Contains(t, got[0], `"gold":"10"`)
-	require.Contains(t, got[1], "needs the right")
+	require.Contains(t, got[1], `"code":1025`)
 	require.Contains(t, got[2], `"gold":"10"`)
 }
 
