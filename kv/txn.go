@@ -33,6 +33,12 @@ const (
 	Greater
 )
 
+// The names of targets and relations, by their numbers, in JSON and for people.
+var (
+	TargetNames   = [...]string{CompareValue: "value", CompareVersion: "version", CompareCreate: "create", CompareMod: "mod"}
+	RelationNames = [...]string{Equal: "=", NotEqual: "!=", Less: "<", Greater: ">"}
+)
+
 // Compare is a condition on one key: the stored Target is in Relation to the given
 // Number or Value.
 type Compare struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,15 @@ func showPart(b *strings.Builder, p *review.Part) {
 	}
 	if p.Type != "" {
 		fmt.Fprintf(b, "+ %s (%s)\n", dash(p.New), p.Type)
+	}
+	if p.TTL != 0 {
+		fmt.Fprintf(b, "  ends %s after the approval\n", time.Duration(p.TTL)*time.Millisecond)
+	}
+	if p.Expires != 0 {
+		fmt.Fprintf(b, "  ends at %s\n", timeOf(p.Expires))
+	}
+	if p.If != "" {
+		fmt.Fprintf(b, "  if: %s\n", dash(p.If))
 	}
 	b.WriteString(p.Diff)
 	if p.Cut {

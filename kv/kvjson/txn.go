@@ -10,10 +10,6 @@ import (
 	"confcenter/kv"
 )
 
-var targetNames = [...]string{kv.CompareValue: "value", kv.CompareVersion: "version", kv.CompareCreate: "create", kv.CompareMod: "mod"}
-
-var relationNames = [...]string{kv.Equal: "=", kv.NotEqual: "!=", kv.Less: "<", kv.Greater: ">"}
-
 // nameIn returns the index of name, or 0, whose name is empty.
 func nameIn(names []string, name []byte) int {
 	return max(0, slices.IndexFunc(names, func(one string) bool { return one == string(name) }))
@@ -56,12 +52,12 @@ func (r *Reader) compare(o *Object, ns string) kv.Compare {
 	o.allow(r.dialect, compareFields)
 	var c kv.Compare
 	c.NS, c.Key = r.Names(o, ns, Key)
-	if c.Target = kv.Target(nameIn(targetNames[:], r.Text(o, Target))); c.Target == 0 {
+	if c.Target = kv.Target(nameIn(kv.TargetNames[:], r.Text(o, Target))); c.Target == 0 {
 		r.Bad(Target, "value, version, create or mod")
 	}
 	c.Relation = kv.Equal
 	if op := r.Text(o, Op); op != nil {
-		if c.Relation = kv.Relation(nameIn(relationNames[:], op)); c.Relation == 0 {
+		if c.Relation = kv.Relation(nameIn(kv.RelationNames[:], op)); c.Relation == 0 {
 			r.Bad(Op, "=, !=, < or >")
 		}
 	}
@@ -213,8 +209,8 @@ func (w *Writer) name(ns, base string) {
 func (w *Writer) compare(c *kv.Compare, ns string) {
 	w.name(c.NS, ns)
 	w.Text(Key, c.Key)
-	w.Text(Target, targetNames[c.Target])
-	w.Text(Op, relationNames[c.Relation])
+	w.Text(Target, kv.TargetNames[c.Target])
+	w.Text(Op, kv.RelationNames[c.Relation])
 	if c.Target == kv.CompareValue {
 		w.Value(c.Value)
 	} else {

@@ -266,6 +266,34 @@ func TestAnAuthorWhoMayNoLongerIsRefused(t *testing.T) {
 	require.Equal(t, `{"a":2}`, k.text("live/a.json"))
 }
 
+// Whoever approves of a change approves of when it ends, and of what it hangs on, too.
+func TestAllTermsOfAChangeAreShown(t *testing.T) {
+	k := start(t)
+	require.NoError(t, k.write(as("zoe"), put("free", "seen", "yes")))
+	ends, most := k.clock.Now().Add(time.Hour).UnixMilli(), int64(9)
+	brief := put("live", "limits/x", "5")
+	brief.TTL = time.Minute
+	dated := put("live", "limits/a", "1")
+	dated.Expires = ends
+	_, err := k.txn(as("zoe"), kv.Txn{
+		If:   []kv.Compare{kv.Absent("live", "limits/x"), {NS: "free", Key: "seen", Target: kv.CompareValue, Relation: kv.Equal, Value: kv.StringValue("yes")}},
+		Then: []kv.Op{brief, dated, {Kind: kv.OpIncr, NS: "live", Key: "limits/n", Delta: 2, Initial: 3, Max: &most}},
+	})
+	number := k.held(err)
+	require.Equal(t, []review.Part{
+		{What: "kv:live/limits/x", Kind: review.Created, New: "5", Type: "string", TTL: 60_000},
+		{What: "kv:live/limits/a", Kind: review.Created, New: "1", Type: "string", Expires: ends},
+		{What: "kv:live/limits/n", Kind: review.Created, New: "+ 2", Type: "int", If: "begins with 3 where there is none, is then at most 9"},
+		{What: "kv:live/limits/x", Kind: review.Requires, If: "version = 0"},
+		{What: "kv:free/seen", Kind: review.Requires, If: "value = yes"},
+	}, k.shown(as("max"), number).Parts)
+	last := k.shown(as("writer"), number).Parts[4]
+	require.Equal(t, review.Part{What: "kv", Kind: review.Requires, If: "something about a key that you may not read"}, last)
+	made, err := k.tokens.Make(k.ctx, root(), &auth.MakeAsk{Name: "friend", TTL: 60_000})
+	require.NoError(t, err)
+	require.Equal(t, made.Expires, k.shown(root(), made.Held).Parts[0].Expires)
+}
+
 func TestAMarkIsTakenBackOnlyByTwo(t *testing.T) {
 	k := start(t)
 	numbers := map[string]int64{}

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
@@ -32,11 +36,14 @@ type Shown struct {
 // Part is what a change does to one thing.
 type Part struct {
 	What     string `json:"what" doc:"the thing"`
-	Kind     Kind   `json:"kind" doc:"created, changed, deleted, or inherits, which only has a base that is changed"`
+	Kind     Kind   `json:"kind" doc:"created, changed, deleted, inherits, which only has a base that is changed, or requires, which is not changed and must be so"`
 	Diff     string `json:"diff,omitempty" doc:"of a document: the lines that differ from those that are there now"`
 	Old      string `json:"old,omitempty" doc:"of a key: the value that is there now"`
 	New      string `json:"new,omitempty" doc:"of a key: the value that it gets, or what is added to a number"`
 	Type     string `json:"type,omitempty" doc:"of a key: the type of the new value; bytes are in base64"`
+	TTL      int64  `json:"ttl,omitempty" doc:"of a key: how long it is there from the approval on, in ms; absent: this ends nothing"`
+	Expires  int64  `json:"expires,omitempty" doc:"of a key or a token: when it ends, in ms since 1970"`
+	If       string `json:"if,omitempty" doc:"what must be so then, besides that nothing that is changed was changed by others; else it cannot be approved"`
 	Cut      bool   `json:"cut,omitempty" doc:"the values or lines are longer than what is shown"`
 	Outdated bool   `json:"outdated,omitempty" doc:"it is not as it was when the change was asked for"`
 }
@@ -50,6 +57,7 @@ const (
 	Changed  Kind = "changed"
 	Deleted  Kind = "deleted"
 	Inherits Kind = "inherits"
+	Requires Kind = "requires"
 )
 
 // The limits of a page of parts.
@@ -89,7 +97,7 @@ func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Show
 		return nil, codes.Errorf(codes.BadRequest, "offset %d is negative", q.Offset)
 	}
 	size := 0
-	for i, part := range r.parts(b, things) {
+	for i, part := range r.parts(c, b, things) {
 		switch {
 		case int64(i) < q.Offset:
 			continue
@@ -101,7 +109,7 @@ func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Show
 		if err != nil {
 			return nil, err
 		}
-		size += len(p.Diff) + len(p.Old) + len(p.New)
+		size += len(p.Diff) + len(p.Old) + len(p.New) + len(p.If)
 		answer.Parts, answer.Outdated = append(answer.Parts, *p), answer.Outdated || p.Outdated
 	}
 	return answer, nil
@@ -114,8 +122,8 @@ func (r *Reviews) decidedNow(rec *record) bool {
 	return err == nil && (now == nil || now.State.decided())
 }
 
-// parts are the parts of a change, each to be made when it is shown.
-func (r *Reviews) parts(b *body, things []thing) (list []func() (*Part, error)) {
+// parts are the parts of a change that c is shown, each to be made when it is.
+func (r *Reviews) parts(c *guard.Caller, b *body, things []thing) (list []func() (*Part, error)) {
 	for i := range b.Documents {
 		if d := &b.Documents[i]; !d.Keep { // others may not be told which else there are
 			list = append(list, func() (*Part, error) { return r.documentPart(d) })
@@ -125,15 +133,23 @@ func (r *Reviews) parts(b *body, things []thing) (list []func() (*Part, error)) 
 		for i := range b.Txn.Then {
 			list = append(list, func() (*Part, error) { return r.keyPart(b.Txn, &b.Txn.Then[i]), nil })
 		}
+		for _, f := range b.Txn.Fences {
+			list = append(list, func() (*Part, error) {
+				return required(c, f.NS, f.Key, fmt.Sprintf("its lock is held, with the fencing token %d", f.Token)), nil
+			})
+		}
+		for i := range b.Txn.If {
+			list = append(list, func() (*Part, error) { return compared(c, &b.Txn.If[i]), nil })
+		}
 	}
 	for i := range things {
 		t := &things[i]
 		if t.Heir || t.About != "" {
-			kind := Inherits
+			p := &Part{What: t.String(), Kind: Inherits}
 			if t.About != "" {
-				kind = Created
+				p.Kind, p.Expires = Created, b.Token.Expires
 			}
-			list = append(list, func() (*Part, error) { return &Part{What: t.String(), Kind: kind}, nil })
+			list = append(list, func() (*Part, error) { return p, nil })
 		}
 	}
 	return list
@@ -238,10 +254,45 @@ func (r *shelf) keyPart(t *transaction, op *kv.Op) *Part {
 	long := false
 	p.New, long = cut(textOf(value), mostValue)
 	p.Cut, p.Type = p.Cut || long, value.Type.String()
+	p.TTL, p.Expires = op.TTL.Milliseconds(), op.Expires
 	if op.Kind == kv.OpIncr {
-		p.New = "+ " + p.New
+		p.New, p.If = "+ "+p.New, bounds(op)
 	}
 	return p
+}
+
+// bounds is what an increment requires of its result, and begins with.
+func bounds(op *kv.Op) string {
+	var list []string
+	if op.Initial != 0 {
+		list = append(list, fmt.Sprintf("begins with %d where there is none", op.Initial))
+	}
+	if op.Min != nil {
+		list = append(list, fmt.Sprintf("is then at least %d", *op.Min))
+	}
+	if op.Max != nil {
+		list = append(list, fmt.Sprintf("is then at most %d", *op.Max))
+	}
+	return strings.Join(list, ", ")
+}
+
+// compared is a condition.
+func compared(c *guard.Caller, one *kv.Compare) *Part {
+	with, long := strconv.FormatInt(one.Number, 10), false
+	if one.Target == kv.CompareValue {
+		with, long = cut(textOf(one.Value), mostValue)
+	}
+	p := required(c, one.NS, one.Key, kv.TargetNames[one.Target]+" "+kv.RelationNames[one.Relation]+" "+with)
+	p.Cut = long
+	return p
+}
+
+// required is what must be so of a key, which others than its readers are not told.
+func required(c *guard.Caller, ns, key, what string) *Part {
+	if c.Key(policy.Read, []byte(ns), []byte(key)) != nil {
+		return &Part{What: policy.KV.String(), Kind: Requires, If: "something about a key that you may not read"}
+	}
+	return &Part{What: (&thing{NS: ns, Name: key}).String(), Kind: Requires, If: what}
 }
 
 // textOf is a value as people are shown.

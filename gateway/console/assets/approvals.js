@@ -16,8 +16,9 @@ const value = (sign, text) => (text === undefined ? "" : `${sign}${text}\n`);
 
 function part(one) {
   const text = one.diff ?? value("- ", one.old) + value("+ ", one.new);
+  const terms = [one.ttl && t("approvals.ttl", { n: one.ttl / 1000 }), one.expires && t("approvals.expires", { at: dateTime(one.expires) }), one.if && t("approvals.if", { text: shown(one.if) })].filter(Boolean);
   return h("div", null, h("p", null, h("b", { class: "mono" }, shown(one.what)), " ", h("span", { class: "badge" }, t(`approvals.${one.kind}`))),
-    text ? h("pre", { class: "mono" }, text) : null, one.cut ? h("p", { class: "hint" }, t("approvals.cut")) : null);
+    text ? h("pre", { class: "mono" }, text) : null, terms.map((term) => h("p", null, term)), one.cut ? h("p", { class: "hint" }, t("approvals.cut")) : null);
 }
 
 const PAGE = 100; // changes that are shown at a time
