@@ -140,8 +140,13 @@ func TestTokensAreListed(t *testing.T) {
 	k := open(t, auth.Config{})
 	made := k.made(t, auth.MakeAsk{Name: "game-1", Groups: []string{"games"}, TTL: 60_000})
 	require.Equal(t, []auth.Token{{ID: made.ID, Name: "game-1", Groups: []string{"games"}, Made: 1_000_000, By: "http 10.0.0.1:5", Expires: made.Expires}}, k.listed(t))
-	all := map[string]bool{made.ID: true}
-	for range 4 {
+	proved := *zoe
+	proved.Name, proved.Identity = "confcenter", &access.Identity{Name: "token:zoe"}
+	byName, err := k.Make(t.Context(), &proved, &auth.MakeAsk{Name: "game-2"})
+	require.NoError(t, err)
+	require.Contains(t, []string{k.listed(t)[0].By, k.listed(t)[1].By}, "token:zoe")
+	all := map[string]bool{made.ID: true, byName.ID: true}
+	for range 3 {
 		all[k.made(t, auth.MakeAsk{Name: "game-2"}).ID] = true
 	}
 	q := auth.ListAsk{Limit: 2}
@@ -158,7 +163,7 @@ func TestTokensAreListed(t *testing.T) {
 		}
 	}
 	require.Empty(t, all)
-	_, err := k.List(t.Context(), nil, &auth.ListAsk{Limit: -1})
+	_, err = k.List(t.Context(), nil, &auth.ListAsk{Limit: -1})
 	require.Equal(t, codes.BadRequest, codes.Of(err))
 }
 
