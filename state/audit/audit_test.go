@@ -116,6 +116,17 @@ func (k *kit) verify(q audit.VerifyAsk) *audit.VerifyAnswer {
 	return answer
 }
 
+// Sessions and keys are noted by whoever keeps them.
+func TestTheServersOwnKeysHaveNoLine(t *testing.T) {
+	k := start(t, nil)
+	_, err := kv.Commit(context.Background(), k.store, &kv.Txn{Actor: game, System: true, Then: []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: "session/1", Value: kv.JSONValue([]byte("{}"))}}})
+	require.NoError(t, err)
+	k.put("k")
+	lines := k.lines(audit.LinesAsk{})
+	require.Len(t, lines, 1)
+	require.Equal(t, []string{"kv:ns/k"}, lines[0].What)
+}
+
 func denied(address, what string) access.Event {
 	return access.Event{Kind: access.EventDenied, Do: "read", What: []string{what}, Outcome: codes.Forbidden, By: &access.Actor{Origin: access.OverHTTP, Address: address}}
 }
@@ -365,10 +376,10 @@ type sick struct {
 	got  []byte
 }
 
-func (s *sick) Name() string               { return "sick" }
-func (s *sick) Last() (int64, bool, error) { return 0, false, nil }
-func (s *sick) Settle() error              { return nil }
-func (s *sick) Close() error               { return nil }
+func (s *sick) Name() string              { return "sick" }
+func (s *sick) Last() (trail.Head, error) { return trail.Head{}, nil }
+func (s *sick) Settle() error             { return nil }
+func (s *sick) Close() error              { return nil }
 
 func (s *sick) Write(b trail.Block) error {
 	s.mu.Lock()
@@ -467,15 +478,32 @@ func TestAFileHasEveryLineOnce(t *testing.T) {
 }
 
 // A file of another store has numbers that this one has not reached.
-func TestAFileThatIsAheadIsNotBelieved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+// Behind the lines of another data directory ours would be no chain.
+func TestAFileOfAnotherAuditIsLeftAlone(t *testing.T) {
 	l := trail.LineOf(&access.Event{Kind: access.EventLogin}, 1, 0)
-	text, _ := trail.Head{Seq: 1000}.Next(nil, &l)
-	require.NoError(t, os.WriteFile(path, text, 0o600))
+	for what, before := range map[string]trail.Head{"ahead": {Seq: 1000}, "alike": {}} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		text, _ := before.Next(nil, &l)
+		require.NoError(t, os.WriteFile(path, text, 0o644))
+		k := start(t, func(cfg *audit.Config) { cfg.Sinks = []audit.Sink{audit.NewFile(path)} })
+		k.put("a")
+		k.until(time.Second, "it to be refused", func() bool { return k.Figures().Exports[0].Failed > 0 })
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, text, got, what)
+		require.NoError(t, os.Rename(path, path+".1"))
+		k.until(time.Second, "the line", func() bool { return k.Figures().Exports[0].Lag == 0 })
+		require.EqualValues(t, 1, verifyFile(t, path).Lines, what)
+	}
+}
+
+func TestAFileThatOthersCouldReadIsForItsOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	k := start(t, func(cfg *audit.Config) { cfg.Sinks = []audit.Sink{audit.NewFile(path)} })
 	k.put("a")
 	k.until(0, "the line", func() bool { return k.Figures().Exports[0].Lag == 0 })
-	got, err := os.ReadFile(path)
+	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(got), "\n"))
+	require.EqualValues(t, 0o600, info.Mode().Perm())
 }

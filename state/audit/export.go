@@ -1,11 +1,15 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"sync/atomic"
 	"time"
 
 	"confcenter/access/trail"
+	"confcenter/codes"
 	"confcenter/internal/clock"
 )
 
@@ -13,8 +17,8 @@ import (
 type Sink interface {
 	// Name is that of the sink in metrics and the log: "file".
 	Name() string
-	// Last is the number of the newest line that is there; known is false if the sink cannot tell.
-	Last() (seq int64, known bool, err error)
+	// Last is the head of the newest line that is there; the zero Head: the sink cannot tell.
+	Last() (trail.Head, error)
 	// Write takes lines, each with a line feed. If it fails it may have taken some of them, which
 	// are written again.
 	Write(b trail.Block) error
@@ -55,7 +59,7 @@ func (e *export) run(ctx context.Context) {
 	for begun := false; ; {
 		err := error(nil)
 		if !begun {
-			begun, err = e.begin()
+			begun, err = e.begin(ctx)
 		}
 		if err == nil {
 			err = e.copy(ctx)
@@ -96,15 +100,29 @@ func (e *export) wait(ctx context.Context, news <-chan struct{}, timer clock.Tim
 	return true
 }
 
-// begin finds out where to go on.
-func (e *export) begin() (begun bool, err error) {
-	seq, known, err := e.sink.Last()
+// begin finds out where to go on. Behind the lines of another audit ours would be no chain.
+func (e *export) begin(ctx context.Context) (begun bool, err error) {
+	last, err := e.sink.Last()
+	if err != nil || last.Seq == 0 {
+		return err == nil, err
+	}
+	b, err := e.audit.Read(ctx, last.Seq-1)
 	if err != nil {
 		return false, err
 	}
-	if known && seq <= e.audit.cfg.Trail.Head().Seq { // else it is of another store
-		e.at.Store(seq)
+	line, _, _ := bytes.Cut(b.Lines, []byte("\n"))
+	ours := b.First > last.Seq+1 // it is too old to be compared
+	switch b.First {
+	case last.Seq:
+		ours = sha256.Sum256(line) == last.Hash
+	case last.Seq + 1:
+		next, err := trail.ParseLine(line)
+		ours = err == nil && next.Prev == hex.EncodeToString(last.Hash[:])
 	}
+	if !ours {
+		return false, codes.Errorf(codes.Conflict, "%v ends with a line of another audit; move it away", e.sink)
+	}
+	e.at.Store(last.Seq)
 	return true, nil
 }
 

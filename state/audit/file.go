@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"os"
 
@@ -22,54 +23,65 @@ func NewFile(path string) *File { return &File{path: path} }
 // Name implements Sink.
 func (f *File) Name() string { return "file" }
 
+// String implements fmt.Stringer.
+func (f *File) String() string { return f.path }
+
 // Last implements Sink. Half a line at the end, from a crash, is taken away.
-func (f *File) Last() (seq int64, known bool, err error) {
+func (f *File) Last() (last trail.Head, err error) {
 	if err := f.open(); err != nil {
-		return 0, false, err
+		return last, err
 	}
 	size, err := f.file.Seek(0, io.SeekEnd)
 	if err != nil {
-		return 0, false, err
+		return last, err
 	}
 	tail := make([]byte, min(size, 2*trail.MostLine))
 	if _, err := f.file.ReadAt(tail, size-int64(len(tail))); err != nil {
-		return 0, false, err
+		return last, err
 	}
 	end := bytes.LastIndexByte(tail, '\n') + 1
 	if torn := len(tail) - end; torn > 0 {
 		if end == 0 && size > int64(len(tail)) {
-			return 0, false, codes.Errorf(codes.Storage, "%s has no lines of the audit at its end; move it away", f.path)
+			return last, codes.Errorf(codes.Storage, "%s has no lines of the audit at its end; move it away", f.path)
 		}
 		if err := f.file.Truncate(size - int64(torn)); err != nil {
-			return 0, false, err
+			return last, err
 		}
 	}
 	if end == 0 {
-		return 0, false, nil
+		return last, nil
 	}
 	text := tail[:end-1]
-	l, err := trail.ParseLine(text[bytes.LastIndexByte(text, '\n')+1:])
+	text = text[bytes.LastIndexByte(text, '\n')+1:]
+	l, err := trail.ParseLine(text)
 	if err != nil {
-		return 0, false, codes.Errorf(codes.Storage, "%s: its last line is none of the audit; move it away: %w", f.path, err)
+		return last, codes.Errorf(codes.Storage, "%s: its last line is none of the audit; move it away: %w", f.path, err)
 	}
-	return l.Seq, true, nil
+	return trail.Head{Seq: l.Seq, Hash: sha256.Sum256(text)}, nil
 }
 
 func (f *File) open() (err error) {
-	if f.file != nil {
+	if f.file != nil && f.there() {
 		return nil
 	}
-	f.file, err = os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if f.file, err = os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	info, err := f.file.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 { // somebody else made it
+		err = f.file.Chmod(0o600)
+	}
+	if err != nil {
+		_ = f.Close()
+	}
 	return err
 }
 
 // Write implements Sink.
 func (f *File) Write(b trail.Block) error {
-	if f.file != nil && !f.there() {
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
 	if err := f.open(); err != nil {
 		return err
 	}

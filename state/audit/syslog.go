@@ -54,7 +54,7 @@ func ParseSyslog(text string) (*Syslog, error) {
 func (s *Syslog) Name() string { return "syslog" }
 
 // Last implements Sink: nobody knows.
-func (s *Syslog) Last() (seq int64, known bool, err error) { return 0, false, nil }
+func (s *Syslog) Last() (trail.Head, error) { return trail.Head{}, nil }
 
 // Write implements Sink.
 func (s *Syslog) Write(b trail.Block) error {
