@@ -299,6 +299,7 @@ func TestEverythingIsSealedAnewWhileTheServerRuns(t *testing.T) {
 	require.NoError(t, err)
 
 	clientTool(t, srv, admin, "secret", "rotate")
+	require.Contains(t, clientTool(t, srv, admin, "audit", "-o", "json"), `"do":"rotate","what":["secret:`)
 	require.Contains(t, clientTool(t, srv, admin, "secret", "status", "--uses", "-o", "json"), `"values":160`, first)
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() { // somebody else counts in a file and a key all the while

@@ -97,7 +97,7 @@ func thing(op *kv.Op, r *kv.OpResult) string {
 		return "kv:" + op.NS + "/" + name
 	}
 	switch class, rest, named := strings.Cut(op.NS[1:], "/"); {
-	case class == "landing", kv.Archived(op.NS), kv.OfAudit(op.NS):
+	case class == "landing", op.NS == kv.AccessNamespace, kv.Archived(op.NS), kv.OfAudit(op.NS): // who keeps tokens, sessions and keys notes what is done to them
 		return ""
 	case named:
 		return class + ":" + rest + "/" + name

@@ -232,11 +232,16 @@ func (k *Keys) keep(ctx context.Context, by *access.Actor, w *seal.Wrapping, d *
 	key := keyPrefix + d.ID
 	same := kv.Compare{NS: kv.AccessNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(was)}
 	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: key, Value: kv.Value{Type: kv.JSON, Data: value}}
-	res, err := k.store.Txn(ctx, &kv.Txn{If: []kv.Compare{same}, Then: []kv.Op{put}, System: true, Actor: by})
+	txn := &kv.Txn{If: []kv.Compare{same}, Then: []kv.Op{put}, Must: true, System: true, Actor: by}
+	if by != nil {
+		txn.Note = []access.Event{{Kind: access.EventChange, Do: "rotate", What: []string{"secret:" + d.ID}}}
+	}
+	res, err := k.store.Txn(ctx, txn)
 	switch {
-	case err != nil:
+	case err == nil:
+	case codes.Of(err) != codes.Conflict:
 		return 0, err
-	case !res.Held:
+	default:
 		return 0, codes.Errorf(codes.Conflict, "the data key %.40q was written by somebody else", d.ID)
 	}
 	return res.Revision, nil

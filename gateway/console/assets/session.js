@@ -47,7 +47,8 @@ export function form(done) {
     try {
       await fn();
     } catch (err) {
-      put(fault, err.reason === "not_identified" ? t("signin.token") : refusalText(err));
+      const text = { not_identified: "signin.token", unreachable: err.status ? "signin.unreachable" : "" }[err.reason]; // with a status the server is there
+      put(fault, text ? t(text) : refusalText(err));
     }
   };
   const byToken = () => act(async () => {

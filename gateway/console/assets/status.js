@@ -58,7 +58,7 @@ export function sample(heard, paused) {
     }
     redraw();
   };
-  earlier();
+  if (!paused()) earlier(); // who signs in loads the page anew
   once();
   setInterval(once, INTERVAL);
 }
