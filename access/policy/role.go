@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -206,7 +208,7 @@ func members(text []byte, of map[string]func(jsontext.Iter) error) error {
 		read := of[name]
 		switch {
 		case read == nil:
-			return codes.Errorf(codes.BadRequest, "%q means nothing here", shown(name))
+			return codes.Errorf(codes.BadRequest, "%q means nothing here; there are %s", shown(name), strings.Join(slices.Sorted(maps.Keys(of)), ", "))
 		case seen[name]:
 			return codes.Errorf(codes.BadRequest, "%q stands twice", name)
 		}
