@@ -253,8 +253,9 @@ func (c *Control) wait(ctx context.Context, d time.Duration, wake <-chan struct{
 	}
 }
 
-// Callers are asked to renew no more often than every breath, and at the latest a rest after
-// a certificate or a session has ended.
+// Callers are asked to renew a breath after a change, so that it is not often, and who has taken their
+// own right away has the answer by then; and at the latest a rest after a certificate or a session
+// has ended.
 const (
 	breath = 100 * time.Millisecond
 	rest   = 500 * time.Millisecond
@@ -264,6 +265,9 @@ const (
 func (c *Control) tell(ctx context.Context) {
 	for {
 		woken := c.wait(ctx, rest, c.changed)
+		if woken {
+			c.wait(ctx, breath, nil)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -283,7 +287,6 @@ func (c *Control) tell(ctx context.Context) {
 			fn()
 		}
 		poke(c.judge)
-		c.wait(ctx, breath, nil)
 	}
 }
 
