@@ -216,27 +216,6 @@ func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
 	require.Error(t, caller.Document(policy.Read, "game/a.json"))
 }
 
-// Who revokes their own token is still to be answered.
-func TestAChangeIsToldABreathLater(t *testing.T) {
-	k := start(t, map[string]string{"_access/games.json": games})
-	made := k.token("game-1")
-	caller, err := k.Admit(&control.Proof{Token: made.Text})
-	require.NoError(t, err)
-	for range 20 { // what start and the token have changed is told
-		k.clock.Advance(100 * time.Millisecond)
-		time.Sleep(5 * time.Millisecond)
-	}
-	for len(k.told) > 0 {
-		<-k.told
-	}
-	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
-	require.NoError(t, err)
-	require.Never(t, func() bool { return len(k.told) > 0 }, 50*time.Millisecond, 10*time.Millisecond)
-	k.clock.Advance(100 * time.Millisecond)
-	<-k.told
-	require.False(t, caller.Renew())
-}
-
 func TestThatACertificateEndsIsNoticed(t *testing.T) {
 	k := start(t, nil)
 	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(3 * time.Second)}})
