@@ -132,10 +132,7 @@ func (c *Caller) Right(right access.Right, named bool) error {
 		return nil
 	}
 	err := c.Whole(v, class)
-	if err == nil {
-		return nil
-	}
-	if right == access.HistoryWrite {
+	if err != nil && right == access.HistoryWrite {
 		return &codes.Error{
 			Code: codes.Forbidden,
 			Text: "you may not remove versions for good; administrators may, and others who may grant roles",
