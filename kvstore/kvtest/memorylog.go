@@ -245,9 +245,9 @@ func (l *memoryLog) Floors() (changes, versions kv.Revision) {
 	return l.floorLocked(), 0
 }
 
-func (l *memoryLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
-func (l *memoryLog) Stats() replica.LogStats            { return replica.LogStats{FreeBytes: -1} }
-func (l *memoryLog) Shared() bool                       { return false }
-func (l *memoryLog) Arrived() <-chan struct{}           { return nil }
-func (l *memoryLog) DropTokens(kv.Revision)             {}
-func (l *memoryLog) Close() error                       { return nil }
+func (l *memoryLog) Capabilities() kvstore.Capabilities    { return kvstore.Everything() }
+func (l *memoryLog) Stats() replica.LogStats               { return replica.LogStats{FreeBytes: -1} }
+func (l *memoryLog) Shared() bool                          { return false }
+func (l *memoryLog) Arrived() <-chan struct{}              { return nil }
+func (l *memoryLog) DropTokens(kv.Revision, []kv.Revision) {}
+func (l *memoryLog) Close() error                          { return nil }

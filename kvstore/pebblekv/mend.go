@@ -251,7 +251,9 @@ func (l *log) Trouble() *health.Trouble {
 }
 
 // DropTokens implements replica.Log.
-func (l *log) DropTokens(rev kv.Revision) { l.disk.Load().DropTokens(rev) }
+func (l *log) DropTokens(through kv.Revision, others []kv.Revision) {
+	l.disk.Load().DropTokens(through, others)
+}
 
 // Forget implements replica.Forgetter. What a disk that has failed was to forget is there
 // again at the next start.

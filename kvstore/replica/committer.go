@@ -259,8 +259,8 @@ func (c *committer) publish(list []queued, answers []answer) {
 	g.books.settled()
 	s.tokens.settled()
 	g.reset()
-	if rev := s.tokens.crowdedOut(); rev != 0 {
-		s.log.DropTokens(rev)
+	if through, others := s.tokens.crowdedOut(); through != 0 || len(others) > 0 {
+		s.log.DropTokens(through, others)
 	}
 }
 

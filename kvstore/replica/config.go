@@ -27,8 +27,8 @@ type Config struct {
 	// was stored already when the store is opened, or what others write to a shared log.
 	Store *memory.Pool
 	// Tokens is for request tokens with their remembered results, which are long if values
-	// were read or previous entries requested; nil: one of 256 MiB. The oldest are dropped
-	// beyond it.
+	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the oldest are
+	// dropped of whoever has most.
 	Tokens *memory.Pool
 	// Queues is for transactions that wait for the committer, which may use a third of it,
 	// and for the versions kept only for Views, likewise; nil: one of 192 MiB. Beyond the
@@ -39,7 +39,7 @@ type Config struct {
 	MaxKeys      int64         // 0: 20 million; codes.Quota
 	MaxLeases    int           // 0: 1 million; codes.Limit
 	MaxLeaseKeys int           // of one lease, since they end together; 0: 100,000; codes.Limit
-	MaxTokens    int           // request tokens; the oldest are dropped beyond it; 0: 1 million
+	MaxTokens    int           // request tokens; likewise; 0: 1 million
 	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
 
 	// MaxQueue is how many transactions may wait for the committer; 0: 16384. Commit fails

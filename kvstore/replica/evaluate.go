@@ -64,10 +64,11 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if txn.Token == "" {
 		return nil, nil
 	}
-	if size := resultSize(txn, result); size > kv.MaxTxnBytes {
-		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d", size, kv.MaxTxnBytes)
+	who := txn.Actor.Who()
+	if size, most := int64(resultSize(txn, result)), g.tokens.mostResult(who); size > most {
+		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d; ask for less, or without a token", size, most)
 	}
-	return &Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
+	return &Token{NS: txn.TokenNS, Name: txn.Token, Who: who, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
 }
 
 // branch returns the operations that a result belongs to.

@@ -29,20 +29,21 @@ type fakeLog struct {
 
 	arrived chan struct{}
 
-	mu      sync.Mutex
-	tail    []Commit // proposed last
-	commits []Commit
-	fail    error // of Propose; if ErrUnknown, it keeps what keeps says, and Tail fails
-	keeps   bool
-	down    bool  // fail was ErrUnknown, and has happened
-	hangs   bool  // as Trouble says
-	panics  any   // by Propose
-	lost    any   // what Tail panics with
-	full    error // of Writable, but for deletions
-	dead    error // of Writable, for these too
-	dropped kv.Revision
-	forgot  int // entries
-	closed  int
+	mu         sync.Mutex
+	tail       []Commit // proposed last
+	commits    []Commit
+	fail       error // of Propose; if ErrUnknown, it keeps what keeps says, and Tail fails
+	keeps      bool
+	down       bool  // fail was ErrUnknown, and has happened
+	hangs      bool  // as Trouble says
+	panics     any   // by Propose
+	lost       any   // what Tail panics with
+	full       error // of Writable, but for deletions
+	dead       error // of Writable, for these too
+	dropped    kv.Revision
+	droppedToo []kv.Revision
+	forgot     int // entries
+	closed     int
 }
 
 func (f *fakeLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
@@ -173,10 +174,11 @@ func (f *fakeLog) Versions(_ context.Context, ns, key string, before kv.Revision
 	return h, nil
 }
 
-func (f *fakeLog) DropTokens(rev kv.Revision) {
+func (f *fakeLog) DropTokens(through kv.Revision, others []kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dropped = rev
+	f.dropped = max(f.dropped, through)
+	f.droppedToo = append(f.droppedToo, others...)
 }
 
 func (f *fakeLog) Forget(entries []*kv.Entry) {

@@ -62,8 +62,9 @@ type Log interface {
 	// Trouble says at more length why Writable(false) fails; nil if it does not. It may
 	// fail to notice what was not tried.
 	Trouble() *health.Trouble
-	// DropTokens lets the log forget the tokens of transactions up to rev.
-	DropTokens(rev kv.Revision)
+	// DropTokens lets the log forget the tokens of transactions up to a revision, and those of
+	// others. It need not last: what is still there when the log is loaded again is there again.
+	DropTokens(through kv.Revision, others []kv.Revision)
 
 	// These are as in kv.Store, where Versions is called History. They may return what
 	// Propose has made durable before readers of the store can see it.
@@ -131,6 +132,7 @@ type Commit struct {
 // Token is the remembered answer to a transaction with a request token.
 type Token struct {
 	NS, Name string
+	Who      string   // was proved to ask; empty: nobody
 	Digest   [16]byte // of the transaction, by which a reuse is recognised
 	Revision kv.Revision
 	Time     int64  // ms since 1970

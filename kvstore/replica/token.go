@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -10,63 +11,124 @@ import (
 )
 
 // tokens holds the request tokens that are remembered. Only the committer uses it.
+//
+// If there are too many, who has most loses the oldest ones: nobody can have those of others
+// forgotten by asking for much.
 type tokens struct {
 	limit int     // set at open
 	held  account // its pool's limit is theirs
 
 	byName map[tokenName]*Token
-	most   int          // names since the map was made
-	queue  []*Token     // oldest first
-	bytes  int64        // in memory, of those in the queue
-	out    kv.Revision  // newest of those dropped because there were too many
-	count  atomic.Int64 // for Stats
+	most   int // names since the map was made
+	askers map[string]*asker
+	heavy  agenda[heavy]
+	aged   agenda[aged]
+	queued int           // in all queues
+	bytes  int64         // in memory, of those in the queues
+	out    kv.Revision   // all tokens up to it were dropped because there were too many; 0: none
+	outs   []kv.Revision // those of others that were
+	count  atomic.Int64  // for Stats
 
 	doubtful map[tokenName]bool // those of a group of which nobody knows what became of it; nil if there is none
 }
 
 type tokenName struct{ ns, name string }
 
+// asker is whoever was proved to use some tokens; all who were not are one.
+type asker struct {
+	who   string
+	queue []*Token // oldest first; empty only while one is added
+	bytes int64
+
+	heavyAt, agedAt int // places in the agendas
+}
+
+// heavy is an asker in the order of who has most, aged in that of who has the oldest.
+type (
+	heavy struct{ *asker }
+	aged  struct{ *asker }
+)
+
+func (h heavy) when() int64 { return -h.bytes }
+func (h heavy) place() *int { return &h.heavyAt }
+func (a aged) when() int64  { return int64(a.queue[0].Revision) }
+func (a aged) place() *int  { return &a.agedAt }
+
 func newTokens(limit int, pool *memory.Pool) *tokens {
-	return &tokens{limit: limit, held: account{pool: pool}, byName: map[tokenName]*Token{}}
+	return &tokens{limit: limit, held: account{pool: pool}, byName: map[tokenName]*Token{}, askers: map[string]*asker{}}
 }
 
 func tokenBytes(t *Token) int64 {
 	return tokenCost + bytesCost(len(t.Name)) + bytesCost(len(t.Result))
 }
 
+// mostResult is how many bytes of values the result of a transaction may have that has a token.
+// One that takes more than half of the room would have the tokens of others forgotten.
+func (t *tokens) mostResult(who string) int64 {
+	if who == "" {
+		return kv.MaxTxnBytes
+	}
+	return min(kv.MaxTxnBytes, t.held.pool.Limit()/2)
+}
+
 func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, name}] }
 
-// add remembers a token and drops the oldest ones while there are too many or they take
-// too much space, but never the one just added.
+// add remembers a token and drops old ones while there are too many or they take too much
+// space, but never the one just added.
 func (t *tokens) add(token *Token) {
-	if n := len(t.queue); n > 0 && t.queue[n-1].NS == token.NS {
-		token.NS = t.queue[n-1].NS // one text for many
+	a := t.askers[token.Who]
+	if a == nil {
+		a = &asker{who: token.Who, heavyAt: -1, agedAt: -1}
+		t.askers[a.who] = a
+	} else {
+		token.Who = a.who // one text for many
+		if newest := a.queue[len(a.queue)-1]; newest.NS == token.NS {
+			token.NS = newest.NS
+		}
 	}
 	t.byName[tokenName{token.NS, token.Name}] = token
-	t.queue = append(t.queue, token)
-	t.bytes += tokenBytes(token)
-	for n := len(t.queue); n > t.limit || n > 1 && t.bytes > t.held.pool.Limit(); n-- {
-		t.out = t.queue[0].Revision
-		t.forgetOldest()
+	a.queue = append(a.queue, token)
+	t.weigh(a, tokenBytes(token))
+	for t.queued > t.limit || t.bytes > t.held.pool.Limit() {
+		if len(a.queue) == 1 {
+			t.heavy.remove(heavy{a})
+		}
+		most, others := t.heavy.first()
+		if !others {
+			break
+		}
+		t.crowdOut(most.asker)
 	}
+	t.heavy.set(heavy{a})
 	t.count.Store(int64(len(t.byName)))
+}
+
+// weigh counts a token that has come into somebody's queue or, if bytes is below 0, has left it.
+func (t *tokens) weigh(a *asker, bytes int64) {
+	if t.queued++; bytes < 0 {
+		t.queued -= 2
+	}
+	a.bytes += bytes
+	t.bytes += bytes
+	if len(a.queue) == 0 {
+		t.heavy.remove(heavy{a})
+		t.aged.remove(aged{a})
+		delete(t.askers, a.who)
+		return
+	}
+	t.heavy.set(heavy{a})
+	t.aged.set(aged{a})
 }
 
 // settled ends a group: it gives room back, and tells the pool what is in use.
 func (t *tokens) settled() {
 	t.byName, t.most = thinned(t.byName, t.most)
-	if len(t.queue) == 0 {
-		t.queue = nil
-	}
 	t.held.tell(t.bytes)
 }
 
 // replace replaces all tokens by these, oldest first.
 func (t *tokens) replace(list []*Token) {
-	for len(t.queue) > 0 {
-		t.forgetOldest()
-	}
-	t.count.Store(0)
+	t.forget(math.MaxInt64)
 	for _, token := range list {
 		t.add(token)
 	}
@@ -74,36 +136,52 @@ func (t *tokens) replace(list []*Token) {
 
 // takeBack forgets a token whose transaction did not take effect as evaluated.
 func (t *tokens) takeBack(token *Token) {
-	last := len(t.queue) - 1
-	for last >= 0 && t.queue[last] != token {
+	a := t.askers[token.Who]
+	if a == nil {
+		return
+	}
+	last := len(a.queue) - 1
+	for last >= 0 && a.queue[last] != token {
 		last--
 	}
 	if last < 0 {
 		return // crowded out by others of the group
 	}
-	t.queue = slices.Delete(t.queue, last, last+1)
-	t.bytes -= tokenBytes(token)
+	a.queue = slices.Delete(a.queue, last, last+1)
+	t.weigh(a, -tokenBytes(token))
 	delete(t.byName, tokenName{token.NS, token.Name})
 	t.count.Store(int64(len(t.byName)))
 }
 
 // forget forgets the tokens from before a time in ms since 1970.
 func (t *tokens) forget(before int64) {
-	if len(t.queue) == 0 || t.queue[0].Time >= before {
-		return
-	}
-	for len(t.queue) > 0 && t.queue[0].Time < before {
-		t.forgetOldest()
+	for {
+		oldest, any := t.aged.first()
+		if !any || oldest.queue[0].Time >= before {
+			break
+		}
+		t.forgetOldest(oldest.asker)
 	}
 	t.count.Store(int64(len(t.byName)))
 }
 
-// crowdedOut returns the newest revision whose token was dropped for lack of room since
-// the last call, or 0.
-func (t *tokens) crowdedOut() kv.Revision {
-	rev := t.out
-	t.out = 0
-	return rev
+// crowdOut drops somebody's oldest token for lack of room.
+func (t *tokens) crowdOut(a *asker) {
+	rev := a.queue[0].Revision
+	if oldest, _ := t.aged.first(); oldest.asker == a {
+		t.out = rev
+	} else {
+		t.outs = append(t.outs, rev)
+	}
+	t.forgetOldest(a)
+}
+
+// crowdedOut returns what was dropped for lack of room since the last call: all tokens up to a
+// revision, 0 if it is none, and those of others.
+func (t *tokens) crowdedOut() (through kv.Revision, others []kv.Revision) {
+	through, others = t.out, t.outs
+	t.out, t.outs = 0, nil
+	return through, others
 }
 
 // doubt remembers the tokens of transactions of which nobody knows whether they take effect:
@@ -117,11 +195,11 @@ func (t *tokens) doubt(commits []Commit) {
 	}
 }
 
-func (t *tokens) forgetOldest() {
-	oldest := t.queue[0]
-	t.queue[0] = nil
-	t.queue = t.queue[1:] // append moves what is left, when there is no more room
-	t.bytes -= tokenBytes(oldest)
+func (t *tokens) forgetOldest(a *asker) {
+	oldest := a.queue[0]
+	a.queue[0] = nil
+	a.queue = a.queue[1:] // append moves what is left, when there is no more room
+	t.weigh(a, -tokenBytes(oldest))
 	name := tokenName{oldest.NS, oldest.Name}
 	if t.byName[name] == oldest { // and not used again since it was loaded
 		delete(t.byName, name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
@@ -153,6 +154,86 @@ func TestTheBytesOfTokensAreBounded(t *testing.T) {
 	b.settled()
 	require.Zero(t, b.Stats().Tokens)
 	require.Zero(t, b.tokens.bytes)
+}
+
+// asking makes a transaction with a token that reads a key, as somebody's, and reports whether the
+// token was known.
+func (b *bench) asking(who, token, key string) bool {
+	b.Helper()
+	txn := &kv.Txn{Then: []kv.Op{get(key)}, TokenNS: "a", Token: token}
+	if who != "" {
+		txn.Actor = &access.Actor{Identity: &access.Identity{Name: who}}
+	}
+	r, err := b.do(txn)
+	require.NoError(b, err)
+	return r.Replayed
+}
+
+// Who asks for much loses tokens of their own only: others are promised that theirs are kept.
+func TestNobodyHasTheTokensOfOthersForgotten(t *testing.T) {
+	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{Tokens: memory.NewPool(20_000)}
+	b := reopened(t, cfg, f, c)
+	b.must(put("long", string(make([]byte, 3000))), put("short", "1"))
+	require.False(t, b.asking("token:a", "first", "short"))
+	require.False(t, b.asking("token:victim", "t", "short"))
+	require.False(t, b.asking("", "t of nobody", "short"))
+	for i := range 40 {
+		require.False(t, b.asking("token:a", fmt.Sprint("a", i), "long"))
+	}
+	check := func() {
+		t.Helper()
+		require.True(t, b.asking("token:victim", "t", "short"))
+		require.True(t, b.asking("", "t of nobody", "short"))
+		require.True(t, b.asking("token:a", "a39", "long"))
+		require.LessOrEqual(t, b.tokens.bytes, int64(20_000))
+	}
+	check()
+	b.settled()
+	require.EqualValues(t, 2, f.dropped, "the first one was the oldest of all")
+	require.Len(t, f.droppedToo, 35)
+	require.NotContains(t, f.droppedToo, kv.Revision(3))
+	require.NoError(t, b.Store.Close())
+
+	b = reopened(t, cfg, f, c) // which has loaded all of them again
+	check()
+	for i := range 40 {
+		require.False(t, b.asking("token:b", fmt.Sprint("b", i), "long"))
+	}
+	check()
+	for i := range 200 {
+		require.False(t, b.asking("token:c", fmt.Sprint("c", i), "short"))
+	}
+	check()
+	c.Advance(time.Hour + time.Millisecond)
+	b.settled()
+	require.Zero(t, b.Stats().Tokens)
+	require.Zero(t, b.tokens.bytes)
+	require.Zero(t, b.tokens.queued)
+	require.Empty(t, b.tokens.askers)
+}
+
+// Nor by number.
+func TestNobodyHasTheTokensOfOthersForgottenByManySmallOnes(t *testing.T) {
+	b := onFake(t, Config{MaxTokens: 10})
+	require.False(t, b.asking("token:victim", "t", "none"))
+	for i := range 30 {
+		require.False(t, b.asking("token:a", fmt.Sprint(i), "none"))
+	}
+	require.True(t, b.asking("token:victim", "t", "none"))
+	require.True(t, b.asking("token:a", "21", "none"))
+	require.EqualValues(t, 10, b.Stats().Tokens)
+}
+
+// One result must not be as large as all others together may be.
+func TestResultsOfSomebodyKnownTakeHalfOfTheRoomAtMost(t *testing.T) {
+	b := onFake(t, Config{Tokens: memory.NewPool(20_000)})
+	b.must(put("huge", string(make([]byte, 10_001))))
+	require.False(t, b.asking("", "t", "huge"))
+	txn := &kv.Txn{Actor: &access.Actor{Identity: &access.Identity{Name: "token:a"}}, Then: []kv.Op{get("huge"), put("k", "1")}, TokenNS: "a", Token: "t2"}
+	_, err := b.do(txn)
+	require.ErrorIs(t, err, codes.TooLarge)
+	require.ErrorContains(t, err, "the limit is 10000; ask for less, or without a token")
+	require.Equal(t, "-", b.text("a", "k"))
 }
 
 func drawEntry(t *rapid.T, op *kv.Op, value bool) *kv.Entry {

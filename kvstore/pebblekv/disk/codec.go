@@ -20,12 +20,16 @@ const formatVersion = 1
 // not can be read by older builds, and so can a store without access control.
 const ownersVersion = 2
 
+// askersVersion is of log records and rows of tokens that say who used the tokens, likewise.
+const askersVersion = 3
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
 	hasToken byte = 1 << iota
 	hasLeases
 	hasOwners // of the leases
+	hasAsker  // of the token
 )
 
 // appendGroup appends the log record of a group that follows revision prev.
@@ -33,7 +37,10 @@ const (
 func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
 	version := byte(formatVersion)
-	if slices.ContainsFunc(group, owned) {
+	switch {
+	case slices.ContainsFunc(group, asked):
+		version = askersVersion
+	case slices.ContainsFunc(group, owned):
 		version = ownersVersion
 	}
 	dst = append(dst, version)
@@ -51,6 +58,9 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 		}
 		if c.Token != nil {
 			dst = appendToken(dst, c.Token)
+		}
+		if asked(*c) {
+			dst = appendString(dst, c.Token.Who)
 		}
 		if len(c.Leases) > 0 {
 			dst = binary.AppendUvarint(dst, uint64(len(c.Leases)))
@@ -84,6 +94,9 @@ func appendCommitHead(dst []byte, c *replica.Commit, before *kv.Change) []byte {
 	}
 	if owned(*c) {
 		flags |= hasOwners
+	}
+	if asked(*c) {
+		flags |= hasAsker
 	}
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(c.Revision-before.Revision))
@@ -125,6 +138,18 @@ func appendToken(dst []byte, t *replica.Token) []byte {
 	dst = binary.AppendVarint(dst, t.Time)
 	return appendBytes(dst, t.Result)
 }
+
+// appendTokenRow appends the value of a token's row. One that nobody was proved to use says nothing
+// of that.
+func appendTokenRow(dst []byte, t *replica.Token) []byte {
+	if t.Who == "" {
+		return appendToken(append(dst, formatVersion), t)
+	}
+	return appendString(appendToken(append(dst, askersVersion), t), t.Who)
+}
+
+// asked reports whether a transaction has a token of somebody who is known.
+func asked(c replica.Commit) bool { return c.Token != nil && c.Token.Who != "" }
 
 func appendLease(dst []byte, l replica.LeaseChange) []byte {
 	if l.Ended {
@@ -228,7 +253,7 @@ type reader struct {
 func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
 	var c replica.Commit
 	flags := r.byte()
-	if flags&^(hasToken|hasLeases|hasOwners) != 0 {
+	if flags&^(hasToken|hasLeases|hasOwners|hasAsker) != 0 {
 		r.fail("parts that this version does not know")
 	}
 	c.Revision = before.Revision + kv.Revision(r.uvarint())
@@ -251,6 +276,9 @@ func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
 	}
 	if flags&hasToken != 0 {
 		c.Token = r.token()
+		if flags&hasAsker != 0 {
+			c.Token.Who = r.string()
+		}
 	}
 	if flags&hasLeases != 0 {
 		n := r.count(2)
@@ -346,10 +374,12 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	return nil
 }
 
-func (r *reader) version() {
-	if v := r.byte(); (v < formatVersion || v > ownersVersion) && r.err == nil {
-		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, ownersVersion)
+func (r *reader) version() byte {
+	v := r.byte()
+	if (v < formatVersion || v > askersVersion) && r.err == nil {
+		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, askersVersion)
 	}
+	return v
 }
 
 func (r *reader) fail(why string) {

@@ -46,7 +46,7 @@ func anyCommit(t *rapid.T, rev kv.Revision) replica.Commit {
 	}
 	if rapid.Bool().Draw(t, "tokened") {
 		c.Token = &replica.Token{
-			NS: "ns", Name: rapid.String().Draw(t, "token"), Revision: rev, Time: rapid.Int64().Draw(t, "token time"),
+			NS: "ns", Name: rapid.String().Draw(t, "token"), Who: rapid.SampledFrom([]string{"", "token:a"}).Draw(t, "who"), Revision: rev, Time: rapid.Int64().Draw(t, "token time"),
 			Result: rapid.SliceOf(rapid.Byte()).Draw(t, "result"),
 		}
 		copy(c.Token.Digest[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "digest"))
@@ -190,7 +190,8 @@ func FuzzDecodeGroup(f *testing.F) {
 func FuzzDecodeRows(f *testing.F) {
 	f.Add(appendEntry(nil, &kv.Entry{Create: 1, Mod: 2, Version: 3, Value: kv.StringValue("v")}))
 	f.Add(meta{1, 2, 3, 4}.encode())
-	f.Add(appendToken([]byte{formatVersion}, &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}))
+	f.Add(appendTokenRow(nil, &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}))
+	f.Add(appendTokenRow(nil, &replica.Token{NS: "ns", Name: "t", Who: "token:a"}))
 	slot := markState{format: 1, born: true, sequence: 9, revision: 10}.encode()
 	f.Add(slot[:])
 	f.Fuzz(func(t *testing.T, row []byte) {
@@ -237,6 +238,17 @@ func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 		return err
 	}
 	require.NoError(t, changed(0, formatVersion))
-	require.ErrorContains(t, changed(0, ownersVersion+1), "its format is 3, this version reads up to 2")
+	require.ErrorContains(t, changed(0, askersVersion+1), "its format is 4, this version reads up to 3")
 	require.ErrorContains(t, changed(3, 0x80), "does not know")
+
+	group[0].Token = &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}
+	require.EqualValues(t, ownersVersion, appendGroup(nil, 1, group)[0])
+	require.EqualValues(t, formatVersion, appendTokenRow(nil, group[0].Token)[0])
+	group[0].Token.Who = "token:a"
+	require.EqualValues(t, askersVersion, appendGroup(nil, 1, group)[0])
+	row := appendTokenRow(nil, group[0].Token)
+	require.EqualValues(t, askersVersion, row[0])
+	token, err := decodeToken(1, row)
+	require.NoError(t, err)
+	require.Equal(t, group[0].Token, token)
 }

@@ -249,12 +249,17 @@ func (d *Disk) Floors() (changes, versions kv.Revision) {
 	return kv.Revision(d.floors.log.Load()), kv.Revision(d.floors.history.Load())
 }
 
-// DropTokens drops the request tokens of transactions up to rev before they reach their
-// age.
-func (d *Disk) DropTokens(rev kv.Revision) {
+// DropTokens drops the request tokens of transactions up to a revision, and those of others,
+// before they reach their age.
+func (d *Disk) DropTokens(through kv.Revision, others []kv.Revision) {
+	if len(others) > 0 {
+		d.mu.Lock()
+		d.forgotten.tokens = append(d.forgotten.tokens, others...)
+		d.mu.Unlock()
+	}
 	for {
 		now := d.floors.tokens.Load()
-		if int64(rev) <= now || d.floors.tokens.CompareAndSwap(now, int64(rev)) {
+		if int64(through) <= now || d.floors.tokens.CompareAndSwap(now, int64(through)) {
 			return
 		}
 	}

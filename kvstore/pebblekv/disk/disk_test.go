@@ -38,6 +38,27 @@ func TestRestartBringsEverythingBack(t *testing.T) {
 	s.reopen()
 }
 
+// Tokens can be dropped one by one, wherever they are by then.
+func TestTokensAreDroppedOneByOne(t *testing.T) {
+	s := newStore(t, nil)
+	add := func(n int) {
+		for range n {
+			c := s.commit(s.clock.Now(), op{"ns", "key", "v"})
+			c.Token = &replica.Token{NS: "ns", Name: fmt.Sprint(s.rev), Who: "token:a", Revision: s.rev, Time: s.clock.Now().UnixMilli(), Result: []byte("r")}
+			s.tokens = append(s.tokens, c.Token)
+			require.NoError(t, s.disk.Append([]replica.Commit{c}))
+		}
+	}
+	add(3)
+	s.tables()
+	add(3)
+	s.disk.DropTokens(0, []kv.Revision{2, 5, 5})
+	s.disk.DropTokens(1, nil)
+	s.tables()
+	s.tokens = []*replica.Token{s.tokens[2], s.tokens[3], s.tokens[5]}
+	s.reopen()
+}
+
 // Changes of documents are durable when they are acknowledged, even if those of keys need not be.
 func TestDocumentsAreDurableWhenTheyAreAcknowledged(t *testing.T) {
 	s := newStore(t, func(c *Config) { c.AckBeforeDisk = true })

@@ -19,11 +19,12 @@ const (
 // forgotKind is that of an event that stands for a forgotten entry on its way into tables.
 const forgotKind kv.EventKind = 0
 
-// forgotten is what Forget was given.
+// forgotten is what Forget was given, and DropTokens one by one.
 type forgotten struct {
-	events []kv.Event // of forgotKind; the entries have name and Mod
-	holds  int64      // of memory
-	rows   int64      // bytes in tables
+	events []kv.Event    // of forgotKind; the entries have name and Mod
+	holds  int64         // of memory
+	rows   int64         // bytes in tables
+	tokens []kv.Revision // of transactions
 }
 
 // Forget has the keeper delete the rows of entries, each the newest of its key, with the
@@ -60,6 +61,7 @@ func (d *Disk) Forget(entries []*kv.Entry) {
 // drop takes out what has been dealt with. The log's mu is held.
 func (f *forgotten) drop(done forgotten) {
 	f.events = append([]kv.Event(nil), f.events[len(done.events):]...)
+	f.tokens = append([]kv.Revision(nil), f.tokens[len(done.tokens):]...)
 	f.holds -= done.holds
 	f.rows -= done.rows
 }

@@ -56,7 +56,7 @@ func (k *keeper) materialise() error {
 	if err := b.build(); err != nil {
 		return err
 	}
-	if len(groups) == 0 && len(forgot.events) == 0 && b.next == k.done {
+	if len(groups) == 0 && len(forgot.events) == 0 && len(forgot.tokens) == 0 && b.next == k.done {
 		return nil
 	}
 	b.set.small(metaKey, b.next.encode())
@@ -341,11 +341,18 @@ func (b *batch) leases() {
 // tokens writes new request tokens and ends those that are too old.
 func (b *batch) tokens() {
 	b.next.tokenFloor = max(b.next.tokenFloor, kv.Revision(b.k.floors.tokens.Load()))
+	gone := make(map[kv.Revision]bool, len(b.forgot.tokens))
+	for _, rev := range b.forgot.tokens {
+		if !gone[rev] {
+			gone[rev] = true
+			b.set.removeSmall(numberKey(nil, tokenKind, int64(rev)))
+		}
+	}
 	for _, g := range b.groups {
 		for i := range g.commits {
 			c := &g.commits[i]
-			if c.Token != nil && c.Revision > b.next.tokenFloor {
-				b.set.small(numberKey(nil, tokenKind, int64(c.Revision)), appendToken([]byte{formatVersion}, c.Token))
+			if c.Token != nil && c.Revision > b.next.tokenFloor && !gone[c.Revision] {
+				b.set.small(numberKey(nil, tokenKind, int64(c.Revision)), appendTokenRow(nil, c.Token))
 			}
 		}
 	}

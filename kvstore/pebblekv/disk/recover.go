@@ -126,8 +126,11 @@ func decodeLease(id int64, row []byte) (replica.LeaseChange, error) {
 
 func decodeToken(_ int64, row []byte) (*replica.Token, error) {
 	r := &reader{rest: row}
-	r.version()
+	version := r.version()
 	t := r.token()
+	if version == askersVersion {
+		t.Who = r.string()
+	}
 	return t, r.end("request token")
 }
 
