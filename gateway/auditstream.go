@@ -114,8 +114,9 @@ func (g *Gateway) auditReadings() metric.Readings {
 		Lines  uint64 `metric:"audit_lines_total" help:"Lines that were written to the audit."`
 		Bytes  uint64 `metric:"audit_bytes_total" help:"Bytes of these."`
 		Pruned uint64 `metric:"audit_pruned_total" help:"Lines that were removed because they were too old or too many."`
+		Early  uint64 `metric:"audit_pruned_early_total" help:"Those of them that were not too old, but too many."`
 		Lost   uint64 `metric:"audit_lost_total" help:"Events that came faster than they could be noted; a line says how many."`
-	}{f.Lines, f.Bytes, f.Pruned, f.Lost})
+	}{f.Lines, f.Bytes, f.Pruned, f.Early, f.Lost})
 	for _, e := range f.Exports {
 		sink := []metric.Label{{Name: "sink", Value: e.Name}}
 		list = append(list, metric.Reading{Name: "audit_export_lag", Help: "Lines of the audit that a file or syslog has not got yet.", Labels: sink, N: e.Lag},

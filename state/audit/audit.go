@@ -54,13 +54,15 @@ type Audit struct {
 	notes notes
 
 	booking sync.Mutex
-	books   books  // guarded by booking
-	open    int64  // guarded by booking: bytes of lines in no stretch, of before the start
-	from    uint64 // guarded by booking: bytes written since the start that are in a stretch
-	deleted int64  // guarded by booking: the newest line that is gone from the disk
+	books   books     // guarded by booking
+	open    int64     // guarded by booking: bytes of lines in no stretch, of before the start
+	from    uint64    // guarded by booking: bytes written since the start that are in a stretch
+	deleted int64     // guarded by booking: the newest line that is gone from the disk
+	quiet   time.Time // guarded by booking: until then the log need not tell of early again
 
 	gone   atomic.Int64  // the newest line that nobody is shown any more
 	pruned atomic.Uint64 // lines removed since the start
+	early  atomic.Uint64 // those of them that were not too old
 }
 
 // Open makes the audit of a store. What it does by itself is done by Run.
@@ -193,6 +195,7 @@ func (a *Audit) Follow() (news <-chan struct{}, stop func(), err error) {
 // Figures are what is told of an audit in metrics.
 type Figures struct {
 	Lines, Bytes, Pruned uint64 // since the start
+	Early                uint64 // those of Pruned that were not too old
 	Lost                 uint64 // events that there was no room for
 	Seq                  int64  // of the newest line
 	Exports              []ExportFigures
@@ -207,7 +210,7 @@ type ExportFigures struct {
 
 // Figures is cheap.
 func (a *Audit) Figures() Figures {
-	f := Figures{Pruned: a.pruned.Load(), Lost: a.notes.lost.Load()}
+	f := Figures{Pruned: a.pruned.Load(), Early: a.early.Load(), Lost: a.notes.lost.Load()}
 	if a.On() {
 		f.Lines, f.Bytes = a.cfg.Trail.Written()
 		f.Seq = a.cfg.Trail.Head().Seq

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -301,6 +302,53 @@ func TestOldLinesAreRemovedAndTheRestIsStillAChain(t *testing.T) {
 	v = k.verify(audit.VerifyAsk{})
 	require.Empty(t, v.Fault)
 	require.Greater(t, v.First, newest, "the numbers go on")
+}
+
+// Whoever writes a lot at once has old lines removed, but never the newest ones, and it shows.
+func TestTheNewestLinesStayHoweverManyComeAtOnce(t *testing.T) {
+	const most = 64 << 10
+	var logged lockedBuffer
+	k := start(t, func(cfg *audit.Config) { cfg.Bytes, cfg.Log = most, zerolog.New(&logged) })
+	k.put("before")
+	before := k.head()
+	for i := range 1000 {
+		k.put(fmt.Sprint("k", i))
+	}
+	k.until(time.Second, "lines to be removed", func() bool { return k.Figures().Pruned > 0 })
+	lines := k.lines(audit.LinesAsk{})
+	size := 0
+	for i := range lines {
+		size += len(lines[i].Append(nil)) + 1
+	}
+	require.Greater(t, size, most/2)
+	require.Less(t, size, most+most/4)
+	require.Contains(t, fmt.Sprint(lines), "kv:ns/k999")
+	v := k.verify(audit.VerifyAsk{})
+	require.Empty(t, v.Fault)
+	require.Equal(t, lines[0].Seq, v.First)
+	require.Empty(t, k.verify(audit.VerifyAsk{Head: before}).Fault)
+	require.Equal(t, k.Figures().Pruned, k.Figures().Early)
+	require.Equal(t, 1, strings.Count(logged.String(), "removed before they are 90 days old"))
+	k.reopen()
+	require.Empty(t, k.verify(audit.VerifyAsk{}).Fault)
+}
+
+// lockedBuffer is for a log.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func (k *kit) head() string {
