@@ -189,6 +189,11 @@ func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
 	_, err = as(b, "token:game", grant(time.Hour))
 	require.Equal(t, codes.Limit, codes.Of(err))
 	require.ErrorContains(t, err, "quota of leases")
+	game := &access.Actor{Identity: &access.Identity{Name: "token:game"}}
+	_, err = b.do(&kv.Txn{Then: []kv.Op{grant(time.Hour)}, Actor: game, System: true})
+	require.Equal(t, codes.Limit, codes.Of(err), "whatever of the server's grants it")
+	_, err = b.do(&kv.Txn{Then: []kv.Op{grant(time.Hour)}, Actor: &access.Actor{Origin: access.Server}, System: true})
+	require.NoError(t, err, "the server itself")
 	for range 3 {
 		_, err = as(b, "token:other", grant(time.Hour))
 		require.NoError(t, err)
