@@ -185,7 +185,7 @@ func (h *History) Stage(_ context.Context, by *access.Actor, q *StageAsk) (*Stag
 			return nil, codes.Errorf(codes.BadRequest, "%s: offset is %d", w.Name, w.Offset)
 		}
 	}
-	return h.stages.add(stageName{q.Token, by.Who()}, q.Documents)
+	return h.stages.add(stageName{q.Token, by.Who()}, by.Administrator(), q.Documents)
 }
 
 func gone(token string) error {

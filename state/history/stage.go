@@ -16,6 +16,9 @@ import (
 // The limits of changes that are being staged, besides Config.Staged.
 const (
 	maxStages = 64
+	// shareOfOne is which part of the stages, and of their pool, an identity may have that is no
+	// administrator.
+	shareOfOne = 4
 	stageKept = 5 * time.Minute // after its last part
 )
 
@@ -34,6 +37,7 @@ type stageName struct{ token, who string }
 
 // staged is a change that comes in parts.
 type staged struct {
+	limited string // who has no more than a share; empty: whoever it is may have all
 	wanted  []Wanted
 	at      map[string]int // where in wanted a name is
 	bytes   int64          // what is taken of the pool
@@ -41,7 +45,7 @@ type staged struct {
 }
 
 // add adds parts. One that is there already does no harm.
-func (s *stages) add(of stageName, parts []Wanted) (*StageAnswer, error) {
+func (s *stages) add(of stageName, administrator bool, parts []Wanted) (*StageAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expireLocked()
@@ -51,6 +55,12 @@ func (s *stages) add(of stageName, parts []Wanted) (*StageAnswer, error) {
 			return nil, codes.Errorf(codes.Busy, "%d changes are being staged already; try again later", maxStages)
 		}
 		one = &staged{at: map[string]int{}}
+		if !administrator {
+			one.limited = of.who
+		}
+		if n, _ := s.ofLocked(one.limited); n >= maxStages/shareOfOne {
+			return nil, codes.Errorf(codes.Limit, "%s is staging %d changes already, and everybody may stage so many; apply one, or try again later", of.who, n)
+		}
 		s.list[of] = one
 	}
 	one.expires = s.clock.Now().Add(stageKept)
@@ -96,7 +106,21 @@ func (s *stages) addLocked(one *staged, w *Wanted) error {
 	return nil
 }
 
+// ofLocked is how many stages somebody has, and how many bytes; none if who is empty.
+func (s *stages) ofLocked(who string) (n int, bytes int64) {
+	for _, one := range s.list {
+		if who != "" && one.limited == who {
+			n++
+			bytes += one.bytes
+		}
+	}
+	return n, bytes
+}
+
 func (s *stages) roomLocked(one *staged, bytes int) error {
+	if _, have := s.ofLocked(one.limited); one.limited != "" && have+int64(bytes) > s.pool.Limit()/shareOfOne {
+		return codes.Errorf(codes.Limit, "what is staged has %d bytes with this, and all changes that %s is staging may have %d; make the change in several, try again later, or raise the server's --memory", one.bytes+int64(bytes), one.limited, s.pool.Limit()/shareOfOne)
+	}
 	if !s.pool.Take(int64(bytes)) {
 		return codes.Errorf(codes.Limit, "what is staged has %d bytes with this, and all changes that are being staged may have %d; make the change in several, try again later, or raise the server's --memory", one.bytes+int64(bytes), s.pool.Limit())
 	}

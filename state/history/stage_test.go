@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
@@ -53,6 +54,33 @@ func TestLimitsOfWhatIsStaged(t *testing.T) {
 	now.Advance(stageKept + time.Second)
 	require.NoError(t, stage("one more", "a.json", "1"))
 	require.EqualValues(t, 1, used(t, h)[0].N)
+}
+
+// Nobody has more than a part of the stages, or of their memory, so that there is something for others.
+func TestNobodyStagesForAllOthers(t *testing.T) {
+	h := Open(kvtest.ForTest(t), Config{Staged: memory.NewPool(100_000)})
+	stage := func(who, token string, size int, groups ...string) error {
+		var by *access.Actor
+		if who != "" {
+			by = &access.Actor{Identity: &access.Identity{Name: who, Groups: groups}}
+		}
+		_, err := h.Stage(t.Context(), by, &StageAsk{Token: token, Documents: []Wanted{{Name: "a.json", Text: strings.Repeat("x", size)}}})
+		return err
+	}
+	for i := range maxStages / shareOfOne {
+		require.NoError(t, stage("token:a", fmt.Sprint(i), 1))
+	}
+	err := stage("token:a", "one more", 1)
+	require.Equal(t, codes.Limit, codes.Of(err))
+	require.ErrorContains(t, err, "token:a is staging 16 changes already")
+	require.NoError(t, stage("token:b", "one more", 20_000))
+	err = stage("token:b", "two more", 5_000)
+	require.Equal(t, codes.Limit, codes.Of(err))
+	require.ErrorContains(t, err, "all changes that token:b is staging may have 25000")
+	require.EqualValues(t, maxStages/shareOfOne+2, used(t, h)[0].N)
+
+	require.NoError(t, stage("token:root", "t", 30_000, access.Administrators))
+	require.NoError(t, stage("", "t", 30_000), "nobody is known")
 }
 
 // Where a piece says that it begins is not believed.
