@@ -205,8 +205,8 @@ type Gateway struct {
 	traffic  *traffic
 	closers  []func() // called by Shutdown when no handler runs any more
 
-	searches   chan struct{} // holds one per running search
-	backups    chan struct{} // likewise of backups
+	searchers  searchers
+	backups    chan struct{} // holds one per running backup
 	samples    ring.Ring[moment]
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and the separator
@@ -229,21 +229,21 @@ type Gateway struct {
 func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
-		cfg:      cfg,
-		stores:   stores,
-		fleet:    fleet,
-		clock:    cfg.Clock,
-		log:      cfg.Log,
-		started:  cfg.Clock.Now(),
-		closing:  make(chan struct{}),
-		searches: make(chan struct{}, maxSearches),
-		backups:  make(chan struct{}, maxBackups),
-		done:     make(chan struct{}),
-		turns:    newTurns(),
-		stalls:   newStalls(cfg.Memory.Streams),
-		samples:  ring.Ring[moment]{Size: maxSamples},
-		jar:      cfg.jar(),
-		attempts: newAttempts(),
+		cfg:       cfg,
+		stores:    stores,
+		fleet:     fleet,
+		clock:     cfg.Clock,
+		log:       cfg.Log,
+		started:   cfg.Clock.Now(),
+		closing:   make(chan struct{}),
+		searchers: newSearchers(),
+		backups:   make(chan struct{}, maxBackups),
+		done:      make(chan struct{}),
+		turns:     newTurns(),
+		stalls:    newStalls(cfg.Memory.Streams),
+		samples:   ring.Ring[moment]{Size: maxSamples},
+		jar:       cfg.jar(),
+		attempts:  newAttempts(),
 	}
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -26,7 +27,7 @@ const (
 	maxHitText     = 160              // bytes shown of a value
 	maxSearchBytes = 256 << 20        // of documents or entries scanned for one reply
 	maxSearchTime  = time.Second      // for one reply
-	maxSearches    = 2                // searches at a time; others wait
+	maxSearches    = 2                // searches at a time, of an identity one; others wait
 	maxBrokenRead  = 50               // broken files that are read from disk
 	maxHitDepth    = 64               // nesting up to which a match gets a path of its own
 	keysPerTurn    = 1000             // keys scanned between two looks at the clock
@@ -76,6 +77,47 @@ type search struct {
 	bytes int
 }
 
+// searchers are those who search, or wait for their turn. Of an identity one search runs at a time,
+// so that nobody takes the places of all.
+type searchers struct {
+	places chan struct{} // holds one per running search; set at open
+
+	mu  sync.Mutex
+	all map[string]*searcher // guarded by mu; by name
+}
+
+type searcher struct {
+	turn  chan struct{} // holds one while a search runs, or waits for a place
+	users int           // guarded by the searchers' mu
+}
+
+func newSearchers() searchers {
+	return searchers{places: make(chan struct{}, maxSearches), all: map[string]*searcher{}}
+}
+
+// enter is for somebody who will leave.
+func (s *searchers) enter(name string) *searcher {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[name]
+	if one == nil {
+		one = &searcher{turn: make(chan struct{}, 1)}
+		s.all[name] = one
+	}
+	one.users++
+	return one
+}
+
+func (s *searchers) leave(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.all[name]; one.users == 1 {
+		delete(s.all, name)
+	} else {
+		one.users--
+	}
+}
+
 // beginSearch waits for its turn; done ends it.
 func (g *Gateway) beginSearch(w *reply, r *http.Request, text string) (s *search, done func(), err error) {
 	sought, err := newWanted(text)
@@ -84,20 +126,43 @@ func (g *Gateway) beginSearch(w *reply, r *http.Request, text string) (s *search
 	}
 	patience := g.clock.NewTimer(searchBusy)
 	defer patience.Stop()
-	select {
-	case g.searches <- struct{}{}:
-	case <-r.Context().Done():
-		return nil, nil, codes.Errorf(codes.Closed, "the client no longer waits for the reply")
-	case <-g.closing:
-		return nil, nil, codes.Errorf(codes.Closed, "the server is stopping")
-	case <-patience.C():
-		return nil, nil, codes.Errorf(codes.Busy, "%d searches are already running; try again", maxSearches)
+	wait := func(place chan struct{}, busy string, args ...any) error {
+		select {
+		case place <- struct{}{}:
+			return nil
+		case <-r.Context().Done():
+			return codes.Errorf(codes.Closed, "the client no longer waits for the reply")
+		case <-g.closing:
+			return codes.Errorf(codes.Closed, "the server is stopping")
+		case <-patience.C():
+			return codes.Errorf(codes.Busy, busy, args...)
+		}
 	}
-	if err := w.judgeAnew(); err != nil {
-		<-g.searches
+	leave := func() {}
+	if who := w.rights.Identity(); who != nil {
+		own := g.searchers.enter(who.Name)
+		if err := wait(own.turn, "a search of %s is already running; try again", who.Name); err != nil {
+			g.searchers.leave(who.Name)
+			return nil, nil, err
+		}
+		leave = func() {
+			<-own.turn
+			g.searchers.leave(who.Name)
+		}
+	}
+	if err = wait(g.searchers.places, "%d searches are already running; try again", maxSearches); err != nil {
+		leave()
 		return nil, nil, err
 	}
-	return &search{wanted: sought, g: g, w: w, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
+	done = func() {
+		<-g.searchers.places
+		leave()
+	}
+	if err := w.judgeAnew(); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return &search{wanted: sought, g: g, w: w, r: r, until: g.clock.Now().Add(maxSearchTime)}, done, nil
 }
 
 // spent reports whether the search must stop.

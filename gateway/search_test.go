@@ -13,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -124,7 +127,7 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 	fake := clock.NewFake(time.UnixMilli(1000))
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	for range maxSearches {
-		k.searches <- struct{}{}
+		k.searchers.places <- struct{}{}
 	}
 	answers := make(chan answer, 2)
 	ask := func() { answers <- k.get("/v1/config/search?q=x") }
@@ -136,7 +139,55 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 
 	go ask()
 	fake.BlockUntil(2)
-	<-k.searches
+	<-k.searchers.places
 	require.Equal(t, http.StatusOK, (<-answers).status)
-	require.Len(t, k.searches, maxSearches-1, "who has had a turn gives it back")
+	require.Len(t, k.searchers.places, maxSearches-1, "who has had a turn gives it back")
+}
+
+// Nobody takes the places of all others, however often they ask at once.
+func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
+	fake := clock.NewFake(time.UnixMilli(1000))
+	rights := guardtest.Caller(t, "* *")
+	rights.Who = &access.Identity{Name: "token:a"}
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.Clock = fake
+		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
+			own := rights.Apart()
+			if r.URL.Query().Get("q") == "other" {
+				own.Who = &access.Identity{Name: "token:b"}
+			}
+			return own, nil
+		}
+	})
+	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=mine").status)
+	k.searchers.places <- struct{}{} // others', and those asked for below wait
+	k.searchers.places <- struct{}{}
+	const many = 5
+	answers := make(chan answer, many)
+	for range many {
+		go func() { answers <- k.get("/v1/config/search?q=mine") }()
+	}
+	fake.BlockUntil(1 + many)
+	other := make(chan answer, 1)
+	go func() { other <- k.get("/v1/config/search?q=other") }()
+	fake.BlockUntil(2 + many)
+	<-k.searchers.places
+	<-k.searchers.places
+	require.Equal(t, http.StatusOK, (<-other).status)
+	for range many {
+		require.Equal(t, http.StatusOK, (<-answers).status)
+	}
+	require.Empty(t, k.searchers.all)
+
+	held := k.searchers.enter("token:a") // a search that runs
+	held.turn <- struct{}{}
+	go func() { answers <- k.get("/v1/config/search?q=mine") }()
+	fake.BlockUntil(2)
+	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other").status, "there is a place for others")
+	fake.Advance(searchBusy)
+	got := <-answers
+	require.Equal(t, "busy", errorName(t, got))
+	require.Contains(t, got.body, "a search of token:a is already running")
+	<-held.turn
+	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=mine").status)
 }
