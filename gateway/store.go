@@ -50,8 +50,10 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	if limit == 0 || limit > kv.MaxList {
 		limit = kv.MaxList
 	}
-	list, more := g.stores.State.Namespaces(after, int(limit))
-	list = w.rights.Namespaces(list)
+	list, more, err := w.rights.Namespaces(g.stores.State, after, int(limit))
+	if err != nil {
+		return err
+	}
 	size := namespaceCost * len(list)
 	for i := range list {
 		size += len(list[i].Name)

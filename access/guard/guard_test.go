@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		"a namespace":                 {kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "a"}}}, []string{"delete kv:a"}},
 		"an increment and its bounds": {kv.Txn{Then: []kv.Op{{Kind: kv.OpIncr, NS: "a", Key: "k", Delta: 1, Max: &two}}}, []string{"write kv:a/k", "read kv:a/k"}},
 		"a compare":                   {kv.Txn{If: []kv.Compare{kv.Absent("a", "k")}, Then: []kv.Op{put("b", "k")}}, []string{"read kv:a/k", "write kv:b/k"}},
-		"a fence":                     {kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}, []string{"lock kv:a/k"}},
+		"a fence":                     {kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}, []string{"lock kv:a/k", "read kv:a/k"}},
 		"a lease":                     {kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant}}}, []string{"lease kv"}},
 		"a leased key":                {kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "a", Key: "k", Lease: 1}}}, []string{"write kv:a/k", "lease kv"}},
 		"the end of a lease":          {kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 1}}}, []string{"lease kv"}},
@@ -182,7 +183,59 @@ func TestWithoutAccessControlEverythingMayBeDone(t *testing.T) {
 	require.NoError(t, c.History("a", "k"))
 	require.NoError(t, c.Lock("a", "k"))
 	require.NoError(t, c.Txn(&kv.Txn{Then: []kv.Op{put("a", "k")}}))
-	require.Len(t, c.Namespaces([]kv.Namespace{{Name: "a"}}), 1)
+	list, more, err := c.Namespaces(names{"a", "b"}, "", 1)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Len(t, list, 1)
+}
+
+// names are namespaces as a store lists them.
+type names []string
+
+func (n names) Namespaces(after string, limit int) (list []kv.Namespace, more bool) {
+	for _, name := range n {
+		switch {
+		case name <= after:
+		case len(list) == limit:
+			return list, true
+		default:
+			list = append(list, kv.Namespace{Name: name})
+		}
+	}
+	return list, false
+}
+
+// However many are hidden, those that are not are listed page by page.
+func TestNamespacesArePagedByThoseThatMayBeRead(t *testing.T) {
+	var all names
+	for i := range 5000 {
+		all = append(all, fmt.Sprintf("n%06d", i))
+	}
+	c := guardtest.Caller(t, "read kv:n004000", "read kv:n004002", "read kv:n004998")
+	var got []string
+	for after, more := "", true; more; {
+		list, left, err := c.Namespaces(all, after, 1)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		after, more = list[0].Name, left
+		got = append(got, after)
+	}
+	require.Equal(t, []string{"n004000", "n004002", "n004998"}, got)
+
+	for i := range 100_000 {
+		all = append(all, fmt.Sprintf("x%06d", i))
+	}
+	all = append(all, "y")
+	list, more, err := guardtest.Caller(t, "read kv:n000000", "read kv:y").Namespaces(all, "", 10)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Len(t, list, 1)
+	_, _, err = guardtest.Caller(t, "read kv:y").Namespaces(all, "", 10)
+	require.Equal(t, codes.TooLarge, codes.Of(err))
+	require.ErrorContains(t, err, "more than 100000 namespaces come first that you may not read")
+	list, _, err = guardtest.Caller(t, "read kv:y").Namespaces(all, "x000500", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
 }
 
 // A row's right is needed for everything, unless the handler asks for each name.
@@ -205,7 +258,10 @@ func TestTheRightOfARow(t *testing.T) {
 	require.Error(t, none.Right(access.KVEach, true))
 	require.NoError(t, guardtest.Caller(t, "* kv").Right(access.KVEach, false))
 	require.NoError(t, (&guard.Caller{Who: &access.Identity{Name: "token:a"}}).Right(access.ReviewWrite, false), "the model asks for each thing")
-	require.Equal(t, []kv.Namespace{{Name: "a"}}, some.Namespaces([]kv.Namespace{{Name: "@conf"}, {Name: "a"}, {Name: "b"}}))
+	list, more, err := some.Namespaces(names{"@conf", "a", "b"}, "", 1)
+	require.NoError(t, err)
+	require.False(t, more, "it is not told that there is another one")
+	require.Equal(t, []kv.Namespace{{Name: "a"}}, list)
 	require.NotSame(t, some, some.Apart())
 	require.NoError(t, some.Apart().Key(policy.Read, []byte("a"), []byte("k")))
 }

@@ -108,8 +108,11 @@ func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
 	state, rights := f.store, s.Rights.Apart()
 	s.Later(h, func(dst []byte) []byte {
 		rev := state.Revision()
-		list, more := state.Namespaces(q.After, q.Limit)
-		return protocol.AppendKVNamespaces(dst, rev, rights.Namespaces(list), more)
+		list, more, err := rights.Namespaces(state, q.After, q.Limit)
+		if err != nil {
+			return s.AppendRefusal(dst, h, err)
+		}
+		return protocol.AppendKVNamespaces(dst, rev, list, more)
 	})
 	return true
 }

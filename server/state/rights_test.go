@@ -28,7 +28,7 @@ var needed = map[protocol.Command][]struct{ body, rights string }{
 		{`{"ns":"n","key":"k","value":"v","prev":true}`, "write kv:n/k,read kv:n/k"},
 		{`{"ns":"n","key":"k","value":"v","if_mod":1}`, "write kv:n/k,read kv:n/k"},
 		{`{"ns":"n","key":"k","value":"v","lease":1}`, "write kv:n/k,lease kv:n/k"},
-		{`{"ns":"n","key":"k","value":"v","if_fence":[{"ns":"n","key":"l","fence":1}]}`, "write kv:n/k,lock kv:n/l"},
+		{`{"ns":"n","key":"k","value":"v","if_fence":[{"ns":"n","key":"l","fence":1}]}`, "write kv:n/k,lock kv:n/l,read kv:n/l"},
 	},
 	protocol.KVDel: {
 		{`{"ns":"n","key":"k"}`, "delete kv:n/k"},
@@ -117,19 +117,20 @@ func isForbidden(t *testing.T, cmd protocol.Command, body string, rights *guard.
 
 func TestOnlyNamespacesAreListedThatMayBeReadWholly(t *testing.T) {
 	s := newStateKit(t, loop.Limits{})
-	for _, ns := range []string{"a", "b", "c"} {
+	for _, ns := range []string{"0", "a", "b", "c"} {
 		s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"`+ns+`","key":"k","value":"v"}`))
 		s.state.Finish(1)
 	}
 	s.Loop.Wake()
 	gatetest.Frames(t, s.w)
 	s.Rights = guardtest.Caller(t, "read kv:a", "read kv:b/k", "read kv:c", "-read kv:c/k")
-	s.Receive(gatetest.Requests(protocol.KVNames, `{}`))
+	s.Receive(gatetest.Requests(protocol.KVNames, `{"limit":1}`))
 	s.Bench.Group.DoJob(0)
 	gatetest.Sweep(s.Bench.Desk)
 	s.Loop.Wake()
 	got := gatetest.Frames(t, s.w)
 	require.Contains(t, got[len(got)-1], `"namespaces":[{"ns":"a"`)
+	require.NotContains(t, got[len(got)-1], `"more"`)
 	require.NotContains(t, got[len(got)-1], `"ns":"b"`)
 	require.NotContains(t, got[len(got)-1], `"ns":"c"`)
 }

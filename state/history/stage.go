@@ -19,7 +19,7 @@ const (
 	// shareOfOne is which part of the stages, and of their pool, an identity may have that is no
 	// administrator.
 	shareOfOne = 4
-	stageKept = 5 * time.Minute // after its last part
+	stageKept  = 5 * time.Minute // after its last part
 )
 
 // stages are changes that come in parts, by their tokens.
