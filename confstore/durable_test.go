@@ -252,8 +252,8 @@ func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 		"exact":  {exactA, "rename conf/a.json", newText},
 		"delete": {SetRequest{Name: "a.json"}, "remove conf/a.json", ""},
 	} {
-		for _, edited := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, edited), func(t *testing.T) {
+		for _, then := range []string{"", ", edited", ", edited and seen before"} {
+			t.Run(name+then, func(t *testing.T) {
 				r := newRig(t)
 				sick := true
 				r.trace.Rehook(func(op atomicfile.Op) error {
@@ -274,9 +274,12 @@ func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 				require.Equal(t, c.want, left.reopened(t))
 
 				want := c.want
-				if edited {
+				if then != "" {
 					want = `{"v":"edited"}`
 					require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte(want), time.Unix(3000, 0)))
+				}
+				if then == ", edited and seen before" {
+					r.store.Reload()
 				}
 				sick = false
 				k := &kit{t: t, Store: r.store}

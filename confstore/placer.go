@@ -28,9 +28,18 @@ type owedFile struct {
 // inPlace notes that files are in place.
 func (p *placer) inPlace(files ...placedFile) {
 	for _, f := range files {
-		delete(p.owed, f.name)
+		p.forgive(f.name)
 	}
 	p.syncer.add(files, p.bound())
+}
+
+// forgive puts nothing in place of a file any more.
+func (p *placer) forgive(name string) {
+	if o := p.owed[name]; o != nil {
+		o.discard()
+		p.dir.problems.set(OfFile, name, "")
+		delete(p.owed, name)
+	}
 }
 
 // bound is the revision from which on files are not in place; 0: all are.
@@ -87,14 +96,11 @@ func (p *placer) retry() (edited []string) {
 		p.dir.room.done([]reading{now})
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.dir.problems.set(OfFile, name, "")
 			p.inPlace(placedFile{name, o.version.Revision})
 		case p.stale(now):
 			p.place([]*owedFile{o}, []reading{now})
 		default:
-			o.discard()
-			p.dir.problems.set(OfFile, name, "")
-			delete(p.owed, name)
+			p.forgive(name)
 			edited = append(edited, name)
 		}
 	}

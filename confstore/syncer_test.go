@@ -2,7 +2,9 @@ package confstore
 
 import (
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
@@ -12,7 +14,7 @@ import (
 // files only.
 func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
 	s := &syncer{wake: make(chan struct{}, 1)}
-	p := &placer{syncer: s, owed: map[string]*owedFile{"late.json": {}}}
+	p := &placer{dir: &directory{problems: newProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
 	p.owed["late.json"].version.Revision = 7
 	p.inPlace(placedFile{"a.json", 5}, placedFile{"b.json", 5})
 	files, through := s.take()
