@@ -53,7 +53,8 @@ func (c *Checker) Add(b []byte) error {
 		return broken(due, "line %d was changed: %s", due, codes.Message(err))
 	}
 	var prev [sha256.Size]byte
-	if _, err := hex.Decode(prev[:], []byte(l.Prev)); err != nil || len(l.Prev) != hex.EncodedLen(len(prev)) {
+	size := hex.EncodedLen(len(prev))
+	if _, err := hex.Decode(prev[:], []byte(l.Prev)[:min(size, len(l.Prev))]); err != nil || len(l.Prev) != size {
 		return broken(l.Seq, "line %d was changed: its prev is no hash", l.Seq)
 	}
 	first := c.Lines == 0 && c.Head == Head{}
