@@ -125,7 +125,7 @@ func TestPythonSDKBehindListenAs(t *testing.T) {
 // Whoever comes from elsewhere is refused as the SDKs know it: they start no further, and no
 // thread of theirs ends.
 func TestSDKsFromElsewhereAreRefused(t *testing.T) {
-	for _, place := range []string{"10.0.0.0/8=old", "tls-listen=old", "listen@10.0.0.0/8=old", "http=old"} {
+	for _, place := range []string{"10.0.0.0/8=old", "listen@10.0.0.0/8=old", "http=old"} {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			srv, _ := behind(t, place)

@@ -158,9 +158,8 @@ func TestSetConfig(t *testing.T) {
 		follower.Quiet()
 		require.Equal(t, updated(0, now+86_400, "success"), set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, now+86_400)))
 		require.Equal(t, updated(0, now+86_401, "success"), set(t, p, "a.json", `{"k":3}`, ``))
-		busy := set(t, p, "a.json", `{"k":4}`, ``)
-		require.EqualValues(t, 503, busy.Code)
-		require.Contains(t, busy.Desc, "try again at 2023-11-14T22:13:21Z")
+		require.EqualValues(t, 400, set(t, p, "a.json", `{"k":4}`, fmt.Sprintf(`,"mtime":%d`, now+86_403)).Code)
+		require.Equal(t, updated(0, now+86_402, "success"), set(t, p, "a.json", `{"k":4}`, fmt.Sprintf(`,"mtime":%d`, now+86_402)), "one more than what is served")
 	})
 	t.Run("negative_mtime_never_makes_a_version_below_1", func(t *testing.T) {
 		_, p, _ := setServer(t)
