@@ -95,6 +95,11 @@ func Open(cfg Config) *Control {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
+	names := cfg.Administrators
+	cfg.Administrators = nil
+	for _, name := range names {
+		cfg.Administrators = append(cfg.Administrators, policy.Fold(name))
+	}
 	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), judge: make(chan struct{}, 1), followers: map[int]func(){}}
 	c.rules.Store(c.first())
 	c.unfollow = cfg.Roles.Follow(func(now *confstore.Snapshot, names []string) {
@@ -454,7 +459,7 @@ func (c *Control) Quotas() *quota.Book {
 
 // known is an identity with the groups that the settings give it.
 func (c *Control) known(id *access.Identity) *access.Identity {
-	if !slices.ContainsFunc(c.cfg.Administrators, func(name string) bool { return policy.Fold(name) == id.Name }) {
+	if !slices.Contains(c.cfg.Administrators, id.Name) {
 		return id
 	}
 	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators)}

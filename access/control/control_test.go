@@ -414,7 +414,7 @@ func TestAllRolesTogetherHaveALimit(t *testing.T) {
 }
 
 func TestDecisionsAreExplained(t *testing.T) {
-	k := start(t, map[string]string{"_access/games.json": games}, func(c *control.Config) { c.Administrators = []string{"person:a@b"} })
+	k := start(t, map[string]string{"_access/games.json": games}, func(c *control.Config) { c.Administrators = []string{"person:A@b"} })
 	d := k.Explain(&access.Identity{Name: "token:game-1"}, policy.Read, policy.Config, "game/a.json")
 	require.True(t, d.Allowed)
 	require.Equal(t, []policy.Reason{{Rule: `games, rule 1 "own"`, What: "config:game/*"}}, d.By)

@@ -10,8 +10,8 @@ import (
 )
 
 // checkBases refuses to make a document a base of another one, whose readers see its contents, and
-// to take away what hides parts of them, to who may not have it inherited. before and contents are the texts of [meta.FileName], nil if
-// there is none.
+// to take away what hides parts of them, to who may not have it inherited. before and contents are
+// the texts of [meta.FileName], nil if there is none.
 func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 	was, is := rulesOf(before), rulesOf(contents)
 	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}

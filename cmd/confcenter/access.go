@@ -122,17 +122,6 @@ func (o *accessOptions) closed(listener string, refuse func(format string, args 
 	}
 }
 
-// named are the administrators as they prove to be: addresses are in lower case then.
-func (o *accessOptions) named() (names []string) {
-	for _, name := range o.administrators {
-		if strings.HasPrefix(name, policy.AsPerson) {
-			name = strings.ToLower(name)
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
 // gatekeeper decides who gets in.
 type gatekeeper struct {
 	control  *control.Control // nil: there is no access control
@@ -167,7 +156,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	quotas := quota.New(clock.Real())
 	quotas.MeasureBy(state.store.Quotas())
 	state.store.Quotas().Obey(quotas)
-	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.named(), Quotas: quotas, Log: log}
+	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Quotas: quotas, Log: log}
 	if certs.files != nil {
 		cfg.Revoked = certs.files.Revoked
 	}
