@@ -14,7 +14,7 @@ DAMAGE   := PowerLoss|Damage
 # make it ten times slower.
 PLAIN    := $(DAMAGE)|WhatIsCountedIsWhatIsUsed|ALargeMapIsThinnedWhileItIsWritten|MemoryGoesBackAfterAPeak|$\
             DocumentsCostWhatTheyTake|CachesCostWhatTheyTake|OriginsAreBounded|AGroupOfWritesIsBoundedByItsFiles|$\
-            MergeDeepIsLinear|RequestsTogetherAreAnsweredLikeRequestsAlone|FramesOfHugeTransactionsFitAndSaySo|$\
+            MergeDeepIsLinear|LargeRolesAreComparedWhole|RequestsTogetherAreAnsweredLikeRequestsAlone|FramesOfHugeTransactionsFitAndSaySo|$\
             C30TenThousandNodesAreListedByStatus|AnInterruptedImportGoesOnWhereItWas|ASmallPoolMakesASmallEngine|$\
             TheSpaceOfForgottenEntriesGoesBack|BlamingSaysHowFarItLooked|ALongFileIsShownInPieces|$\
             KilledWhile(Registering|Removing|Replicating|Returning|JoiningAgain)|KilledInTheMiddleOfARemoval|TheLogAgreesWithAList|WhatIsToldAndWhatIsReadBackAreTheSame|$\

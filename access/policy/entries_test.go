@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,53 +36,73 @@ func TestARoleHasNoMoreEntriesThanItMay(t *testing.T) {
 	}
 }
 
-// Whoever may write roles has them compared where all changes of documents wait their turn.
-func TestLargeRolesAreComparedQuickly(t *testing.T) {
-	p := New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["grant"], "what": ["roles"]}]}`)).Of(&access.Identity{Name: "token:lead"})
-	large := func(rules, names int, of func(i, j int) string, format, last string) *Role {
+// largeRoles are two roles of as many rules as there may be, with so many names each, which deny the
+// same but for the order, and one that denies less.
+func largeRoles(t testing.TB, names int, of func(i, j int) string) (old, next, less *Role) {
+	rules := func(first, last string) *Role {
 		var b strings.Builder
-		for i := range rules {
+		for i := range MaxEntries/(names+1) - 1 {
 			what := make([]string, names)
 			for j := range names {
 				what[j] = `"` + of(i, j) + `"`
 			}
-			fmt.Fprintf(&b, format+",", strings.Join(what, ","))
+			if last != "" {
+				what[names-1] = `"` + last + `"`
+			}
+			fmt.Fprintf(&b, `,{"who":["token:a"],"deny":["read"],"what":[%s]}`, strings.Join(what, ","))
 		}
-		return role(t, `{"`+strings.Replace(last, "%s", strings.TrimSuffix(b.String(), ","), 1)+`}`)
+		return role(t, `{"rules": [`+first+b.String()[1:]+`]}`)
 	}
-	const denies, limits = `{"who":["token:a"],"deny":["read"],"what":[%s]}`, `{"what":[%s],"keys":5}`
-	same := func(_, j int) string { return fmt.Sprintf("kv:%d", j) }
-	other := func(i, j int) string { return fmt.Sprintf("kv:%d", (i+j)%(j+1000)) }
-	quick := func(what string, compare func()) {
-		t.Helper()
-		start := time.Now()
-		compare()
-		require.Less(t, time.Since(start), 3*time.Second, what)
+	return rules("", ""), rules(`{"who":["token:b"],"deny":["read"],"what":["kv:x"]},`, ""), rules("", "kv:else")
+}
+
+// samples are names of rules, all the same or of each some others.
+var samples = map[string]func(i, j int) string{
+	"same":  func(_, j int) string { return fmt.Sprintf("kv:%d", j) },
+	"other": func(i, j int) string { return fmt.Sprintf("kv:%d", (i+j)%(j+1000)) },
+}
+
+func lead(t testing.TB) *Permits {
+	return New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["grant"], "what": ["roles"]}]}`)).Of(&access.Identity{Name: "token:lead"})
+}
+
+func TestLargeRolesAreComparedWhole(t *testing.T) {
+	for kind, of := range samples {
+		for _, names := range []int{5, 45, 500} {
+			old, next, less := largeRoles(t, names, of)
+			_, _, lifts := old.Lifts(next, lead(t))
+			require.False(t, lifts, "%s, %d", kind, names)
+			_, _, lifts = old.Lifts(less, lead(t))
+			require.True(t, lifts, "%s, %d", kind, names)
+		}
+		var quotas strings.Builder
+		for i := range 450 {
+			what := make([]string, 100)
+			for j := range what {
+				what[j] = `"` + of(i, j) + `"`
+			}
+			fmt.Fprintf(&quotas, `,{"what":[%s],"keys":5}`, strings.Join(what, ","))
+		}
+		text := `{"quotas": [` + quotas.String()[1:] + `]}`
+		_, loosens := role(t, text).Loosens(role(t, text))
+		require.False(t, loosens, kind)
+		_, loosens = role(t, text).Loosens(role(t, strings.ReplaceAll(text, `"kv:98",`, "")))
+		require.True(t, loosens, kind)
 	}
-	for _, c := range []struct{ rules, names int }{{95, 500}, {1000, 45}, {8000, 5}} {
-		for _, of := range []func(i, j int) string{same, other} {
-			old := large(c.rules, c.names, of, denies, `rules": [%s]`)
-			next := large(c.rules, c.names, of, denies, `rules": [{"who":["token:b"],"deny":["read"],"what":["kv:x"]},%s]`)
-			changed := large(c.rules, c.names, func(i, j int) string {
-				if j == c.names-1 {
-					return "kv:else"
+}
+
+// Whoever may write roles has them compared where all changes of documents wait their turn.
+func BenchmarkLargeRolesAreCompared(b *testing.B) {
+	for kind, of := range samples {
+		for _, names := range []int{5, 45, 500} {
+			old, next, _ := largeRoles(b, names, of)
+			permits := lead(b)
+			b.Run(fmt.Sprintf("%s/names=%d", kind, names), func(b *testing.B) {
+				for b.Loop() {
+					old.Lifts(next, permits)
 				}
-				return of(i, j)
-			}, denies, `rules": [%s]`)
-			quick("lifts", func() {
-				_, _, lifts := old.Lifts(next, p)
-				require.False(t, lifts)
-				_, _, lifts = old.Lifts(changed, p)
-				require.True(t, lifts)
 			})
 		}
-	}
-	for _, of := range []func(i, j int) string{same, other} {
-		old, next := large(450, 100, of, limits, `quotas": [%s]`), large(450, 100, of, limits, `quotas": [%s]`)
-		quick("loosens", func() {
-			_, loosens := old.Loosens(next)
-			require.False(t, loosens)
-		})
 	}
 }
 
