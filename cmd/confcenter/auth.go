@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -16,16 +17,30 @@ func (a *app) authCommand() *cobra.Command {
 		Use:   "auth",
 		Short: "Tokens, sessions, and who may do what",
 		Long: `Auth makes, lists and revokes the tokens by which programs prove who they are, lists and
-ends the sessions of people at the console, and tells who may do what by which rule. Roles are files in conf/_access, edited and rolled back
-like all others; docs/access.md has what is in them.`,
+ends the sessions of people at the console, and tells who may do what by which rule.
+Roles are files in conf/_access, edited and rolled back like all others; docs/access.md
+has what is in them.`,
 		Example: `  confcenter auth token game-1 --groups games
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
+}
+
+// showQuotas prints each limit, also those that nobody has set.
+func (a *app) showQuotas(answer any) error {
+	return a.table("LIMIT\tUSED\tMOST\tBY", func(row func(string, ...any)) {
+		for _, q := range answer.(*auth.QuotasAnswer).Quotas {
+			most := "any"
+			if q.Most != 0 {
+				most = strconv.FormatInt(q.Most, 10)
+			}
+			row("%s\t%d\t%s\t%s", q.Limit, q.Used, most, dash(q.Quota))
+		}
+	})
 }
 
 // showDecision prints yes or no, and the rules behind it.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,6 +22,7 @@ func TestSessionOfTokens(t *testing.T) {
 		{append(words("auth token b --ttl 3600000 --groups"), " games , ops"), exitOK, `^cct_`, ``},
 		{words("auth tokens -o json"), exitOK, `"groups":\["games","ops","more"\],"made":(\d{7})\d+,.*"expires":`, ``},
 		{words("auth tokens -o json"), exitOK, `"groups":\["games","ops"\]`, ``},
+		{words("auth tokens"), exitOK, `(?m)^[0-9a-f]+ +a +games, ops, more +20\d\d-\d\d-\d\dT\S+Z +\S.* +20\S+Z`, ``},
 		{words("auth token c --ttl soon"), exitUsage, ``, `soon`},
 		{words("auth token c --ttl 1us"), exitUsage, ``, `1us`},
 		{words("auth end"), exitUsage, ``, `id who`},
@@ -31,6 +35,20 @@ func TestSessionOfTokens(t *testing.T) {
 		require.Regexp(t, s.stdout, r.stdout, s.args)
 		require.Regexp(t, s.stderr, r.stderr, s.args)
 	}
+}
+
+func TestQuotasAreListedThatNobodyHasSetToo(t *testing.T) {
+	addr, conf := serve(t, "--access-control")
+	root := []string{"--token-file", filepath.Join(filepath.Dir(conf), "data", tokenFile)}
+	ask := func(stdin, line string) string {
+		r := call(t, stdin, append(at(addr, words(line)...), root...)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return r.stdout
+	}
+	ask(`{"quotas": [{"who": ["token:a"], "leases": 3}]}`, "set _access/q")
+	require.Eventually(t, func() bool {
+		return regexp.MustCompile(`(?s)^LIMIT +USED +MOST +BY\nconnections +0 +any +-\n.*\nleases +0 +3 +q, quota 1\n$`).MatchString(ask("", "auth quotas token:a"))
+	}, patience, 10*time.Millisecond)
 }
 
 func TestTokenFilesAreLookedAt(t *testing.T) {

@@ -238,7 +238,7 @@ func (a *app) showAnswer(answer any) error {
 		case len(members) == 1:
 			fmt.Fprintln(a.stdout, textOf(field))
 		case !field.IsZero():
-			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, textOf(field))
+			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}
 	return nil
@@ -264,11 +264,36 @@ func (a *app) showRows(list reflect.Value) error {
 		for i := range list.Len() {
 			cells := make([]string, len(columns))
 			for k, m := range columns {
-				cells[k] = dash(shortened(textOf(reflect.Indirect(list.Index(i)).FieldByIndex(m.Index))))
+				cells[k] = dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index))))
 			}
 			row("%s", strings.Join(cells, "\t"))
 		}
 	})
+}
+
+// times are how descriptions say that a number is a time, with what makes ms of it. Versions, in
+// seconds, are given back as they are.
+var times = map[string]int64{"in ms since 1970": 1, "in ns since 1970": 1e6, "in nanoseconds since 1970": 1e6}
+
+// shown is the value of a member for people: times are as they read them, and lists of texts.
+func shown(m cluster.Member, v reflect.Value) string {
+	if m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Text {
+		var texts []string
+		for i := range v.Len() {
+			texts = append(texts, textOf(v.Index(i)))
+		}
+		return strings.Join(texts, ", ")
+	}
+	for unit, ms := range times {
+		switch {
+		case !v.CanInt() || !strings.Contains(m.Doc, unit):
+		case v.IsZero():
+			return ""
+		default:
+			return timeOf(v.Int() / ms)
+		}
+	}
+	return textOf(v)
 }
 
 // textOf is a value on one line: a text without quotes if it needs none, anything else as JSON.
