@@ -28,6 +28,7 @@ func growthOf(live, garbage uint64) int {
 // heapPace sets anew after each collection how much garbage is let grow until the
 // next, unless GOGC says it. GOMEMLIMIT goes before both.
 type heapPace struct {
+	live    func() uint64     // at open; liveHeap
 	set     func(percent int) // at open; debug.SetGCPercent
 	garbage uint64            // at open: what growthOf takes
 	percent int               // set last
@@ -36,7 +37,7 @@ type heapPace struct {
 
 // paceHeap begins for a process with so large a budget; end ends it.
 func paceHeap(budget int64) *heapPace {
-	p := &heapPace{set: func(percent int) { debug.SetGCPercent(percent) }, garbage: uint64(min(heapGarbage, budget/4))}
+	p := &heapPace{live: liveHeap, set: func(percent int) { debug.SetGCPercent(percent) }, garbage: uint64(min(heapGarbage, budget/4))}
 	if os.Getenv("GOGC") == "" {
 		p.again()
 	}
@@ -51,12 +52,17 @@ func (p *heapPace) again() {
 	if p.ended.Load() {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
 	// Setting stops everything for a moment: small steps are not worth it.
-	if now := growthOf(live[0].Value.Uint64(), p.garbage); now < p.percent*7/8 || now > p.percent*9/8 {
+	if now := growthOf(p.live(), p.garbage); now < p.percent*7/8 || now > p.percent*9/8 {
 		p.percent = now
 		p.set(now)
 	}
 	runtime.AddCleanup(&struct{ _ *heapPace }{}, (*heapPace).again, p)
+}
+
+// liveHeap is what the last collection has found in use, in bytes.
+func liveHeap() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,17 +21,23 @@ func TestSmallHeapsMayGrowByMore(t *testing.T) {
 }
 
 func TestHeapIsPacedAfterEachCollection(t *testing.T) {
-	set := make(chan int, 1)
-	p := &heapPace{set: func(percent int) { set <- percent }, garbage: heapGarbage}
+	set, live := make(chan int, 1), new(atomic.Uint64)
+	p := &heapPace{live: live.Load, set: func(percent int) { set <- percent }, garbage: heapGarbage}
+	live.Store(64 << 20)
 	defer p.end()
-	runtime.GC() // whatever was held by the tests before
 	p.again()
-	before := <-set
-	held := make([]byte, 256<<20)
-	for i := 0; i < len(held); i += os.Getpagesize() {
-		held[i] = 1
-	}
+	require.Equal(t, 200, <-set)
+	live.Store(256 << 20)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return len(set) == 1
+	}, patience, time.Millisecond)
+	require.Equal(t, 50, <-set)
+}
+
+func TestTheHeapInUseIsWhatACollectionHasLeft(t *testing.T) {
+	held := make([]byte, 64<<20)
 	runtime.GC()
-	require.Less(t, <-set, before)
+	require.Greater(t, liveHeap(), uint64(len(held)))
 	runtime.KeepAlive(held)
 }
