@@ -106,8 +106,9 @@ func TestAPeerThatPipelinesAndNeverReadsIsClosed(t *testing.T) {
 	const limit = 1 << 20
 	fake := clock.NewFake(time.Unix(1_000_000, 0))
 	srv := servertest.Start(t, servertest.Options{
-		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
-		Server: server.Config{Clock: fake, Limits: server.Limits{Input: limit, Stall: time.Minute}},
+		Files: map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
+		// Its clock runs ahead of what the disk can do, so that the peer might be found silent first.
+		Server: server.Config{Clock: fake, KeepAlive: 1000 * time.Hour, Limits: server.Limits{Input: limit, Stall: time.Minute}},
 	})
 	fake.BlockUntil(1)
 	p := pipeline(srv, 32<<20)
