@@ -92,7 +92,7 @@ func (w *wire) send(side int, data []byte, at time.Time, snap int) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	if at.IsZero() {
-		at = time.Now()
+		at = time.Now().Round(0) // as the file has it: the clock may be corrected meanwhile, by more than what is compared
 	}
 	w.packet(side, &layers.TCP{ACK: true, PSH: true}, data, at, snap)
 	w.next[side] += uint32(len(data))
