@@ -271,11 +271,12 @@ func (a *app) showRows(list reflect.Value) error {
 	})
 }
 
-// times are how descriptions say that a number is a time, with what makes ms of it. Versions, in
-// seconds, are given back as they are.
+// times are how descriptions say that a number is a time, each with how many of its units are a ms.
+// Those in seconds are versions, which people give back as they are.
 var times = map[string]int64{"in ms since 1970": 1, "in ns since 1970": 1e6, "in nanoseconds since 1970": 1e6}
 
-// shown is the value of a member for people: times are as they read them, and lists of texts.
+// shown is the value of a member for people: the time of day, the texts of a list, or textOf; of what
+// has not happened it is empty.
 func shown(m cluster.Member, v reflect.Value) string {
 	if m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Text {
 		var texts []string
@@ -284,14 +285,14 @@ func shown(m cluster.Member, v reflect.Value) string {
 		}
 		return strings.Join(texts, ", ")
 	}
-	for unit, ms := range times {
-		switch {
-		case !v.CanInt() || !strings.Contains(m.Doc, unit):
-		case v.IsZero():
-			return ""
-		default:
-			return timeOf(v.Int() / ms)
+	for unit, perMs := range times {
+		if !v.CanInt() || !strings.Contains(m.Doc, unit) {
+			continue
 		}
+		if v.IsZero() {
+			return ""
+		}
+		return timeOf(v.Int() / perMs)
 	}
 	return textOf(v)
 }
