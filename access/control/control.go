@@ -95,10 +95,9 @@ func Open(cfg Config) *Control {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
-	names := cfg.Administrators
-	cfg.Administrators = nil
-	for _, name := range names {
-		cfg.Administrators = append(cfg.Administrators, policy.Fold(name))
+	cfg.Administrators = slices.Clone(cfg.Administrators)
+	for i, name := range cfg.Administrators {
+		cfg.Administrators[i] = policy.Fold(name)
 	}
 	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), judge: make(chan struct{}, 1), followers: map[int]func(){}}
 	c.rules.Store(c.first())
