@@ -36,27 +36,35 @@ func TestARoleHasNoMoreEntriesThanItMay(t *testing.T) {
 	}
 }
 
-// largeRoles are two roles of as many rules as there may be, with so many names each, which deny the
-// same but for the order, and one that denies less.
+// patterns are n names of the rule i, as a list in JSON without its brackets.
+func patterns(n, i int, of func(i, j int) string) string {
+	list := make([]string, n)
+	for j := range list {
+		list[j] = `"` + of(i, j) + `"`
+	}
+	return strings.Join(list, ",")
+}
+
+// largeRoles are two roles with about as many entries as there may be, of rules with so many names each,
+// which deny the same, next behind a rule about somebody else; and one that denies less.
 func largeRoles(t testing.TB, names int, of func(i, j int) string) (old, next, less *Role) {
-	rules := func(first, last string) *Role {
+	rules := func(first string, of func(i, j int) string) *Role {
 		var b strings.Builder
 		for i := range MaxEntries/(names+1) - 1 {
-			what := make([]string, names)
-			for j := range names {
-				what[j] = `"` + of(i, j) + `"`
-			}
-			if last != "" {
-				what[names-1] = `"` + last + `"`
-			}
-			fmt.Fprintf(&b, `,{"who":["token:a"],"deny":["read"],"what":[%s]}`, strings.Join(what, ","))
+			fmt.Fprintf(&b, `,{"who":["token:a"],"deny":["read"],"what":[%s]}`, patterns(names, i, of))
 		}
 		return role(t, `{"rules": [`+first+b.String()[1:]+`]}`)
 	}
-	return rules("", ""), rules(`{"who":["token:b"],"deny":["read"],"what":["kv:x"]},`, ""), rules("", "kv:else")
+	other := func(i, j int) string {
+		if j == names-1 {
+			return "kv:else"
+		}
+		return of(i, j)
+	}
+	return rules("", of), rules(`{"who":["token:b"],"deny":["read"],"what":["kv:x"]},`, of), rules("", other)
 }
 
-// samples are names of rules, all the same or of each some others.
+// samples are what rules are about: all about the same, or each about something else.
 var samples = map[string]func(i, j int) string{
 	"same":  func(_, j int) string { return fmt.Sprintf("kv:%d", j) },
 	"other": func(i, j int) string { return fmt.Sprintf("kv:%d", (i+j)%(j+1000)) },
@@ -77,11 +85,7 @@ func TestLargeRolesAreComparedWhole(t *testing.T) {
 		}
 		var quotas strings.Builder
 		for i := range 450 {
-			what := make([]string, 100)
-			for j := range what {
-				what[j] = `"` + of(i, j) + `"`
-			}
-			fmt.Fprintf(&quotas, `,{"what":[%s],"keys":5}`, strings.Join(what, ","))
+			fmt.Fprintf(&quotas, `,{"what":[%s],"keys":5}`, patterns(100, i, of))
 		}
 		text := `{"quotas": [` + quotas.String()[1:] + `]}`
 		_, loosens := role(t, text).Loosens(role(t, text))
