@@ -23,14 +23,14 @@ func TestEveryOperationOfAModelHasItsCommand(t *testing.T) {
 	for model, operations := range map[string][]state.Operation{"flow": flow.Operations, "bench": bench.Operations, "history": history.Operations, "auth": auth.Operations, "audit": audit.Operations, "review": review.Operations, "secret": secret.Operations} {
 		for place, o := range operations {
 			row := protocol.Lookup(protocol.OfModel(model, place))
-			require.NotNil(t, row, "%s %s: run go generate ./tools/operations ./tools/wireshark", model, o.Name)
+			require.NotNil(t, row, "%s %s: run go generate ./internal/generate/...", model, o.Name)
 			require.Equal(t, protocol.PrefixOf(model)+strings.ToUpper(strings.ReplaceAll(o.Name, "-", "")), row.Name)
 			require.Equal(t, o.Right, row.Right, row.Name)
 			var members []string
 			for _, m := range state.MembersOf(o.Question()) {
 				members = append(members, m.Name)
 			}
-			require.Equal(t, strings.Join(members, ", "), row.Request, "%s: run go generate ./tools/operations ./tools/wireshark", row.Name)
+			require.Equal(t, strings.Join(members, ", "), row.Request, "%s: run go generate ./internal/generate/...", row.Name)
 			rows++
 		}
 	}

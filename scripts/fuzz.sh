@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs every fuzz target of the module for FUZZTIME (30s, or 500x for so many
+# Runs every fuzz target of the modules in MODULES for FUZZTIME (30s, or 500x for so many
 # executions), one after the other: a test binary takes only one at a time, and each
 # package's is built once. A failing input is kept under testdata/fuzz. For a number of
 # executions the compiler's guidance is not worth its price, every package compiled once more.
 set -eu
-: "${FUZZTIME:=30s}" "${GO:=go}"
+: "${FUZZTIME:=30s}" "${GO:=go}" "${MODULES:=.}"
 case $FUZZTIME in
 *x) guided='' ;;
 *) guided='-fuzz .' ;;
@@ -20,11 +20,13 @@ time_was_over() {
 }
 
 count=0
-"$GO" list -f '{{.ImportPath}} {{.Dir}}' ./... >"$work/packages"
+for module in $MODULES; do
+	"$GO" list -C "$module" -f '{{.ImportPath}} {{.Dir}}' ./...
+done >"$work/packages"
 while read -r package dir; do
 	targets=$(cat /dev/null "$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p')
 	test -z "$targets" && continue
-	"$GO" test -c $guided -o "$work/test" "$package"
+	"$GO" test -C "$dir" -c $guided -o "$work/test" .
 	for target in $targets; do
 		count=$((count + 1))
 		if ! (cd "$dir" && "$work/test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$FUZZTIME" -test.fuzzminimizetime 100x \

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Fetches the modules that packages need and, where some cannot be had, says which in
+# Fetches what packages need from other modules and, where some cannot be had, says which in
 # one line: the go command repeats itself for every file that imports them.
-# Arguments: those of `go list`: -test to include what their tests need, and packages.
+# Arguments: the directory of a module, then those of `go list`: -test to include what the
+# packages' tests need, and packages.
 set -eu
 go=${GO:-go}
+cd "$1" && shift
 
 errors=$($go list -deps "$@" 2>&1 >/dev/null) && exit 0
 # Without an archive's reason in the list, as with GOPROXY=off, the download has it.

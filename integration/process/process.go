@@ -33,16 +33,20 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "confcenter")
-	return path, Build(path, "confcenter/cmd/confcenter")
+	return path, Build(path, "confcenter", "./cmd/confcenter")
 })
 
-// Build builds a program of this module as it is shipped: static, so that nothing is compiled again for
-// a test with the race detector, which needs C.
-func Build(path, program string) error {
-	build := exec.Command("go", "build", "-o", path, program)
+// Build builds the program in a directory of a module, as that module would: static, with the versions that
+// the module names and not those of the tests.
+func Build(path, module, dir string) error {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("find the module %s: %w", module, err)
+	}
+	build := exec.Command("go", "build", "-C", strings.TrimSpace(string(root)), "-o", path, dir)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+		return fmt.Errorf("build %s of %s: %w\n%s", dir, module, err, out)
 	}
 	return nil
 }

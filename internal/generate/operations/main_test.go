@@ -15,7 +15,7 @@ import (
 	"confcenter/state/statetest"
 )
 
-const root = "../.."
+const root = "../../.."
 
 // After a change of a table, run go generate.
 func TestWhatFollowsFromTheTablesIsCurrent(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWhatFollowsFromTheTablesIsCurrent(t *testing.T) {
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s: run go generate ./tools/operations ./tools/wireshark", name)
+		require.Equal(t, string(want), string(got), "%s: run go generate ./internal/generate/...", name)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command operations writes what follows from the tables of what can be asked of the models of
 // a cluster's state:
 //
-//	go generate ./tools/operations ./tools/wireshark
+//	go generate ./internal/generate/...
 //
 // These are the rows of the command table, their sections in PROTOCOL.md, the paths of the
 // OpenAPI document the methods of the Go client, and what
@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	const root = "../.."
+	const root = "../../.."
 	files, err := generate(root, models)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err == nil {

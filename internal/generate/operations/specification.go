@@ -11,7 +11,7 @@ import (
 
 // The part of PROTOCOL.md that is written.
 const (
-	begin = "<!-- from here to the end of the part: written by go generate ./tools/operations -->\n"
+	begin = "<!-- from here to the end of the part: written by go generate ./internal/generate/operations -->\n"
 	end   = "<!-- end of the part -->\n"
 )
 

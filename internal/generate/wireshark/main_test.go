@@ -15,9 +15,9 @@ import (
 func TestTheDissectorIsCurrent(t *testing.T) {
 	want, err := generate()
 	require.NoError(t, err)
-	got, err := os.ReadFile("confcenter.lua")
+	got, err := os.ReadFile("../../../tools/wireshark/confcenter.lua")
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run go generate ./tools/wireshark")
+	require.Equal(t, string(want), string(got), "run go generate ./internal/generate/wireshark")
 }
 
 func TestEveryCommandIsInIt(t *testing.T) {
