@@ -40,7 +40,6 @@ var mayImport = map[string][]string{
 	"access/guard":                 {"access/seal", "kv/kvjson", "access", "access/policy", "codes", "kv", "meta", "storage/field"},
 	"access/control":               {"access", "access/guard", "access/policy", "access/quota", "codes", "confstore", "internal/clock", "kv", "meta", "state", "state/auth", "github.com/rs/zerolog"},
 	"access/openid":                {"access", "codes", "internal/clock", "internal/jsontext", "github.com/coreos/go-oidc/v3", "github.com/rs/zerolog", "golang.org/x/oauth2"},
-	"access/openid/openidtest":     {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},
 	"access/trail":                 {"access", "codes", "internal/jsontext"},
 	"access/quota":                 {"access", "access/policy", "codes", "internal/admission", "internal/clock", "internal/metric", "kv", "storage/field"},
 	"access/seal":                  {"codes", "internal/jsontext"},
@@ -132,11 +131,12 @@ var mayImport = map[string][]string{
 	"cmd/confcenter":       {everything},
 	"clienttest": {"confstore", "internal/roster", "kv", "kvlock", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "server", "state/host", "storage",
 		"github.com/rs/zerolog"},
-	"internal/servertest": {"clienttest", "internal/authority", "protocol", "server", "github.com/stretchr/testify"},
-	"integration":         {everything},
-	"integration/ledger":  {"protocol", "integration/process", "internal/servertest", "github.com/stretchr/testify"},
-	"integration/process": {"internal/servertest", "github.com/stretchr/testify"},
-	"integration/siege":   {everything},
+	"internal/servertest":    {"clienttest", "internal/authority", "protocol", "server", "github.com/stretchr/testify"},
+	"integration":            {everything},
+	"integration/ledger":     {"protocol", "integration/process", "internal/servertest", "github.com/stretchr/testify"},
+	"integration/openidtest": {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},
+	"integration/process":    {"internal/servertest", "github.com/stretchr/testify"},
+	"integration/siege":      {everything},
 }
 
 // onlyIn names libraries that would spoil a design if they spread: the event
@@ -151,7 +151,7 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":               {"storage/landing"},
 	"github.com/coreos/go-oidc/v3":     {"access/openid"},
 	"golang.org/x/oauth2":              {"access/openid"},
-	"github.com/zitadel/oidc/v3":       {"access/openid/openidtest"},
+	"github.com/zitadel/oidc/v3":       {"integration/openidtest"},
 	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/openid"
-	"confcenter/access/openid/openidtest"
+	"confcenter/integration/openidtest"
 )
 
 // freePort is a port for a server whose address has to be known before it starts.

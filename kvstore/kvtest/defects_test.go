@@ -91,7 +91,7 @@ var defects = []defect{
 			last = batch
 		}
 	}},
-	{name: "stale read", caught: []string{"GetSeesEveryAnsweredWrite", "LinearizableKeys", "AgreesWithAPlainMap"}, plant: readLate},
+	{name: "stale read", caught: []string{"GetSeesEveryAnsweredWrite", "AgreesWithAPlainMap"}, plant: readLate},
 	{name: "torn read", caught: []string{"ViewsAreNeverTorn", "ViewStandsStill"}, plant: func(b *broken) {
 		b.view = func(b *broken, v kv.View) kv.View { return tornView{v, b} }
 	}},
@@ -111,7 +111,7 @@ var defects = []defect{
 		}
 		return log
 	}},
-	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts", "LinearizableKeysUnderKills"}, lose: func(log []replica.Commit) []replica.Commit {
+	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts"}, lose: func(log []replica.Commit) []replica.Commit {
 		return log[:len(log)*9/10]
 	}},
 	{name: "reused revision", caught: []string{"RevisionsNeverGoBack", "AgreesWithAPlainMap"}, plant: answerOld},
@@ -127,7 +127,7 @@ var defects = []defect{
 	{name: "fence ignored", caught: []string{"FenceHoldsOffLateHolders", "AgreesWithAPlainMap"}, plant: without(func(_ *broken, txn *kv.Txn) {
 		txn.Fences = nil
 	})},
-	{name: "compare ignored", caught: []string{"CompareAndSwap", "LinearizableKeys", "LinearizableTransactions", "AgreesWithAPlainMap"}, plant: without(func(_ *broken, txn *kv.Txn) {
+	{name: "compare ignored", caught: []string{"CompareAndSwap", "AgreesWithAPlainMap"}, plant: without(func(_ *broken, txn *kv.Txn) {
 		txn.If = nil
 	})},
 	{name: "lost update", caught: []string{"ConcurrentIncrementsAllCount"}, plant: each(incrementByHand)},

@@ -8,7 +8,8 @@
 //	func TestSuite(t *testing.T) { kvtest.Run(t, open) }
 //
 // where open makes an [Instance] on new data. The suite is tested itself: defects_test.go plants
-// one fault after the other in an engine and names the check that finds it.
+// one fault after the other in an engine and names the check that finds it. Whether an engine is
+// linearizable is judged in integration/linear, where it has to be opened as well.
 //
 // [Memory] is the other half: a replica over a list instead of a disk, for the
 // tests of servers, clients and whatever else needs a kv.Store.

@@ -36,11 +36,7 @@ func (m *machine) instance() Instance {
 }
 
 func (m *machine) open() kvstore.Engine {
-	var log replica.Log = m.log
-	if m.keeping != nil {
-		log = m.keeping
-	}
-	m.store = &Memory{openOn(log, m.clock), m.log, m.clock}
+	m.store = openOn(m.log, m.keeping, m.clock)
 	return m.store
 }
 
@@ -69,4 +65,13 @@ func (m *machine) kill() kvstore.Engine {
 
 func TestSuiteOnMemory(t *testing.T) {
 	Run(t, func(_ testing.TB, opts Options) Instance { return newMachine(opts).instance() })
+}
+
+// The suite holds whichever keeps the leases, the replica or its log.
+func TestSuiteOnALogThatKeepsLeases(t *testing.T) {
+	Run(t, func(_ testing.TB, opts Options) Instance {
+		m := newMachine(opts)
+		m.keeping = newKeepingLog(m.log, m.clock)
+		return m.instance()
+	})
 }

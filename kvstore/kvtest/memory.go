@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -21,20 +22,28 @@ type MemoryConfig struct {
 	LogBytes int64
 	// HistoryVersions is how many versions of each key are kept; 0: all.
 	HistoryVersions int
+	// KeepsLeases has the log keep the leases, instead of the replica, and add what ends them
+	// between the replica's transactions: like one that several machines share. Times to live are
+	// whole seconds then.
+	KeepsLeases bool
 }
 
 // Memory is an engine for tests: a replica, like every engine, over a log that is a list in
 // memory. Make it with NewMemory.
 type Memory struct {
 	*replica.Store
-	log   *memoryLog
-	clock clock.Clock
+	log     *memoryLog
+	keeping *keepingLog // the log, if it keeps leases, else nil
+	clock   clock.Clock
 }
 
 // NewMemory opens an empty engine. Close ends it.
 func NewMemory(cfg MemoryConfig) *Memory {
 	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions, identity: identity()}
-	return &Memory{openOn(log, cfg.Clock), log, cfg.Clock}
+	if cfg.KeepsLeases {
+		return openOn(log, newKeepingLog(log, cmp.Or(cfg.Clock, clock.Real())), cfg.Clock)
+	}
+	return openOn(log, nil, cfg.Clock)
 }
 
 func identity() string {
@@ -43,13 +52,18 @@ func identity() string {
 	return hex.EncodeToString(random[:])
 }
 
-func openOn(log replica.Log, c clock.Clock) *replica.Store {
+// openOn opens an engine on a list, which keeping, unless it is nil, keeps leases with.
+func openOn(list *memoryLog, keeping *keepingLog, c clock.Clock) *Memory {
+	var log replica.Log = list
+	if keeping != nil {
+		log = keeping
+	}
 	// A list does not hang, however far a test turns its clock in the middle of a write.
 	s, err := replica.Open(context.Background(), replica.Config{Clock: c, WriteTimeout: 10_000 * time.Hour}, log)
 	if err != nil {
 		panic(err) // a list can always be read
 	}
-	return s
+	return &Memory{s, list, keeping, c}
 }
 
 // ForTest opens an empty engine that is closed when the test has ended.
@@ -66,7 +80,11 @@ func (m *Memory) Clone() *Memory {
 	defer m.log.mu.Unlock()
 	log := &memoryLog{keepBytes: m.log.keepBytes, keepVersions: m.log.keepVersions, identity: m.log.identity, first: m.log.first, bytes: m.log.bytes}
 	log.commits, log.forgotten = slices.Clone(m.log.commits), maps.Clone(m.log.forgotten)
-	return &Memory{openOn(log, m.clock), log, m.clock}
+	keeping := m.keeping
+	if keeping != nil {
+		keeping = keeping.on(log)
+	}
+	return openOn(log, keeping, m.clock)
 }
 
 // SetFull switches on or off that writes that need space fail with codes.Storage, as if the disk

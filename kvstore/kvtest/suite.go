@@ -89,7 +89,7 @@ func (c *check) on(t testing.TB, open opener, patience time.Duration) {
 // checks is the suite, in the order in which it runs.
 var checks = concat(
 	valueChecks, writeChecks, txnChecks, readChecks, historyChecks, tokenChecks, timeChecks, leaseChecks,
-	feedChecks, watchChecks, reservedChecks, forgetChecks, archiveChecks, durableChecks, modelChecks, linearChecks,
+	feedChecks, watchChecks, reservedChecks, forgetChecks, archiveChecks, durableChecks, modelChecks,
 )
 
 func concat(lists ...[]check) []check {
@@ -191,11 +191,14 @@ func (s *subject) get(ns, key string) *kv.Entry {
 }
 
 // text is the key's value, "-" if it is absent.
-func (s *subject) text(ns, key string) string {
-	if e := s.get(ns, key); e != nil {
-		return string(e.Value.Data)
+func (s *subject) text(ns, key string) string { return read(s.get(ns, key)) }
+
+// read is the value of an entry, "-" if there is none.
+func read(e *kv.Entry) string {
+	if e == nil {
+		return "-"
 	}
-	return "-"
+	return string(e.Value.Data)
 }
 
 // texts is the values of several keys of one namespace, in one string.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"confcenter/codes"
@@ -169,13 +168,4 @@ func (l *keepingLog) KeepAlive(_ context.Context, id kv.LeaseID) (time.Duration,
 	}
 	known.end = l.clock.Now().Add(known.ttl)
 	return known.ttl, nil
-}
-
-// The suite holds whichever keeps the leases, the replica or its log.
-func TestSuiteOnALogThatKeepsLeases(t *testing.T) {
-	Run(t, func(_ testing.TB, opts Options) Instance {
-		m := newMachine(opts)
-		m.keeping = newKeepingLog(m.log, m.clock)
-		return m.instance()
-	})
 }

@@ -110,7 +110,7 @@ type storage struct {
 	n        int                 // guarded by mu
 }
 
-// request is one way of somebody to the provider.
+// request is one way of a person to the provider.
 type request struct {
 	*oidc.AuthRequest
 	id, who string
@@ -322,7 +322,7 @@ func (c client) RestrictAdditionalAccessTokenScopes() func([]string) []string {
 	return func(scopes []string) []string { return scopes }
 }
 
-// Visit goes to where somebody was sent, signs in as one of the provider's users, or with "no" as
+// Visit goes to where a person was sent, signs in as one of the provider's users, or with "no" as
 // nobody, and returns where the provider then sends the browser.
 func (p *Provider) Visit(t testing.TB, at, who string) (back *url.URL) {
 	browser := &http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {

@@ -1,0 +1,116 @@
+package linear_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
+
+// mortal is an engine that reports no success any more once it is killed.
+type mortal struct {
+	kvstore.Engine
+	mu     sync.Mutex
+	killed bool // guarded by mu
+}
+
+func (m *mortal) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	return m.Engine.Commit(txn, func(r *kv.Result, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err != nil || !m.killed {
+			done(r, err)
+		}
+	})
+}
+
+// kill calls left between the last success and what comes too late to be reported.
+func (m *mortal) kill(left func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.killed = true
+	left()
+}
+
+// killable makes an instance that begins with the engine first. left is called when an engine is
+// killed: it takes what that one leaves, and returns how to open the next one with it.
+func killable(t testing.TB, first kvstore.Engine, left func() (open func() kvstore.Engine)) kvtest.Instance {
+	now := &mortal{Engine: first}
+	return kvtest.Instance{Engine: now, Kill: func() kvstore.Engine {
+		var open func() kvstore.Engine
+		now.kill(func() { open = left() })
+		require.NoError(t, now.Close())
+		now = &mortal{Engine: open()}
+		return now
+	}}
+}
+
+func openMemory(t testing.TB) kvtest.Instance {
+	return openMemoryOf(t, kvtest.MemoryConfig{Clock: clock.NewFake(noon)})
+}
+
+func openKeeping(t testing.TB) kvtest.Instance {
+	return openMemoryOf(t, kvtest.MemoryConfig{Clock: clock.NewFake(noon), KeepsLeases: true})
+}
+
+func openMemoryOf(t testing.TB, cfg kvtest.MemoryConfig) kvtest.Instance {
+	now := kvtest.NewMemory(cfg)
+	return killable(t, now, func() func() kvstore.Engine {
+		now = now.Clone()
+		return func() kvstore.Engine { return now }
+	})
+}
+
+// openPebble opens the embedded engine in a file system that loses what was not synced when it crashes.
+func openPebble(t testing.TB) kvtest.Instance {
+	files, dice := newLosable(), rand.New(rand.NewPCG(1, 2))
+	cfg := pebblekv.Config{
+		Replica: replica.Config{Clock: clock.NewFake(noon), PauseAfter: 500 * time.Millisecond},
+		Disk:    disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
+	}
+	open := func() kvstore.Engine {
+		cfg.Disk.FS = files
+		s, err := pebblekv.Open(cfg)
+		require.NoError(t, err)
+		return s
+	}
+	return killable(t, open(), func() func() kvstore.Engine {
+		files = files.lose(vfs.CrashCloneCfg{UnsyncedDataPercent: dice.IntN(101), RNG: dice})
+		return open
+	})
+}
+
+// losable is a file system in memory that can lose its power while it is used: its own Link
+// takes a lock twice, and would wait for ever for a copy that is made in between.
+type losable struct {
+	*vfs.MemFS
+	links sync.RWMutex // held by each Link, and by a copy against all of them
+}
+
+func newLosable() *losable { return &losable{MemFS: vfs.NewCrashableMem()} }
+
+func (l *losable) Link(from, to string) error {
+	l.links.RLock()
+	defer l.links.RUnlock()
+	return l.MemFS.Link(from, to)
+}
+
+// lose returns what a loss of power would leave.
+func (l *losable) lose(cfg vfs.CrashCloneCfg) *losable {
+	l.links.Lock()
+	defer l.links.Unlock()
+	return &losable{MemFS: l.CrashClone(cfg)}
+}
