@@ -133,6 +133,7 @@ var mayImport = map[string][]string{
 		"github.com/rs/zerolog"},
 	"internal/servertest":    {"clienttest", "internal/authority", "protocol", "server", "github.com/stretchr/testify"},
 	"integration":            {everything},
+	"integration/kills":      {},
 	"integration/ledger":     {"protocol", "integration/process", "internal/servertest", "github.com/stretchr/testify"},
 	"integration/openidtest": {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},
 	"integration/process":    {"internal/servertest", "github.com/stretchr/testify"},

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -183,18 +182,4 @@ func TestOriginsOfWhatWasReplaced(t *testing.T) {
 	})
 	require.Equal(t, `{"o":{"y":1,"w":1}}`, m.merged("4.json"))
 	require.Equal(t, map[string]string{"/o": "4.json", "/o/y": "3.json", "/o/w": "4.json"}, origins(m.Snapshot().Node("4.json")))
-}
-
-func TestOriginsAreBounded(t *testing.T) {
-	deep := bytes.Repeat([]byte(`{"`+strings.Repeat("k", 10_000)+`":`), 500)
-	deep = append(deep, `{"x":1,`...)
-	for i := range 5000 {
-		deep = fmt.Appendf(deep, `"%d":1,`, i)
-	}
-	deep = append(append(deep, `"y":1}`...), bytes.Repeat([]byte(`}`), 500)...)
-	m := newMemKit(t, map[string]string{"deep.json": string(deep)})
-	require.NotNil(t, m.Snapshot().Node("deep.json"))
-	list, complete := m.Snapshot().Node("deep.json").Origins()
-	require.False(t, complete)
-	require.Less(t, len(list), 5)
 }

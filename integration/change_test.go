@@ -237,9 +237,9 @@ func TestWhatIsStagedFitsIntoTheMemory(t *testing.T) {
 	t.Parallel()
 	const budget = 256 << 20
 	p := process.Start(t, t.TempDir(), "--memory", strconv.Itoa(budget))
-	store := storeOf(t, p)
+	store := process.StoreOf(t, p)
 	pool := func(name string) (value float64) {
-		_, text := store.ask(http.MethodGet, "/metrics", "")
+		_, text := store.Ask(http.MethodGet, "/metrics", "")
 		_, rest, found := strings.Cut(text, "\nconfcenter_memory_pool_"+name+`{pool="staged"} `)
 		require.True(t, found, name)
 		_, err := fmt.Sscan(rest, &value)
@@ -249,7 +249,7 @@ func TestWhatIsStagedFitsIntoTheMemory(t *testing.T) {
 	require.EqualValues(t, budget/1000*20, pool("limit_bytes"))
 	require.Zero(t, pool("bytes"))
 	stage := func(n int) (int, string) {
-		return store.ask(http.MethodPost, "/v1/history/stage", fmt.Sprintf(`{"token":"t","documents":[{"name":"%d.json","text":"%s"}]}`, n, strings.Repeat("x", 1<<20)))
+		return store.Ask(http.MethodPost, "/v1/history/stage", fmt.Sprintf(`{"token":"t","documents":[{"name":"%d.json","text":"%s"}]}`, n, strings.Repeat("x", 1<<20)))
 	}
 	fits := budget / 1000 * 20 >> 20
 	for n := range fits {

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -18,17 +20,6 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
-
-// confWith is the sample with further files.
-func confWith(t *testing.T, files map[string]string) string {
-	t.Helper()
-	conf := sampleConf(t)
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(conf, name)), 0o750))
-		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o600))
-	}
-	return conf
-}
 
 // shows waits until a list has a row with exactly this text, or has none.
 func (tb *tab) shows(list, text string, there bool) {

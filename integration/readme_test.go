@@ -202,7 +202,7 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 			if flags == nil {
 				server.Start()
 				run(readmeBefore[english], earlier{})
-				then = earlier{time.Now(), storeOf(t, server).revision()}
+				then = earlier{time.Now(), process.StoreOf(t, server).Revision()}
 			} else {
 				run(blocks[0], then)
 				blocks = blocks[1:]

@@ -113,7 +113,7 @@ func TestASecretLeavesOnlyToThoseWhoMayRevealIt(t *testing.T) {
 	require.Equal(t, 200, status)
 	require.NoError(t, os.WriteFile(backup, []byte(text), 0o600))
 	restored := filepath.Join(t.TempDir(), "data")
-	must(t, "restore", backup, restored)
+	process.Must(t, "restore", backup, restored)
 	said := srv.Said()
 	srv.Stop()
 	for _, dir := range []string{srv.Conf, srv.Data, filepath.Dir(backup), restored} {
@@ -133,7 +133,7 @@ func TestASecretLeavesOnlyToThoseWhoMayRevealIt(t *testing.T) {
 // clientTool runs a verb of the binary against srv.
 func clientTool(t *testing.T, srv *Process, token string, args ...string) string {
 	t.Helper()
-	cmd := toolCommand(t, args...)
+	cmd := process.ToolCommand(t, args...)
 	cmd.Env = append(cmd.Env, "CONFCENTER_ADDR="+srv.Addr, "CONFCENTER_HTTP=http://"+srv.HTTP, "CONFCENTER_TOKEN="+token)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%v: %s", args, out)

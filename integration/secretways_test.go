@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/protocol"
 )
 
@@ -79,7 +80,7 @@ func (w *secretWay) tell(t *testing.T, srv *Process, token, value string) string
 	method, path, overHTTP := strings.Cut(w.via, " ")
 	switch {
 	case w.via == "cli":
-		cmd := toolCommand(t, strings.Fields(what)...)
+		cmd := process.ToolCommand(t, strings.Fields(what)...)
 		cmd.Env = append(cmd.Env, "CONFCENTER_ADDR="+srv.Addr, "CONFCENTER_TOKEN="+token)
 		cmd.Stdin = strings.NewReader(value + "\n")
 		out, _ := cmd.CombinedOutput()
@@ -119,7 +120,7 @@ func TestWhicheverWayASecretIsWrittenItIsNowhereInTheClear(t *testing.T) {
 	for _, token := range []string{reader, admin} {
 		for _, args := range []string{"export --dir DIR", "kv list game --all -o json", "kv history game k -o json", "log base", "diff base", "audit", "secret status --uses", "get heir --merged", "clients", "kv stat"} {
 			dir := t.TempDir()
-			cmd := toolCommand(t, strings.Fields(strings.ReplaceAll(args, "DIR", filepath.Join(dir, "e")))...)
+			cmd := process.ToolCommand(t, strings.Fields(strings.ReplaceAll(args, "DIR", filepath.Join(dir, "e")))...)
 			cmd.Env = append(cmd.Env, "CONFCENTER_ADDR="+srv.Addr, "CONFCENTER_TOKEN="+token)
 			out, _ := cmd.CombinedOutput()
 			everything = append(everything, args+" "+string(out))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/protocol"
 )
 
@@ -22,7 +23,7 @@ func TestCanExitsWithItsAnswer(t *testing.T) {
 		{"who":["listener:web"],"allow":["read"],"what":["status"]},
 		{"who":["*"],"deny":["read"],"what":["config:game/secret.json"]}]}}`), `"code":0`)
 	can := func(ask ...string) (code int, said string) {
-		cmd := toolCommand(t, append([]string{"auth", "can"}, ask...)...)
+		cmd := process.ToolCommand(t, append([]string{"auth", "can"}, ask...)...)
 		cmd.Env = append(cmd.Env, "CONFCENTER_ADDR="+srv.Addr, "CONFCENTER_TOKEN="+admin)
 		out, err := cmd.CombinedOutput()
 		if failed := new(exec.ExitError); errors.As(err, &failed) {

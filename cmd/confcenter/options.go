@@ -102,7 +102,7 @@ func (o *options) define(command *cobra.Command) {
 
 // settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
-	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable, secretVariable, keyVariable}, lockVariables...)} // SOAK: make soak
+	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{variableFrom, tokenVariable, secretVariable, keyVariable}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
 		if wanted(f.Name) {
 			set.Add(f.Name, f.Value, f.Changed)

@@ -39,16 +39,24 @@ var Binary = sync.OnceValues(func() (string, error) {
 // Build builds the program in a directory of a module, as that module would: static, with the versions that
 // the module names and not those of the tests.
 func Build(path, module, dir string) error {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	root, err := moduleDir(module)
 	if err != nil {
-		return fmt.Errorf("find the module %s: %w", module, err)
+		return err
 	}
-	build := exec.Command("go", "build", "-C", strings.TrimSpace(string(root)), "-o", path, dir)
+	build := exec.Command("go", "build", "-C", root, "-o", path, dir)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s of %s: %w\n%s", dir, module, err, out)
 	}
 	return nil
+}
+
+func moduleDir(module string) (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(dir)), nil
 }
 
 // RemoveBinary removes what Binary has built, at the end of all tests.
@@ -133,4 +141,37 @@ func kibibytes(status, name string) (int64, error) {
 func (p *Process) ForgetPeak() {
 	p.t.Helper()
 	require.NoError(p.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0o600))
+}
+
+// Restored serves a restored data directory on its own configuration directory.
+func Restored(t testing.TB, data, conf string) *Process {
+	t.Helper()
+	p := New(t, conf)
+	p.Data = data
+	p.Start()
+	return p
+}
+
+// Files reads a configuration directory.
+func Files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, entry := range list {
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		require.NoError(t, err)
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+// SampleConf is a copy of the sample configuration that a test may change.
+func SampleConf(t testing.TB) string {
+	t.Helper()
+	root, err := moduleDir("confcenter")
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "conf"))))
+	return dir
 }

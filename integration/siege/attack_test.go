@@ -7,7 +7,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
@@ -191,4 +194,23 @@ func (c *caller) sendNow(cmd protocol.Command, body string) error {
 func wideClients(p *process.Process, n int) (g *crowd) {
 	wide := fmt.Sprintf(`{"svrid":0,"svrname":"wide","desc":%q}`, strings.Repeat("w", 16_000))
 	return gather(p.Addr, n, func(c *caller, _ int) { _ = c.ask(protocol.Whoami, wide) })
+}
+
+// dropTiny deletes all tiny keys.
+func dropTiny(t *testing.T, c *caller) {
+	t.Helper()
+	for more := true; more; {
+		reply, err := c.call(protocol.KVDrop, fmt.Sprintf(`{"ns":%q,"confirm":%q}`, tinyNS, tinyNS))
+		require.NoError(t, err)
+		require.Contains(t, reply, `"code":0`)
+		more = strings.Contains(reply, `"more":1`)
+	}
+}
+
+// deleteSet deletes a huge document, however slow the disk is.
+func deleteSet(t *testing.T, c *caller, i int) {
+	t.Helper()
+	eventually(t, "it is deleted", func() bool {
+		return c.ask(protocol.SetConfig, fmt.Sprintf(`{"filename":"set%d.json","contents":null}`, i)) == nil
+	})
 }

@@ -1,3 +1,5 @@
+//go:build soak
+
 package siege
 
 import (
@@ -11,7 +13,7 @@ import (
 func TestAListOfManyWideClients(t *testing.T) {
 	b := besiege(t, 512)
 	wide := wideClients(b.Process, 1000).over()
-	g := gatherMembers(b.Process, full(500, 100), func(g *crowd, c *caller, _ int) {
+	g := gatherMembers(b.Process, 500, func(g *crowd, c *caller, _ int) {
 		for range 20 {
 			if c.send(protocol.GetCli, `{"svrid":0}`) != nil {
 				return

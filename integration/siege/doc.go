@@ -4,6 +4,6 @@
 //
 // The tests hold the server to the same promises each time: it does not end, who was there
 // before is answered throughout, who was known gets in, and its resident memory stays
-// within the budget. With CONFCENTER_SOAK=1 they are as large and as long as `make soak`
-// wants them.
+// within the budget. Most are built with the tag soak only, as `make soak` runs them; without it there
+// are five seconds of everything together.
 package siege

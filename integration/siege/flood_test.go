@@ -1,3 +1,5 @@
+//go:build soak
+
 package siege
 
 import (
@@ -19,9 +21,9 @@ func TestFloodsBeyondEveryLimit(t *testing.T) {
 		files, hold, connects int
 		flags                 []string
 	}{
-		{4096, 8000, full(200_000, 30_000), nil},
-		{20_000, 12_000, full(400_000, 40_000), nil},
-		{1024, 700, full(100_000, 20_000), []string{"--max-connections", "100", "--http-max-connections", "50", "--max-unidentified", "40", "--max-per-address", "30"}},
+		{4096, 8000, 200_000, nil},
+		{20_000, 12_000, 400_000, nil},
+		{1024, 700, 100_000, []string{"--max-connections", "100", "--http-max-connections", "50", "--max-unidentified", "40", "--max-per-address", "30"}},
 	} {
 		t.Run(fmt.Sprintf("%d_files", limit.files), func(t *testing.T) {
 			p := process.New(t, confDir(t), append(limit.flags, strict...)...)

@@ -1,3 +1,5 @@
+//go:build soak
+
 package siege
 
 import (
@@ -13,8 +15,6 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
-
-const mib = 1 << 20
 
 // besieged is a server with a budget.
 type besieged struct {

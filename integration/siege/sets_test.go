@@ -1,12 +1,11 @@
+//go:build soak
+
 package siege
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"confcenter/protocol"
 )
 
 // 300 documents took 1.6 GB.
@@ -24,13 +23,5 @@ func TestHugeSets(t *testing.T) {
 		for i := range 300 {
 			deleteSet(t, c, i)
 		}
-	})
-}
-
-// deleteSet deletes a huge document, however slow the disk is.
-func deleteSet(t *testing.T, c *caller, i int) {
-	t.Helper()
-	eventually(t, "it is deleted", func() bool {
-		return c.ask(protocol.SetConfig, fmt.Sprintf(`{"filename":"set%d.json","contents":null}`, i)) == nil
 	})
 }

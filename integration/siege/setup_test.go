@@ -22,23 +22,14 @@ import (
 	"confcenter/protocol"
 )
 
-// soak is true for the tests in full.
-var soak = os.Getenv("CONFCENTER_SOAK") == "1"
-
-// full is whole in `make soak` and part of it otherwise.
-func full[T any](whole, part T) T {
-	if soak {
-		return whole
-	}
-	return part
-}
-
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
 		process.RemoveBinary()
 		os.Exit(code)
 	}))
 }
+
+const mib = 1 << 20
 
 // document is what every server here serves.
 const document = `{"k":1}`

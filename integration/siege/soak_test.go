@@ -224,7 +224,7 @@ const soakBudget = 512 * mib
 // TestSoakSiege mixes everything. What was acknowledged is there, no watch misses a change,
 // edits by hand are served, and the server stays within its budget.
 func TestSoakSiege(t *testing.T) {
-	length := full(time.Hour, 2*time.Minute)
+	length := full(25*time.Minute, 5*time.Second)
 	seed := uint64(time.Now().UnixNano())
 	p := process.New(t, confDir(t), append(strict, "--memory", fmt.Sprintf("%dMiB", soakBudget/mib))...)
 	p.Before = "ulimit -n 4096"

@@ -1,3 +1,5 @@
+//go:build soak
+
 package siege
 
 import "testing"
@@ -6,6 +8,6 @@ import "testing"
 func TestUnreadStreams(t *testing.T) {
 	b := besiege(t, 512)
 	g := unreadStreams(b.Process, 1000).over()
-	b.putLarge(full(200, 50))
+	b.putLarge(200)
 	b.over(g.disperse)
 }

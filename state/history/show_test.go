@@ -66,20 +66,6 @@ func TestTheExactBytesOfAFileAtARevision(t *testing.T) {
 	})
 }
 
-func TestALongFileIsShownInPieces(t *testing.T) {
-	for _, size := range []int{1<<20 - 1, 1 << 20, 1<<20 + 1, 5 << 20, 16<<20 - 64} {
-		k := near(t, nil)
-		text := `"` + strings.Repeat("€\\n\"\n"[:3], size/3) + `"`
-		k.write("long.json", text)
-		_, is := k.show(history.ShowAsk{Name: "long"})
-		require.True(t, text == is)
-		_, is = k.show(history.ShowAsk{Name: "long", Resolved: true})
-		require.True(t, text == is)
-		_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "long", Offset: int64(len(text)) + 1})
-		k.refused(err, codes.BadRequest, "offset is")
-	}
-}
-
 func TestADocumentAsItWasResolvedAtARevision(t *testing.T) {
 	each(t, map[string]string{"base.json": `{"a":{"x":1,"y":2},"b":1}`, "app.json": `{"a":{"x":9}}`}, func(t *testing.T, k *kit) {
 		first := k.log("").Changes[0].Revision

@@ -3,8 +3,6 @@ package disk
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -17,19 +15,6 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
-
-// pointsVariable is the environment variable with the number of power losses.
-const pointsVariable = "CONFCENTER_POWER_LOSSES"
-
-func powerLosses(t *testing.T) int {
-	text := os.Getenv(pointsVariable)
-	if text == "" {
-		return 20
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, pointsVariable)
-	return n
-}
 
 // outage is what a power loss left, and what had been acknowledged by then.
 type outage struct {
@@ -103,20 +88,6 @@ func someOps(random *rand.Rand) []op {
 		ops = append(ops, o)
 	}
 	return ops
-}
-
-// TestPowerLoss loses power at random moments of a store at work: each time all
-// that was acknowledged is there, and nothing of a transaction without the rest.
-func TestPowerLoss(t *testing.T) {
-	points := powerLosses(t)
-	tested := 0
-	for seed := uint64(1); tested < points; seed++ {
-		for _, o := range losePower(t, seed, min(10, points-tested)) {
-			tested++
-			o.check(t, seed)
-		}
-	}
-	t.Logf("%d power losses", tested)
 }
 
 type tornStore struct {

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"bufio"
@@ -17,12 +17,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
 
 const (
-	killRounds     = 100 // in full; make test does a tenth
+	killRounds     = 100 // in full; make test does five
 	killWriters    = 4
 	filesPerWriter = 8
 	writesInFlight = 16
@@ -156,7 +157,7 @@ func follow(p *servertest.Peer, told map[string]int32) error {
 // siege is a server, its load and the ledgers.
 type siege struct {
 	t       *testing.T
-	process *Process
+	process *process.Process
 	rand    *rand.Rand
 	ledgers []*fileLedger
 	acked   int
@@ -166,14 +167,11 @@ type siege struct {
 // kill the directory has only whole files; after each start every acknowledged change is
 // in service and no version has gone back.
 func TestSoakKill(t *testing.T) {
-	rounds := killRounds / 10
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		rounds = killRounds
-	}
+	rounds := whole(killRounds, 5)
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
 	seed := uint64(time.Now().UnixNano())
-	s := &siege{t: t, process: StartProcess(t, conf), rand: rand.New(rand.NewPCG(seed, 1))}
+	s := &siege{t: t, process: process.Start(t, conf), rand: rand.New(rand.NewPCG(seed, 1))}
 	for i := range killWriters * filesPerWriter {
 		s.ledgers = append(s.ledgers, &fileLedger{name: fmt.Sprintf("dir%d/f%d.json", i%3, i), must: noState})
 	}
@@ -196,7 +194,9 @@ func (s *siege) loadAndKill() {
 	s.t.Helper()
 	subscriber := s.process.Peer()
 	for _, l := range s.ledgers {
-		require.Zero(s.t, book(s.t, subscriber, fmt.Sprintf(`{"file_pattern":%q,"missing_ok":1}`, l.name)).Code)
+		reply, err := protocol.ParseSubscribed([]byte(subscriber.Call(protocol.BookCfgChange, fmt.Sprintf(`{"file_pattern":%q,"missing_ok":1}`, l.name))))
+		require.NoError(s.t, err)
+		require.Zero(s.t, reply.Code)
 	}
 	told := map[string]int32{}
 	failures := make([]error, killWriters+1)

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/integration/process"
 )
 
 const plumKillRounds = 5
@@ -31,7 +33,7 @@ func plumWrite(client *http.Client, method, url, body string) bool {
 }
 
 // plumKeys are the values of a namespace by key.
-func plumKeys(t *testing.T, p *Process, ns string) map[string]string {
+func plumKeys(t *testing.T, p *process.Process, ns string) map[string]string {
 	t.Helper()
 	reply, err := http.Get("http://" + p.HTTP + "/v1/kv/" + ns)
 	require.NoError(t, err)
@@ -47,7 +49,7 @@ func plumKeys(t *testing.T, p *Process, ns string) map[string]string {
 
 // untilKilled runs write in several goroutines, each with its number and a count, kills
 // the server when enough is acknowledged, and returns how far each came.
-func untilKilled(p *Process, writers, enough int, write func(client *http.Client, writer, n int) bool) []int {
+func untilKilled(p *process.Process, writers, enough int, write func(client *http.Client, writer, n int) bool) []int {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	defer client.CloseIdleConnections()
 	acked := make([]int, writers)
@@ -73,7 +75,7 @@ func untilKilled(p *Process, writers, enough int, write func(client *http.Client
 
 // P34: what was acknowledged is there after kill -9.
 func TestP34AcknowledgedPutsSurviveAKill(t *testing.T) {
-	p := StartProcess(t, sampleConf(t), "--log-level", "warn")
+	p := process.Start(t, process.SampleConf(t), "--log-level", "warn")
 	before := map[string]string{}
 	for round := range plumKillRounds {
 		acked := untilKilled(p, 8, 200+37*round, func(client *http.Client, w, n int) bool {
@@ -102,7 +104,7 @@ func TestP16KilledBatchIsWholeOrAbsent(t *testing.T) {
 		fmt.Fprintf(&batch, `,{"key":"k%d","value":"%s"}`, i, strings.Repeat("v", 100))
 	}
 	body := `{"items":[` + batch.String()[1:] + `]}`
-	p := StartProcess(t, sampleConf(t), "--log-level", "warn")
+	p := process.Start(t, process.SampleConf(t), "--log-level", "warn")
 	whole := 0
 	for round := range plumKillRounds {
 		acked := untilKilled(p, 4, 20+3*round, func(client *http.Client, w, n int) bool {

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"context"

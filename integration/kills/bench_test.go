@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/state/bench"
 	"confcenter/state/remote"
@@ -286,7 +287,7 @@ func gaps(of string, entries []bench.Entry, seq int64, state string) (faults []s
 func TestSoakKillBench(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
-	random, p := rand.New(rand.NewPCG(seed, 1)), players(t)
+	random, p := rand.New(rand.NewPCG(seed, 1)), process.Start(t, emptyConf(t))
 	var askers []asker
 	withClient(t, p, servertest.Patience, func(ctx context.Context, c *client.Client) {
 		for i, name := range []string{"a", "b", "c", "d", "e"} {

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/state/flow"
 	"confcenter/state/remote"
@@ -327,7 +328,7 @@ func flowFaults(ctx context.Context, c *client.Client) (faults, left []string, e
 func TestSoakKillFlow(t *testing.T) {
 	t.Parallel() // it waits at its end
 	seed := uint64(time.Now().UnixNano())
-	random, p := rand.New(rand.NewPCG(seed, 1)), players(t)
+	random, p := rand.New(rand.NewPCG(seed, 1)), process.Start(t, emptyConf(t))
 	var askers []asker
 	withClient(t, p, servertest.Patience, func(ctx context.Context, c *client.Client) {
 		_, err := remote.Flow(c).Register(ctx, &flow.RegisterAsk{App: "pool", Parts: nodesOf("pool", 300)})

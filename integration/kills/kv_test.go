@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"math/rand/v2"
@@ -10,23 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/ledger"
+	"confcenter/integration/process"
 )
 
-const kvKillRounds = 200 // in full; make test does a tenth
+const kvKillRounds = 200 // in full; make test does five
 
 // TestSoakKillState kills the server at random moments under a mixed load on the state
 // store. After each start every acknowledged write is there, batches are whole, no
 // increment has happened twice, revisions have not gone back, and one watch that resumes
 // where it was sees every acknowledged change once.
 func TestSoakKillState(t *testing.T) {
-	rounds := kvKillRounds / 10
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		rounds = kvKillRounds
-	}
+	rounds := whole(kvKillRounds, 5)
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
 	seed := uint64(time.Now().UnixNano())
-	p, book, random := StartProcess(t, conf), ledger.Open(t, seed), rand.New(rand.NewPCG(seed, 1))
+	p, book, random := process.Start(t, conf), ledger.Open(t, seed), rand.New(rand.NewPCG(seed, 1))
 	for round := range rounds {
 		load := book.Load(p)
 		<-time.After(time.Duration(random.IntN(120_000)) * time.Microsecond) // the random moment
@@ -47,7 +45,7 @@ func TestSoakKillState(t *testing.T) {
 }
 
 // interruptedStarts kills the server while it starts, too.
-func interruptedStarts(t *testing.T, p *Process, random *rand.Rand, within time.Duration) {
+func interruptedStarts(t *testing.T, p *process.Process, random *rand.Rand, within time.Duration) {
 	t.Helper()
 	for random.IntN(3) == 0 {
 		cmd := p.Command()

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/ledger"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 )
 
@@ -143,7 +144,7 @@ func TestRevisionsOverHTTPGoOnBehindAKill(t *testing.T) {
 	t.Parallel()
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
-	p := StartProcess(t, conf)
+	p := process.Start(t, conf)
 	text := func(n int) string { return fmt.Sprintf(`{"n":%d,"pad":%q}`, n, strings.Repeat("p", 6000)) }
 	put := func(n int) {
 		t.Helper()
@@ -187,7 +188,7 @@ func TestRevisionsOverHTTPGoOnBehindAKill(t *testing.T) {
 	}
 	require.Equal(t, []string{text(1), text(2), text(3), text(4), text(5)}, told)
 
-	other := StartProcess(t, sampleConf(t))
+	other := process.Start(t, process.SampleConf(t))
 	s.url = "http://" + other.HTTP
 	found, err := s.read(ctx, nil)
 	require.NoError(t, err)

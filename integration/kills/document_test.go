@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 	"confcenter/access"
 	"confcenter/client"
 	"confcenter/integration/ledger"
+	"confcenter/integration/process"
 	"confcenter/kv"
 	"confcenter/state/history"
 	"confcenter/state/remote"
@@ -44,7 +45,7 @@ func documentNames(dir string, n int) (names []string) {
 // documentRecord is a server with writers of documents and what watches were told of them.
 type documentRecord struct {
 	t       *testing.T
-	process *Process
+	process *process.Process
 	c       *client.Client
 	sets    int
 	alone   sync.RWMutex // a rollback of everything has it alone: any other change is a conflict
@@ -61,13 +62,10 @@ type documentRecord struct {
 // kill there is all of a change or nothing of it. Programs that follow the newest state, one across
 // everything, one started anew while the server is down, never see an older one and end with it.
 func TestSoakKillDocuments(t *testing.T) {
-	rounds := documentKills / 6
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		rounds = documentKills
-	}
+	rounds := whole(documentKills, 5)
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
-	r := &documentRecord{t: t, process: StartProcess(t, conf)}
+	r := &documentRecord{t: t, process: process.Start(t, conf)}
 	r.c = r.dial("")
 	r.set("_meta.json", `{"conf_inherit":{"heir1.json":"base.json","heir2.json":"base.json"}}`)
 	r.set("heir1.json", `{"h":1}`)

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"encoding/json" // reads lines as their readers do
@@ -14,17 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/trail"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
 
-const auditKillRounds = 60 // in full; make test does a tenth
+const auditKillRounds = 60 // in full; make test does five
 
 // auditLines are all lines that a server has, which has checked them.
-func auditLines(t *testing.T, p *Process) (lines []trail.Line) {
+func auditLines(t *testing.T, p *process.Process) (lines []trail.Line) {
 	t.Helper()
-	must(t, "audit", "verify", "--addr", p.Addr)
-	for text := range strings.Lines(must(t, "audit", "--addr", p.Addr, "--last", "100000000", "-o", "json")) {
+	process.Must(t, "audit", "verify", "--addr", p.Addr)
+	for text := range strings.Lines(process.Must(t, "audit", "--addr", p.Addr, "--last", "100000000", "-o", "json")) {
 		l, err := trail.ParseLine([]byte(strings.TrimSuffix(text, "\n")))
 		require.NoError(t, err, text)
 		lines = append(lines, l)
@@ -36,13 +37,10 @@ func auditLines(t *testing.T, p *Process) (lines []trail.Line) {
 // acknowledged has exactly one line, at the revision that was acknowledged; what is there has one
 // as well; the chain is whole, and so is the copy in a file.
 func TestSoakKillAudit(t *testing.T) {
-	rounds := auditKillRounds / 10
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		rounds = auditKillRounds
-	}
+	rounds := whole(auditKillRounds, 5)
 	conf, copied := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "audit.jsonl")
 	require.NoError(t, os.Mkdir(conf, 0o755))
-	p := StartProcess(t, conf, "--audit", "all", "--audit-file", copied)
+	p := process.Start(t, conf, "--audit", "all", "--audit-file", copied)
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 3))
 	var mu sync.Mutex
@@ -52,7 +50,7 @@ func TestSoakKillAudit(t *testing.T) {
 		stop := make(chan struct{})
 		for w := range 8 {
 			writers.Go(func() {
-				s := storeOf(t, p)
+				s := process.StoreOf(t, p)
 				for i := 0; ; i++ {
 					select {
 					case <-stop:
@@ -64,7 +62,7 @@ func TestSoakKillAudit(t *testing.T) {
 					if i%5 == 0 {
 						what, path, body = "config:"+name+".json", "/v1/config/file?name="+name+".json", `{"a":1}`
 					}
-					status, text, err := s.try(method, path, body)
+					status, text, err := s.Try(method, path, body)
 					mu.Lock()
 					var done struct{ Revision, Mod int64 }
 					if err == nil && status == 200 && json.Unmarshal([]byte(text), &done) == nil {
@@ -100,13 +98,13 @@ func TestSoakKillAudit(t *testing.T) {
 	for what, count := range n {
 		require.Equal(t, 1, count, what)
 		if key, is := strings.CutPrefix(what, "kv:ns/"); is {
-			status, text, err := storeOf(t, p).try("GET", "/v1/store/key?ns=ns&key="+key, "")
+			status, text, err := process.StoreOf(t, p).Try("GET", "/v1/store/key?ns=ns&key="+key, "")
 			require.NoError(t, err)
 			require.Equal(t, 200, status, "%s has a line: %s", what, text)
 		}
 	}
 	p.Stop()
-	require.Contains(t, must(t, "audit", "verify", copied), fmt.Sprintf("the first is %d", 1))
+	require.Contains(t, process.Must(t, "audit", "verify", copied), fmt.Sprintf("the first is %d", 1))
 	t.Logf("%d kills, %d acknowledged writes, each with one line; seed %d", rounds, len(acked), seed)
 }
 
@@ -114,20 +112,20 @@ func TestSoakKillAudit(t *testing.T) {
 func TestTheAuditIsInBackups(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
-	p := StartProcess(t, conf, "--audit", "all")
+	p := process.Start(t, conf, "--audit", "all")
 	for i := range 20 {
-		storeOf(t, p).put(fmt.Sprint("k", i), "v")
+		process.StoreOf(t, p).Put(fmt.Sprint("k", i), "v")
 	}
-	head := strings.TrimSpace(must(t, "audit", "head", "--addr", p.Addr))
+	head := strings.TrimSpace(process.Must(t, "audit", "head", "--addr", p.Addr))
 	file := filepath.Join(t.TempDir(), "all.backup")
-	must(t, "backup", "--http", p.HTTP, file)
+	process.Must(t, "backup", "--http", p.HTTP, file)
 	p.Stop()
 	for _, flags := range [][]string{nil, {"--revision", "7"}} {
 		dir := filepath.Join(t.TempDir(), "data")
-		must(t, append([]string{"restore", file, dir}, flags...)...)
-		restored := StartProcess(t, conf, "--audit", "all", "--data", dir)
-		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
-		storeOf(t, restored).put("more", "v")
+		process.Must(t, append([]string{"restore", file, dir}, flags...)...)
+		restored := process.Start(t, conf, "--audit", "all", "--data", dir)
+		process.Must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
+		process.StoreOf(t, restored).Put("more", "v")
 		lines := auditLines(t, restored)
 		require.Equal(t, []string{"kv:load/more"}, lines[len(lines)-1].What)
 		require.EqualValues(t, 21, lines[len(lines)-1].Seq, "no line was taken away")
@@ -140,7 +138,7 @@ func TestTheAuditIsInBackups(t *testing.T) {
 func TestRestoringToWithinAGroupKeepsTheChain(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
-	p := StartProcess(t, conf, "--audit", "all")
+	p := process.Start(t, conf, "--audit", "all")
 	peer := servertest.Dial(t, p.Addr)
 	peer.Identify(`{"svrid":0}`)
 	const many = 64
@@ -151,30 +149,33 @@ func TestRestoringToWithinAGroupKeepsTheChain(t *testing.T) {
 	peer.Raw(burst)
 	revs := make([]string, many)
 	for i := range revs {
-		revs[i] = fmt.Sprint(object(t, peer.Next().Body)["rev"])
+		var put struct{ Rev json.Number }
+		require.NoError(t, json.Unmarshal([]byte(peer.Next().Body), &put))
+		revs[i] = put.Rev.String()
 	}
-	groups, err := object(t, peer.Call(protocol.KVStat, `{}`))["groups"].(json.Number).Int64()
-	require.NoError(t, err)
-	require.Less(t, groups, int64(many/2), "several were durable together")
-	head := strings.TrimSpace(must(t, "audit", "head", "--addr", p.Addr))
+	var stat struct{ Groups *int64 }
+	require.NoError(t, json.Unmarshal([]byte(peer.Call(protocol.KVStat, `{}`)), &stat))
+	require.NotNil(t, stat.Groups)
+	require.Less(t, *stat.Groups, int64(many/2), "several were durable together")
+	head := strings.TrimSpace(process.Must(t, "audit", "head", "--addr", p.Addr))
 	file := filepath.Join(t.TempDir(), "all.backup")
-	must(t, "backup", "--http", p.HTTP, file)
+	process.Must(t, "backup", "--http", p.HTTP, file)
 	p.Stop()
 	for _, last := range []int{many / 4, many/2 + 1, many - 2} {
 		dir := filepath.Join(t.TempDir(), "data")
-		must(t, "restore", file, dir, "--revision", revs[last])
-		restored := StartProcess(t, conf, "--audit", "all", "--data", dir)
-		require.Contains(t, must(t, "audit", "verify", "--addr", restored.Addr, "--head", head), "the first is 1")
-		status, _ := storeOf(t, restored).ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last), "")
+		process.Must(t, "restore", file, dir, "--revision", revs[last])
+		restored := process.Start(t, conf, "--audit", "all", "--data", dir)
+		require.Contains(t, process.Must(t, "audit", "verify", "--addr", restored.Addr, "--head", head), "the first is 1")
+		status, _ := process.StoreOf(t, restored).Ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last), "")
 		require.Equal(t, 200, status)
-		status, _ = storeOf(t, restored).ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last+1), "")
+		status, _ = process.StoreOf(t, restored).Ask("GET", fmt.Sprintf("/v1/store/key?ns=load&key=k%02d", last+1), "")
 		require.Equal(t, 404, status, "it is as it was then")
-		storeOf(t, restored).put("more", "v")
+		process.StoreOf(t, restored).Put("more", "v")
 		lines := auditLines(t, restored)
 		require.EqualValues(t, many+1, lines[len(lines)-1].Seq, "no line was taken away")
-		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
+		process.Must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
 		restored.Restart()
-		must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
+		process.Must(t, "audit", "verify", "--addr", restored.Addr, "--head", head)
 		restored.Stop()
 	}
 }

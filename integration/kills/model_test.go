@@ -1,10 +1,9 @@
-package integration
+package kills
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -12,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 )
 
-const modelKillRounds = 60 // of each model, in full; make test does a tenth
+const modelKillRounds = 60 // of each model, in full; make test does five
 
 // asker is a program that asks a model until its server is killed, and knows what it was answered.
 type asker interface {
@@ -27,11 +27,8 @@ type asker interface {
 }
 
 // killModels lets askers ask and kills their server at random moments, again and again.
-func killModels(t *testing.T, p *Process, random *rand.Rand, askers []asker, check func(ctx context.Context, c *client.Client) ([]string, error)) {
-	rounds := modelKillRounds / 10
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		rounds = modelKillRounds
-	}
+func killModels(t *testing.T, p *process.Process, random *rand.Rand, askers []asker, check func(ctx context.Context, c *client.Client) ([]string, error)) {
+	rounds := whole(modelKillRounds, 5)
 	steps := 0
 	for range rounds {
 		steps += stepsUntilKilled(t, p, random, askers)
@@ -51,7 +48,7 @@ func killModels(t *testing.T, p *Process, random *rand.Rand, askers []asker, che
 }
 
 // untilSound looks until there is no fault, because the server finishes what was interrupted.
-func untilSound(t *testing.T, p *Process, patience time.Duration, look func(ctx context.Context, c *client.Client) ([]string, error)) {
+func untilSound(t *testing.T, p *process.Process, patience time.Duration, look func(ctx context.Context, c *client.Client) ([]string, error)) {
 	t.Helper()
 	withClient(t, p, patience, func(ctx context.Context, c *client.Client) {
 		for last := []string{"never seen"}; ; {
@@ -66,7 +63,7 @@ func untilSound(t *testing.T, p *Process, patience time.Duration, look func(ctx 
 }
 
 // withClient connects for as long as do takes.
-func withClient(t *testing.T, p *Process, patience time.Duration, do func(ctx context.Context, c *client.Client)) {
+func withClient(t *testing.T, p *process.Process, patience time.Duration, do func(ctx context.Context, c *client.Client)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -77,7 +74,7 @@ func withClient(t *testing.T, p *Process, patience time.Duration, do func(ctx co
 }
 
 // stepsUntilKilled returns how many steps were answered.
-func stepsUntilKilled(t *testing.T, p *Process, random *rand.Rand, askers []asker) (steps int) {
+func stepsUntilKilled(t *testing.T, p *process.Process, random *rand.Rand, askers []asker) (steps int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

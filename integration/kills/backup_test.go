@@ -1,0 +1,74 @@
+package kills
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/integration/process"
+)
+
+const backupWriters, keysPerBackupWriter = 4, 8
+
+// While writers go on, a backup is as of one revision: each key in it is what the old server says
+// it was then, and so are the documents.
+func TestSoakBackupUnderLoadIsOneRevision(t *testing.T) {
+	rounds := whole(60, 2)
+	p := process.Start(t, t.TempDir(), "--kv-history-versions=1000000")
+	store := process.StoreOf(t, p)
+	var writing sync.WaitGroup
+	var stop atomic.Bool
+	var writes atomic.Int64
+	for w := range backupWriters {
+		writing.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				if n%10 == 9 && !store.SetDocument(fmt.Sprintf("doc%d.json", w), fmt.Sprintf(`{"n":%d}`, n)) {
+					return
+				}
+				if !store.Put(fmt.Sprintf("%d/%d", w, n%keysPerBackupWriter), fmt.Sprint(n, strings.Repeat("x", n%5000))) {
+					return
+				}
+				writes.Add(1)
+			}
+		})
+	}
+	defer writing.Wait()
+	defer stop.Store(true)
+	for round := range rounds {
+		for before := writes.Load(); writes.Load() < before+50; {
+			require.False(t, t.Failed())
+			store.Revision() // which takes a moment
+		}
+		file := filepath.Join(t.TempDir(), "all.backup")
+		said := process.Must(t, "backup", "--http", p.HTTP, "-o", "json", file)
+		var made struct{ Revision, Rows int64 }
+		require.NoError(t, json.Unmarshal([]byte(said), &made), said)
+		require.NoFileExists(t, file+".partial")
+		require.Contains(t, process.Must(t, "verify", file), "no faults")
+		data := filepath.Join(t.TempDir(), "data")
+		process.Must(t, "restore", file, data)
+		require.Contains(t, process.Must(t, "verify", data), "no faults")
+		other := process.Restored(t, data, t.TempDir())
+		restored := process.StoreOf(t, other)
+		for w := range backupWriters {
+			for k := range keysPerBackupWriter {
+				key := fmt.Sprintf("%d/%d", w, k)
+				require.Equal(t, store.KeyAt(key, made.Revision), restored.KeyAt(key, 0), "round %d, revision %d", round, made.Revision)
+			}
+		}
+		require.Greater(t, restored.Revision(), store.Revision(), "no revision of the old life comes again")
+		for name, text := range process.Files(t, other.Conf) {
+			_, asked := restored.Ask(http.MethodGet, "/v1/config/file?name="+name, "")
+			require.JSONEq(t, text, process.Document(t, asked), name)
+		}
+		require.Len(t, process.Files(t, other.Conf), backupWriters)
+		other.Stop()
+	}
+}
