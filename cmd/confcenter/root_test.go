@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -188,6 +189,24 @@ func TestVersion(t *testing.T) {
 	require.Equal(t, exitOK, r.code)
 	require.Regexp(t, `^confcenter dev \(go\S+, \w+/\w+\)\n$`, r.stdout)
 	require.Contains(t, call(t, "", "version", "-o", "json").stdout, `"version":"dev"`)
+}
+
+func TestVersionNamesTheTagsOfTheBuild(t *testing.T) {
+	for _, c := range []struct {
+		tags       []string
+		text, json string
+	}{
+		{nil, ")", `"tags":[]}`},
+		{[]string{"nosqlite"}, ", tags nosqlite)", `"tags":["nosqlite"]}`},
+		{[]string{"nognet", "nosqlite"}, ", tags nognet,nosqlite)", `"tags":["nognet","nosqlite"]}`},
+	} {
+		b := buildOf(c.tags)
+		about := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
+		require.Equal(t, "confcenter dev ("+about+c.text, b.String())
+		line, err := printing.Marshal(b)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf(`{"version":"dev","go":%q,"platform":"%s/%s",`, runtime.Version(), runtime.GOOS, runtime.GOARCH)+c.json, string(line))
+	}
 }
 
 func TestNobodyThereIsExitCode4(t *testing.T) {
