@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/dbtest"
 	"confcenter/internal/servertest"
-	"confcenter/storage/landing/dbtest"
 )
 
 const importOwners = 12_000

@@ -14,12 +14,15 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/storage"
 	"confcenter/storage/landing"
-	"confcenter/storage/landing/dbtest"
+	_ "confcenter/storage/landing/mysql" // databases of the tests
+	_ "confcenter/storage/landing/postgres"
+	_ "confcenter/storage/landing/sqlite"
 )
 
 // bagOf is the bag of one owner, on a connection of its own.

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
 	"confcenter/storage"
 	"confcenter/storage/landing"
-	"confcenter/storage/landing/dbtest"
 )
 
 // A lander that writes elsewhere than the server reads would have it evict fields that it does

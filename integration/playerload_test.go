@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/storage"
 	"confcenter/storage/landing"
-	"confcenter/storage/landing/dbtest"
 )
 
 const (

@@ -18,13 +18,13 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/integration/dbtest"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
-	"confcenter/storage/landing/dbtest"
 )
 
 // odd is the binary, landing in a database, and three ways to talk to it.

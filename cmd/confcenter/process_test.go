@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,13 +21,16 @@ import (
 )
 
 // binary builds the program once for all tests that need a process.
-var binary = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(buildDir, "confcenter")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=v0-test", "-o", file, ".")
+var binary = sync.OnceValues(func() (string, error) { return buildBinary("confcenter") })
+
+func buildBinary(name string, flags ...string) (string, error) {
+	file := filepath.Join(buildDir, name)
+	args := append([]string{"build", "-ldflags", "-X main.version=v0-test", "-o", file}, flags...)
+	build := exec.Command("go", append(args, ".")...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 	build.Stderr = os.Stderr
 	return file, build.Run()
-})
+}
 
 // process is a running server.
 type process struct {
@@ -208,6 +213,42 @@ func TestOpenAccessIsAnnouncedLoudly(t *testing.T) {
 	_, port, err := net.SplitHostPort(p.log.await(t, "ready").Address)
 	require.NoError(t, err)
 	require.Equal(t, exitOK, call(t, "", at("127.0.0.1:"+port, "ls")...).code)
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}
+
+// A program that was built without SQLite says so, wherever a database is named, and what to do.
+func TestABinaryWithoutSQLiteSaysSo(t *testing.T) {
+	file, err := buildBinary("nosqlite", "-tags", "nosqlite")
+	require.NoError(t, err)
+	say := func(args ...string) (text string, code int) {
+		cmd := exec.Command(file, args...)
+		out, _ := cmd.CombinedOutput() // the exit code says it too
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	text, code := say("version")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, fmt.Sprintf("confcenter v0-test (%s, %s/%s, tags nosqlite)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH), text)
+	text, _ = say("version", "-o", "json")
+	require.Contains(t, text, `"tags":["nosqlite"]`)
+
+	conf, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	addr := p.log.await(t, "ready").Address
+	for _, args := range [][]string{
+		{"serve", "--conf", conf, "--data", t.TempDir(), "--landing", "sqlite:players.db"},
+		{"serve", "--check-config", "--landing", "sqlite:players.db"},
+		{"landing", "--addr", addr, "--dsn", "sqlite:players.db"},
+		at(addr, "storage", "import", "--from", "sqlite:players.db", "--landing", "mysql://h/db"),
+		at(addr, "storage", "import", "--from", "mysql://h/db", "--landing", "sqlite:players.db"),
+	} {
+		text, code := say(args...)
+		require.Equal(t, exitUsage, code, text)
+		require.Contains(t, text, "it begins with sqlite:, and this program was built without SQLite (make build has it)", args)
+		args[slices.Index(args, "sqlite:players.db")] = "oracle://h/db"
+		text, _ = say(args...)
+		require.Contains(t, text, "it must begin with mysql://, postgres:// or sqlite:", args)
+	}
 	p.signal(t, syscall.SIGTERM)
 	require.Equal(t, exitOK, p.end())
 }

@@ -20,10 +20,10 @@ import (
 // methods may be called from any goroutine. Errors are of codes.Unreachable if the database
 // cannot work now; none of them tells the password.
 type Database struct {
-	address *address // set at open
+	address *Address // set at open, as are the other parts
 	db      *sql.DB
-	dialect dialect
-	most    int64         // set at open: storage.MaxOwner, but in tests
+	dialect Dialect
+	most    int64         // MaxOwner of Parts
 	large   chan struct{} // has one while somebody loads much
 
 	mu     sync.Mutex
@@ -51,23 +51,51 @@ type moment struct {
 	there int64     // in µs since 1970
 }
 
+// Parts are what a Database is made of.
+type Parts struct {
+	Address *Address
+	DB      *sql.DB
+	Dialect Dialect
+
+	MaxOwner int64         // bytes of an owner, beyond which it is not loaded as a whole; 0: storage.MaxOwner
+	Large    chan struct{} // takes one while somebody loads much; nil: one of the Database's own
+}
+
+// PartsOf reads the DSN, see the package's comment, for a Database that is to be made otherwise
+// than by OpenDatabase: tests look at its parts, and change them.
+func PartsOf(dsn string) (Parts, error) {
+	a, err := parseDSN(dsn)
+	if err != nil {
+		return Parts{}, err
+	}
+	open := dialects[a.Kind]
+	if open == nil {
+		return Parts{}, BadDSN("it begins with " + a.Kind + ":, and this program was built without " + products[a.Kind] + " (make build has it)")
+	}
+	db, d, err := open(a)
+	return Parts{Address: a, DB: db, Dialect: d}, err
+}
+
 // OpenDatabase reads the DSN, see the package's comment. It does not connect: a database that
 // is down is found to be so when it is used.
 func OpenDatabase(dsn string) (*Database, error) {
-	a, err := parseDSN(dsn)
+	p, err := PartsOf(dsn)
 	if err != nil {
 		return nil, err
 	}
-	open := map[string]func(*address) (*sql.DB, dialect, error){"mysql": openMySQL, "postgres": openPostgres, "sqlite": openSQLite}[a.kind]
-	db, d, err := open(a)
-	if err != nil {
-		return nil, err
+	return NewDatabase(p), nil
+}
+
+// NewDatabase puts a Database together. Its Close closes DB.
+func NewDatabase(p Parts) *Database {
+	p.DB.SetMaxOpenConns(MaxConnections)
+	p.DB.SetMaxIdleConns(MaxConnections / 4)
+	p.DB.SetConnMaxIdleTime(idleTime)
+	p.DB.SetConnMaxLifetime(lifeTime)
+	if p.Large == nil {
+		p.Large = make(chan struct{}, 1)
 	}
-	db.SetMaxOpenConns(MaxConnections)
-	db.SetMaxIdleConns(MaxConnections / 4)
-	db.SetConnMaxIdleTime(idleTime)
-	db.SetConnMaxLifetime(lifeTime)
-	return &Database{address: a, db: db, dialect: d, most: storage.MaxOwner, large: make(chan struct{}, 1), checks: map[string]string{}}, nil
+	return &Database{address: p.Address, db: p.DB, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large, checks: map[string]string{}}
 }
 
 // Name is the DSN without password and parameters.
@@ -82,7 +110,7 @@ func (d *Database) failure(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
 		return err
 	}
-	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.hide(err.Error())}
+	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.Hide(err.Error())}
 }
 
 // learn has the dialect know the server. Several who come first may ask it at the same time.
@@ -93,7 +121,7 @@ func (d *Database) learn(ctx context.Context) error {
 	if learnt {
 		return nil
 	}
-	err := d.dialect.learn(ctx, d.db)
+	err := d.dialect.Learn(ctx, d.db)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.learnt = d.learnt || err == nil
@@ -111,7 +139,7 @@ func (d *Database) until(ctx context.Context) (int64, error) {
 	m := d.moment
 	d.mu.Unlock()
 	if m.at.IsZero() || time.Since(m.at) > momentTime {
-		if err := d.db.QueryRowContext(ctx, "SELECT "+d.dialect.now()).Scan(&m.there); err != nil {
+		if err := d.db.QueryRowContext(ctx, "SELECT "+d.dialect.Now()).Scan(&m.there); err != nil {
 			return 0, err
 		}
 		m.at = time.Now()
@@ -151,7 +179,7 @@ func (d *Database) load(ctx context.Context, o storage.Owner, where string, args
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) error {
-		rows, err := d.db.QueryContext(ctx, d.dialect.bind("SELECT "+quoteAll(d.dialect, columns)+" FROM "+table+" WHERE "+where), args...)
+		rows, err := d.db.QueryContext(ctx, d.dialect.Bind("SELECT "+quoteAll(d.dialect, columns)+" FROM "+table+" WHERE "+where), args...)
 		if err != nil {
 			return err
 		}
@@ -195,9 +223,9 @@ func (d *Database) query(ctx context.Context, table string, read func(ctx contex
 	defer cancel()
 	err := d.learn(ctx)
 	if err == nil {
-		err = read(ctx, d.dialect.quote(d.dialect.fold(table)))
+		err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
 	}
-	if err != nil && d.dialect.fault(err) == absent {
+	if err != nil && d.dialect.Fault(err) == Absent {
 		return nil
 	}
 	return d.failure(err)
@@ -215,16 +243,16 @@ func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
 
 // Owners implements storage.Backing.
 func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery, each func(key []byte)) error {
-	where, args := d.dialect.ordered("query_all_key")+" > ?", []any{q.After}
+	where, args := d.dialect.Ordered("query_all_key")+" > ?", []any{q.After}
 	if !q.Removed {
 		where += " AND COALESCE(is_del, 0) = 0"
 	}
 	if q.Logic != "" {
 		where, args = where+" AND logic_type = ?", append(args, q.Logic)
 	}
-	by := d.dialect.ordered("query_all_key")
+	by := d.dialect.Ordered("query_all_key")
 	return d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) error {
-		return eachOf(ctx, d.db, each, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
+		return eachOf(ctx, d.db, each, d.dialect.Bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
 	})
 }
 
@@ -235,13 +263,13 @@ func (d *Database) Tables(ctx context.Context) ([]string, error) {
 	if err := d.learn(ctx); err != nil {
 		return nil, d.failure(err)
 	}
-	names, err := column(ctx, d.db, d.dialect.tables())
+	names, err := column(ctx, d.db, d.dialect.Tables())
 	if err != nil {
 		return nil, d.failure(err)
 	}
 	var tables []string
 	for _, name := range names {
-		table := d.dialect.unfold(name)
+		table := d.dialect.Unfold(name)
 		if _, _, ok := field.ParseTable(table); ok {
 			tables = append(tables, table)
 		}
@@ -256,7 +284,7 @@ func (d *Database) ready(ctx context.Context, table string) error {
 	if err := d.learn(ctx); err != nil {
 		return d.failure(err)
 	}
-	name := d.dialect.fold(table)
+	name := d.dialect.Fold(table)
 	d.mu.Lock()
 	why, known := d.checks[table]
 	d.mu.Unlock()
@@ -266,10 +294,10 @@ func (d *Database) ready(ctx context.Context, table string) error {
 			if why, err = d.makeTable(ctx, name); err == nil {
 				known = true
 				break
-			} else if fault := d.dialect.fault(err); fault == unreachable || fault == broken {
+			} else if fault := d.dialect.Fault(err); fault == Unreachable || fault == Broken {
 				return d.failure(err)
 			} else {
-				why = "it cannot be made: " + d.address.hide(err.Error())
+				why = "it cannot be made: " + d.address.Hide(err.Error())
 			}
 		}
 		if known && why == "" { // another one may be mended at any time
@@ -286,12 +314,12 @@ func (d *Database) ready(ctx context.Context, table string) error {
 
 // makeTable returns why the table that is there cannot be used.
 func (d *Database) makeTable(ctx context.Context, name string) (why string, err error) {
-	for _, statement := range d.dialect.create(name) {
+	for _, statement := range d.dialect.Create(name) {
 		if _, err := d.db.ExecContext(ctx, statement); err != nil {
 			return "", err
 		}
 	}
-	has, err := column(ctx, d.db, d.dialect.bind(d.dialect.columns()), name)
+	has, err := column(ctx, d.db, d.dialect.Bind(d.dialect.Columns()), name)
 	if err != nil {
 		return "", err
 	}
@@ -300,7 +328,7 @@ func (d *Database) makeTable(ctx context.Context, name string) (why string, err 
 			return "it has no column " + one, nil
 		}
 	}
-	return d.dialect.unfit(ctx, d.db, name)
+	return d.dialect.Unfit(ctx, d.db, name)
 }
 
 // forget has the table made again when it is needed next.
@@ -373,7 +401,7 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	// In the order of the key the database finds its pages faster, and two landers cannot
 	// wait for each other.
 	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
-	most, bytes := d.dialect.most()
+	most, bytes := d.dialect.Most()
 	for len(rows) > 0 {
 		n := fits(rows, most, bytes)
 		if err := d.statement(ctx, table, rows[:n], until, w); err != nil {
@@ -400,14 +428,14 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
 	err := d.upsert(ctx, table, rows, until, w)
 	alone := w.isolate && len(rows) == 1
-	for n := 1; n < maxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
+	for n := 1; n < MaxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
 		err = d.upsert(ctx, table, rows, until, w)
 	}
 	switch {
 	case err == nil:
 		w.Rows += len(rows)
 		return nil
-	case d.dialect.fault(err) == late:
+	case d.dialect.Fault(err) == Late:
 		d.setMoment(moment{}) // perhaps its clock was set
 		return codes.Errorf(codes.Unreachable, "a statement reached the database %s after its time, so that it wrote nothing; the rows are taken again", d.Name())
 	case w.isolate && d.broke(err) && d.answers(ctx, true):
@@ -419,11 +447,11 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 			w.fail(&rows[0], "the connection to the database breaks when this row is written, and the database answers otherwise: look for limits of a proxy's, and into the database's log")
 			return nil
 		}
-	case ctx.Err() != nil || d.dialect.fault(err) != refused:
+	case ctx.Err() != nil || d.dialect.Fault(err) != Refused:
 		w.Broke = d.broke(err)
 		return d.failure(err)
 	case len(rows) == 1:
-		w.fail(&rows[0], d.address.hide(err.Error()))
+		w.fail(&rows[0], d.address.Hide(err.Error()))
 		return nil
 	}
 	if err := d.statement(ctx, table, rows[:len(rows)/2], until, w); err != nil {
@@ -435,7 +463,7 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 // Rows are to blame for a connection that breaks once they have broken it so often, and only so
 // many of them if no other was written: else no writes get through, and it is not about rows.
 const (
-	maxBreaks = 3
+	MaxBreaks = 3
 	maxBlamed = 10
 )
 
@@ -443,7 +471,7 @@ const (
 // too long does not: that is not about its rows.
 func (d *Database) broke(err error) bool {
 	var known *codes.Error
-	return err != nil && d.dialect.fault(err) == broken && !errors.As(err, &known) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+	return err != nil && d.dialect.Fault(err) == Broken && !errors.As(err, &known) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
 // answers reports whether the database answers: on a new connection if one has broken, as
@@ -462,15 +490,15 @@ func (d *Database) answers(ctx context.Context, broke bool) bool {
 func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	name := d.dialect.fold(table)
+	name := d.dialect.Fold(table)
 	w.Statements++
-	kept, err := d.dialect.upsert(ctx, d.db, name, rows, until)
-	if err != nil && d.dialect.fault(err) == absent { // somebody has dropped it
+	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, until)
+	if err != nil && d.dialect.Fault(err) == Absent { // somebody has dropped it
 		d.forget(table)
 		if err := d.ready(ctx, table); err != nil {
 			return err
 		}
-		kept, err = d.dialect.upsert(ctx, d.db, name, rows, until)
+		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, until)
 	}
 	if err != nil || !kept {
 		return err
@@ -482,8 +510,8 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 		}
 		var version int64
 		const later = "primary_key = ? AND up_version > ?"
-		query := "SELECT COALESCE(MAX(up_version), 0) FROM " + d.dialect.quote(name) + " WHERE " + later + strings.Repeat(" OR "+later, len(some)-1)
-		if err := d.db.QueryRowContext(ctx, d.dialect.bind(query), args...).Scan(&version); err != nil {
+		query := "SELECT COALESCE(MAX(up_version), 0) FROM " + d.dialect.Quote(name) + " WHERE " + later + strings.Repeat(" OR "+later, len(some)-1)
+		if err := d.db.QueryRowContext(ctx, d.dialect.Bind(query), args...).Scan(&version); err != nil {
 			return err
 		}
 		w.Newer = max(w.Newer, version)

@@ -14,7 +14,10 @@
 //	postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full
 //	sqlite:PATH
 //
-// [Database] is the database with all its statements; dialect.go is what differs between the
+// A program can use those whose packages it imports, as with drivers of database/sql: mysql,
+// postgres and sqlite, which are below this one.
+//
+// [Database] is the database with all its statements; a [Dialect] is what differs between the
 // three. [Lander] moves what is dirty from a [Source], which is a storage in this process or a
 // server, to a Database.
 package landing

@@ -9,40 +9,47 @@ import (
 	"confcenter/codes"
 )
 
-// address is a DSN that has been read, without what only its driver needs.
-type address struct {
-	kind     string // mysql, postgres or sqlite
-	url      *url.URL
-	path     string // of sqlite's file
-	name     string // for people: without password and parameters
-	password string
+// Address is a DSN that has been read.
+type Address struct {
+	Kind string // mysql, postgres or sqlite
+	URL  *url.URL
+	Path string // of sqlite's file, which has no URL
+
+	// Password is what Hide hides. An Opener sets it if the DSN has none, and it finds one
+	// elsewhere.
+	Password string
+
+	name string // for people: without password and parameters
 }
+
+// products are the kinds of databases that there are, as people call them.
+var products = map[string]string{"mysql": "MySQL", "postgres": "PostgreSQL", "sqlite": "SQLite"}
 
 // parseDSN reads mysql://USER:PASSWORD@HOST:PORT/DATABASE?…, postgres://… or sqlite:PATH. Its
 // errors do not repeat the text, because there may be a password in it.
-func parseDSN(dsn string) (*address, error) {
+func parseDSN(dsn string) (*Address, error) {
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if path == "" || strings.IndexByte(path, 0) >= 0 {
-			return nil, badDSN("sqlite: must be followed by the path of a file")
+			return nil, BadDSN("sqlite: must be followed by the path of a file")
 		}
-		return &address{kind: "sqlite", path: path, name: dsn}, nil
+		return &Address{Kind: "sqlite", Path: path, name: dsn}, nil
 	}
 	kind, _, ok := strings.Cut(dsn, "://")
 	if kind == "postgresql" {
 		kind = "postgres"
 	}
 	if !ok || kind != "mysql" && kind != "postgres" {
-		return nil, badDSN("it must begin with mysql://, postgres:// or sqlite:")
+		return nil, BadDSN("it must begin with mysql://, postgres:// or sqlite:")
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return nil, badDSN("it is not a URL; write special characters of user and password as %XX")
+		return nil, BadDSN("it is not a URL; write special characters of user and password as %XX")
 	}
 	if database := strings.TrimPrefix(u.Path, "/"); database == "" || strings.Contains(database, "/") {
-		return nil, badDSN("the name of the database is missing: " + kind + "://USER:PASSWORD@HOST:PORT/DATABASE")
+		return nil, BadDSN("the name of the database is missing: " + kind + "://USER:PASSWORD@HOST:PORT/DATABASE")
 	}
-	a := &address{kind: kind, url: u}
-	a.password, _ = u.User.Password()
+	a := &Address{Kind: kind, URL: u}
+	a.Password, _ = u.User.Password()
 	shown := url.URL{Scheme: kind, Host: u.Host, Path: u.Path}
 	if user := u.User.Username(); user != "" {
 		shown.User = url.User(user)
@@ -51,46 +58,49 @@ func parseDSN(dsn string) (*address, error) {
 	return a, nil
 }
 
-func badDSN(why string) error {
+// BadDSN is the error for a DSN that is not right. Why must not tell the password.
+func BadDSN(why string) error {
 	return codes.Errorf(codes.BadRequest, "the DSN of the landing database is not right: %s", why)
 }
 
-// parameters are those behind the question mark. Others than the allowed ones are refused.
-func (a *address) parameters(allowed ...string) (map[string]string, error) {
-	list, err := url.ParseQuery(a.url.RawQuery)
+// Parameters are those behind the question mark. Others than the allowed ones are refused.
+func (a *Address) Parameters(allowed ...string) (map[string]string, error) {
+	list, err := url.ParseQuery(a.URL.RawQuery)
 	if err != nil {
-		return nil, badDSN("its parameters are not well formed")
+		return nil, BadDSN("its parameters are not well formed")
 	}
 	values := map[string]string{}
 	for name := range list {
 		if !slices.Contains(allowed, name) {
-			return nil, badDSN("there is no parameter " + name + "; these are known: " + strings.Join(allowed, ", "))
+			return nil, BadDSN("there is no parameter " + name + "; these are known: " + strings.Join(allowed, ", "))
 		}
 		values[name] = list.Get(name)
 	}
 	return values, nil
 }
 
-func (a *address) database() string { return strings.TrimPrefix(a.url.Path, "/") }
+// Database is the name of the database on its server.
+func (a *Address) Database() string { return strings.TrimPrefix(a.URL.Path, "/") }
 
-// hostPort is where the server listens.
-func (a *address) hostPort(port string) string {
-	host := a.url.Hostname()
+// HostPort is where the server listens: on the given port and on this machine, if the DSN does
+// not say.
+func (a *Address) HostPort(port string) string {
+	host := a.URL.Hostname()
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	if given := a.url.Port(); given != "" {
+	if given := a.URL.Port(); given != "" {
 		port = given
 	}
 	return net.JoinHostPort(host, port)
 }
 
-// hide removes the password from a text of the driver's.
-func (a *address) hide(text string) string {
-	if a.password == "" {
+// Hide removes the password from a text of the driver's.
+func (a *Address) Hide(text string) string {
+	if a.Password == "" {
 		return text
 	}
-	for _, form := range []string{a.password, url.QueryEscape(a.password), url.PathEscape(a.password)} {
+	for _, form := range []string{a.Password, url.QueryEscape(a.Password), url.PathEscape(a.Password)} {
 		text = strings.ReplaceAll(text, form, "******")
 	}
 	return text

@@ -75,7 +75,7 @@ func (m *Import) Run(ctx context.Context) (*Imported, error) {
 		return nil, err
 	}
 	if !run.now.Same {
-		has, err := m.To.count(ctx, m.To.dialect.fold(run.now.Target))
+		has, err := m.To.count(ctx, m.To.dialect.Fold(run.now.Target))
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (m *importing) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.now.Same = shared && m.Table == m.To.dialect.fold(m.now.Target)
+	m.now.Same = shared && m.Table == m.To.dialect.Fold(m.now.Target)
 	if err := m.To.ready(ctx, m.now.Target); err != nil && m.now.Same {
 		return fmt.Errorf("%w (by RENAME TABLE for example), and import it from there with --app and --region", err)
 	} else if err != nil {
@@ -124,7 +124,7 @@ func (m *importing) prepare(ctx context.Context) error {
 // look finds the columns. A table of others may lack those that the document does not name.
 func (m *importing) look(ctx context.Context) error {
 	d := m.From
-	has, err := column(ctx, d.db, d.dialect.bind(d.dialect.columns()), m.Table)
+	has, err := column(ctx, d.db, d.dialect.Bind(d.dialect.Columns()), m.Table)
 	if err != nil {
 		return d.failure(err)
 	}
@@ -137,7 +137,7 @@ func (m *importing) look(ctx context.Context) error {
 	}
 	var fields []string
 	for _, name := range columns {
-		quoted := d.dialect.quote(name)
+		quoted := d.dialect.Quote(name)
 		switch {
 		case name == "value" && there[name]: // and its length, so that no large one is read
 			fields = append(fields, fmt.Sprintf("CASE WHEN LENGTH(%s) <= %d THEN %[1]s END", quoted, maxValue), "LENGTH("+quoted+")")
@@ -227,7 +227,7 @@ func (m *importing) write(ctx context.Context, rows []storage.DirtyRow) error {
 			keys = append(keys, key)
 		}
 	}
-	there, err := m.To.present(ctx, m.To.dialect.fold(m.now.Target), keys)
+	there, err := m.To.present(ctx, m.To.dialect.Fold(m.now.Target), keys)
 	if err != nil {
 		return err
 	}

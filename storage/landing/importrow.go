@@ -44,13 +44,13 @@ func (m *importing) read(ctx context.Context, after string, first bool, most int
 	d := m.From
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	query, args := "SELECT "+m.fields+" FROM "+d.dialect.quote(m.Table), []any{after, most}
+	query, args := "SELECT "+m.fields+" FROM "+d.dialect.Quote(m.Table), []any{after, most}
 	if first {
 		args = args[1:]
 	} else {
 		query += " WHERE primary_key > ?"
 	}
-	rows, err := d.db.QueryContext(ctx, d.dialect.bind(query+" ORDER BY primary_key LIMIT ?"), args...)
+	rows, err := d.db.QueryContext(ctx, d.dialect.Bind(query+" ORDER BY primary_key LIMIT ?"), args...)
 	if err != nil {
 		return nil, d.failure(err)
 	}
@@ -151,7 +151,7 @@ func (r *foreign) misplaced(row *storage.Row) string {
 
 // count counts the rows of a table, however long that takes.
 func (d *Database) count(ctx context.Context, name string) (n int64, err error) {
-	err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+d.dialect.quote(name)).Scan(&n)
+	err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+d.dialect.Quote(name)).Scan(&n)
 	return n, d.failure(err)
 }
 
@@ -165,7 +165,7 @@ func (d *Database) present(ctx context.Context, name string, keys []string) (map
 		for i, key := range some {
 			args[i] = key
 		}
-		found, err := column(ctx, d.db, d.dialect.bind("SELECT primary_key FROM "+d.dialect.quote(name)+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"), args...)
+		found, err := column(ctx, d.db, d.dialect.Bind("SELECT primary_key FROM "+d.dialect.Quote(name)+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"), args...)
 		if err != nil {
 			return nil, d.failure(err)
 		}

@@ -51,7 +51,7 @@ func (m *importing) begin(ctx context.Context) error {
 	var after string
 	var finished int
 	query := "SELECT after_key, finished, " + strings.Join(importNumbers, ", ") + " FROM " + importTable + " WHERE id = ?"
-	err := d.db.QueryRowContext(ctx, d.dialect.bind(query), m.id()).Scan(append([]any{&after, &finished}, m.at.numbers()...)...)
+	err := d.db.QueryRowContext(ctx, d.dialect.Bind(query), m.id()).Scan(append([]any{&after, &finished}, m.at.numbers()...)...)
 	switch {
 	case err == nil && finished == 0 && !m.Restart:
 		m.at.after, err = url.QueryUnescape(after)
@@ -60,11 +60,11 @@ func (m *importing) begin(ctx context.Context) error {
 		return d.failure(err)
 	}
 	m.at = position{}
-	if _, err := d.db.ExecContext(ctx, d.dialect.bind("DELETE FROM "+importTable+" WHERE id = ?"), m.id()); err != nil {
+	if _, err := d.db.ExecContext(ctx, d.dialect.Bind("DELETE FROM "+importTable+" WHERE id = ?"), m.id()); err != nil {
 		return d.failure(err)
 	}
 	insert := "INSERT INTO " + importTable + " (id, source_table, target_table, after_key, finished, " + strings.Join(importNumbers, ", ") + ") VALUES (?, ?, ?, '', 0" + strings.Repeat(", 0", len(importNumbers)) + ")"
-	_, err = d.db.ExecContext(ctx, d.dialect.bind(insert), m.id(), url.QueryEscape(m.Table), m.now.Target)
+	_, err = d.db.ExecContext(ctx, d.dialect.Bind(insert), m.id(), url.QueryEscape(m.Table), m.now.Target)
 	return d.failure(err)
 }
 
@@ -73,8 +73,8 @@ func (m *importing) begin(ctx context.Context) error {
 func (m *importing) shared(ctx context.Context) (bool, error) {
 	d := m.From
 	var n int
-	err := d.db.QueryRowContext(ctx, d.dialect.bind("SELECT COUNT(*) FROM "+importTable+" WHERE id = ?"), m.id()).Scan(&n)
-	if fault := d.dialect.fault(err); err != nil && fault != unreachable && fault != broken {
+	err := d.db.QueryRowContext(ctx, d.dialect.Bind("SELECT COUNT(*) FROM "+importTable+" WHERE id = ?"), m.id()).Scan(&n)
+	if fault := d.dialect.Fault(err); err != nil && fault != Unreachable && fault != Broken {
 		return false, nil // there is no such table, or no right to read it
 	}
 	return n > 0, d.failure(err)
@@ -104,7 +104,7 @@ func (m *importing) finish(ctx context.Context) error {
 
 func (m *importing) set(ctx context.Context, what, as string, args ...any) (int64, error) {
 	d := m.To
-	result, err := d.db.ExecContext(ctx, d.dialect.bind("UPDATE "+importTable+" SET "+what+" WHERE id = ? AND "+as), args...)
+	result, err := d.db.ExecContext(ctx, d.dialect.Bind("UPDATE "+importTable+" SET "+what+" WHERE id = ? AND "+as), args...)
 	if err != nil {
 		return 0, d.failure(err)
 	}
@@ -116,19 +116,19 @@ func (d *Database) Importable(ctx context.Context) ([]string, error) {
 	if err := d.learn(ctx); err != nil {
 		return nil, d.failure(err)
 	}
-	names, err := column(ctx, d.db, d.dialect.tables())
+	names, err := column(ctx, d.db, d.dialect.Tables())
 	names = slices.DeleteFunc(names, func(name string) bool { return name == Proof.Table() })
 	slices.Sort(names)
 	return names, d.failure(err)
 }
 
-// indexed refuses a table in which an owner cannot be found but by reading all of it. Only
-// MySQL's may be so: in others the index is made with the table.
+// indexed refuses a table in which an owner cannot be found but by reading all of it.
 func (d *Database) indexed(ctx context.Context, table string) error {
-	if d.address.kind != "mysql" {
+	query := d.dialect.Indexed()
+	if query == "" {
 		return nil
 	}
-	has, err := column(ctx, d.db, "SELECT column_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ? AND seq_in_index = 1", table)
+	has, err := column(ctx, d.db, d.dialect.Bind(query), table)
 	if err != nil {
 		return d.failure(err)
 	}
@@ -137,5 +137,5 @@ func (d *Database) indexed(ctx context.Context, table string) error {
 			return nil
 		}
 	}
-	return codes.Errorf(codes.Storage, "the table %s has no index on query_all_key, so that each owner would be looked for in all rows: CREATE INDEX query_all_key ON %s (query_all_key, is_del)", table, d.dialect.quote(table))
+	return codes.Errorf(codes.Storage, "the table %s has no index on query_all_key, so that each owner would be looked for in all rows: CREATE INDEX query_all_key ON %s (query_all_key, is_del)", table, d.dialect.Quote(table))
 }

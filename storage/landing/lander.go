@@ -263,7 +263,7 @@ func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) erro
 // meanwhile: a slow database and a short lock time would have every batch written for nothing.
 func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fence kv.Revision, rows []storage.DirtyRow) (Written, error) {
 	write := l.cfg.Database.Write
-	if l.breaks[table] >= maxBreaks {
+	if l.breaks[table] >= MaxBreaks {
 		write = l.cfg.Database.Isolate
 	}
 	if set.LockTime/3*2 > slowBatch {

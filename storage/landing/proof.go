@@ -32,7 +32,7 @@ func (d *Database) Prove(ctx context.Context, look func(name string) error) erro
 	err = look(row.Name)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
-	_, gone := d.db.ExecContext(ctx, d.dialect.bind("DELETE FROM "+d.dialect.quote(d.dialect.fold(Proof.Table()))+" WHERE primary_key = ? OR create_time < ?"), row.Key(), now-proofTime.Milliseconds())
+	_, gone := d.db.ExecContext(ctx, d.dialect.Bind("DELETE FROM "+d.dialect.Quote(d.dialect.Fold(Proof.Table()))+" WHERE primary_key = ? OR create_time < ?"), row.Key(), now-proofTime.Milliseconds())
 	return errors.Join(err, d.failure(gone))
 }
 

@@ -12,8 +12,8 @@ import (
 // looked at, and which of them are removed, so the live ones are not read.
 func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Purged, err error) {
 	err = d.query(ctx, storage.Owner{App: p.App, Region: p.Region}.Table(), func(ctx context.Context, table string) error {
-		by := d.dialect.ordered("query_all_key")
-		ends, err := column(ctx, d.db, d.dialect.bind("SELECT "+by+" FROM "+table+" WHERE "+by+" > ? ORDER BY "+by+" LIMIT 1 OFFSET ?"), p.After, p.Limit-1)
+		by := d.dialect.Ordered("query_all_key")
+		ends, err := column(ctx, d.db, d.dialect.Bind("SELECT "+by+" FROM "+table+" WHERE "+by+" > ? ORDER BY "+by+" LIMIT 1 OFFSET ?"), p.After, p.Limit-1)
 		if err != nil {
 			return err
 		}
@@ -23,7 +23,7 @@ func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Pur
 			where, args = where+" AND "+by+" <= ?", append(args, ends[0])
 		}
 		old, limits := " AND is_del = 1 AND del_time > 0 AND del_time <= ? AND COALESCE(up_version, 0) < ?", []any{p.Removed, p.Below}
-		keys, err := column(ctx, d.db, d.dialect.bind("SELECT primary_key FROM "+table+" WHERE "+where+old+" LIMIT ?"), append(append(args, limits...), p.Limit)...)
+		keys, err := column(ctx, d.db, d.dialect.Bind("SELECT primary_key FROM "+table+" WHERE "+where+old+" LIMIT ?"), append(append(args, limits...), p.Limit)...)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Pur
 			for i, key := range some {
 				args[i] = key
 			}
-			result, err := d.db.ExecContext(ctx, d.dialect.bind("DELETE FROM "+table+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"+old), append(args, limits...)...)
+			result, err := d.db.ExecContext(ctx, d.dialect.Bind("DELETE FROM "+table+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"+old), append(args, limits...)...)
 			if err != nil {
 				return err
 			}

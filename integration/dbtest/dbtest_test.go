@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/storage/landing/dbtest"
+	"confcenter/integration/dbtest"
 )
 
 var servers = map[string]func(testing.TB) *dbtest.Server{"MariaDB": dbtest.MariaDB, "PostgreSQL": dbtest.PostgreSQL}

@@ -50,22 +50,30 @@ type Server struct {
 // MariaDB is the test process's own MariaDB.
 func MariaDB(t testing.TB) *Server { return mariadb.started(t) }
 
+// CaselessMariaDB is another MariaDB of the test process's, whose names of tables have no case, as
+// on Windows.
+func CaselessMariaDB(t testing.TB) *Server { return caseless.started(t) }
+
 // PostgreSQL is the test process's own PostgreSQL.
 func PostgreSQL(t testing.TB) *Server { return postgres.started(t) }
 
-var mariadb = &Server{
-	make: func(dir string) *exec.Cmd {
-		return exec.Command(program("mariadb-install-db"), "--no-defaults", "--datadir="+dir+"/data",
-			"--auth-root-authentication-method=normal", "--skip-test-db")
-	},
-	run: func(dir string) []string {
-		return []string{program("mariadbd"), "--no-defaults", "--datadir=" + dir + "/data", "--socket=" + dir + "/socket", "--pid-file=" + dir + "/pid",
-			"--skip-networking", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"}
-	},
-	admin: func(dir string) (string, string) { return "mysql", "root@unix(" + dir + "/socket)/" },
-	named: func(dir, database string) (string, string) {
-		return "mysql://root@/" + database + "?socket=" + dir + "/socket", "CREATE DATABASE " + database
-	},
+var mariadb, caseless = newMariaDB(), newMariaDB("--lower-case-table-names=1")
+
+func newMariaDB(flags ...string) *Server {
+	return &Server{
+		make: func(dir string) *exec.Cmd {
+			return exec.Command(program("mariadb-install-db"), append([]string{"--no-defaults", "--datadir=" + dir + "/data",
+				"--auth-root-authentication-method=normal", "--skip-test-db"}, flags...)...)
+		},
+		run: func(dir string) []string {
+			return append([]string{program("mariadbd"), "--no-defaults", "--datadir=" + dir + "/data", "--socket=" + dir + "/socket", "--pid-file=" + dir + "/pid",
+				"--skip-networking", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"}, flags...)
+		},
+		admin: func(dir string) (string, string) { return "mysql", "root@unix(" + dir + "/socket)/" },
+		named: func(dir, database string) (string, string) {
+			return "mysql://root@/" + database + "?socket=" + dir + "/socket", "CREATE DATABASE " + database
+		},
+	}
 }
 
 var postgres = &Server{

@@ -1,4 +1,5 @@
-package landing
+// Package postgres has package landing work with PostgreSQL: import it for its effect.
+package postgres
 
 import (
 	"context"
@@ -15,29 +16,30 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"confcenter/storage"
+	"confcenter/storage/landing"
 )
 
-// postgresDialect is for PostgreSQL.
-type postgresDialect struct{}
+func init() { landing.Register("postgres", open) }
 
-func openPostgres(a *address) (*sql.DB, dialect, error) {
-	cfg, err := pgx.ParseConfig(a.url.String())
+// dialect is for PostgreSQL.
+type dialect struct{}
+
+func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+	cfg, err := pgx.ParseConfig(a.URL.String())
 	if err != nil {
-		return nil, nil, badDSN(a.hide(err.Error()))
+		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	if a.password == "" {
-		a.password = cfg.Password // of the environment or a file
+	if a.Password == "" {
+		a.Password = cfg.Password // of the environment or a file
 	}
-	return stdlib.OpenDB(*cfg), postgresDialect{}, nil
+	return stdlib.OpenDB(*cfg), dialect{}, nil
 }
 
-func (postgresDialect) learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+func (dialect) Learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
 
-func (postgresDialect) quote(name string) string { return quoteDouble(name) }
+func (dialect) Quote(name string) string { return landing.QuoteDouble(name) }
 
-func quoteDouble(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-func (postgresDialect) bind(statement string) string {
+func (dialect) Bind(statement string) string {
 	var b strings.Builder
 	n := 0
 	for _, c := range []byte(statement) {
@@ -51,47 +53,49 @@ func (postgresDialect) bind(statement string) string {
 	return b.String()
 }
 
-func (postgresDialect) ordered(column string) string { return quoteDouble(column) + ` COLLATE "C"` }
+func (dialect) Ordered(column string) string { return landing.QuoteDouble(column) + ` COLLATE "C"` }
 
-func (d postgresDialect) create(table string) []string {
+func (d dialect) Create(table string) []string {
 	text := func(n int) string { return fmt.Sprintf(`VARCHAR(%d) COLLATE "C" NOT NULL`, n) }
 	hash := fnv.New64a() // an index has a name of its own, of at most 63 bytes
 	hash.Write([]byte(table))
 	return []string{
-		"CREATE TABLE IF NOT EXISTS " + d.quote(table) + " (" +
+		"CREATE TABLE IF NOT EXISTS " + d.Quote(table) + " (" +
 			"primary_key " + text(255) + " PRIMARY KEY, logic_type " + text(255) + ", owner_id " + text(255) + ", key " + text(100) + ", " +
 			"value BYTEA NOT NULL, up_version BIGINT NOT NULL DEFAULT 0, is_del INTEGER NOT NULL DEFAULT 0, del_time BIGINT NOT NULL DEFAULT 0, " +
 			"query_all_key " + text(255) + ", create_time BIGINT NOT NULL DEFAULT 0, update_time BIGINT NOT NULL DEFAULT 0)",
-		fmt.Sprintf("CREATE INDEX IF NOT EXISTS query_all_key_%x ON %s (query_all_key, is_del)", hash.Sum64(), d.quote(table)),
+		fmt.Sprintf("CREATE INDEX IF NOT EXISTS query_all_key_%x ON %s (query_all_key, is_del)", hash.Sum64(), d.Quote(table)),
 	}
 }
 
-func (postgresDialect) columns() string {
+func (dialect) Columns() string {
 	return "SELECT column_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND table_name = ?"
 }
 
-func (postgresDialect) tables() string {
+func (dialect) Indexed() string { return "" }
+
+func (dialect) Tables() string {
 	return "SELECT table_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND column_name = 'query_all_key'"
 }
 
-// unfit asks for the collation in a way that servers understand on which all are deterministic.
-func (d postgresDialect) unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
-	return unfitKeys(ctx, db, `SELECT a.attname,
+// Unfit asks for the collation in a way that servers understand on which all are deterministic.
+func (d dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+	return landing.UnfitKeys(ctx, db, `SELECT a.attname,
 			CASE WHEN a.atttypid IN ('text'::regtype, 'varchar'::regtype) THEN 'has the collation ' || COALESCE(c.collname, '') ELSE 'is of type ' || format_type(a.atttypid, NULL) END,
 			a.atttypid IN ('text'::regtype, 'varchar'::regtype) AND COALESCE(to_jsonb(c)->>'collisdeterministic', 'true') = 'true',
 			a.attnotnull AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indpred IS NULL AND i.indkey::text = a.attnum::text)
-		FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation WHERE a.attrelid = to_regclass($1)`, d.quote(table))
+		FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation WHERE a.attrelid = to_regclass($1)`, d.Quote(table))
 }
 
-func (postgresDialect) most() (rows, bytes int) { return 4000, 4 << 20 }
+func (dialect) Most() (rows, bytes int) { return 4000, 4 << 20 }
 
-func (postgresDialect) now() string {
+func (dialect) Now() string {
 	return "CAST(EXTRACT(EPOCH FROM STATEMENT_TIMESTAMP()) * 1000000 AS BIGINT)"
 }
 
-// upsert hands over the columns as arrays, so that the statement is the same for any number of
+// Upsert hands over the columns as arrays, so that the statement is the same for any number of
 // rows.
-func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
 	n := len(rows)
 	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
 	for i := range texts {
@@ -105,36 +109,41 @@ func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, r
 	for i := range rows {
 		r := &rows[i]
 		texts[0][i], texts[1][i], texts[2][i], texts[3][i], texts[4][i] = r.Key(), r.Owner.Logic, r.Owner.ID, r.Name, r.Owner.Key()
-		values[i], deleted[i] = notNil(r.Value), int32(flag(r.Removed))
+		if values[i] = r.Value; r.Value == nil { // which would be NULL
+			values[i] = []byte{}
+		}
+		if r.Removed {
+			deleted[i] = 1
+		}
 		numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i] = r.Version, r.RemovedAt, r.Created, r.Updated
 	}
-	statement := strings.Replace(insert(d, table), " (", " AS t (", 1) +
-		d.bind("SELECT "+inTime(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
+	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) +
+		d.Bind("SELECT "+landing.InTime(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
 			"?::text[], ?::text[], ?::text[], ?::text[], ?::bytea[], ?::bigint[], ?::integer[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[]"+
-			") AS r (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)") + onConflict(d)
+			") AS r (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)") + landing.OnConflict(d)
 	args := []any{until, texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
-	return affected(ctx, db, statement, args, n)
+	return landing.Affected(ctx, db, statement, args, n)
 }
 
-// fault goes by the class of the error: connection, authorization, database, transaction
+// Fault goes by the class of the error: connection, authorization, database, transaction
 // (deadlocks), resources, limits of the operator, system; and by rights and read-only servers.
-func (postgresDialect) fault(err error) fault {
+func (dialect) Fault(err error) landing.Fault {
 	var said *pgconn.PgError
 	switch {
 	case !errors.As(err, &said):
-		return broken
+		return landing.Broken
 	case len(said.Code) < 2:
-		return unreachable
+		return landing.Unreachable
 	case said.Code == "42P01": // no such table
-		return absent
+		return landing.Absent
 	case said.Code == "23502" && said.ColumnName == "primary_key": // not null
-		return late
+		return landing.Late
 	case said.Code == "42501", said.Code == "25006", said.Code == "3F000", // no right, read only, no schema
 		slices.Contains([]string{"08", "28", "3D", "40", "53", "55", "57", "58", "XX"}, said.Code[:2]):
-		return unreachable
+		return landing.Unreachable
 	}
-	return refused
+	return landing.Refused
 }
 
-func (postgresDialect) fold(table string) string  { return table }
-func (postgresDialect) unfold(name string) string { return name }
+func (dialect) Fold(table string) string  { return table }
+func (dialect) Unfold(name string) string { return name }

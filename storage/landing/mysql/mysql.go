@@ -1,4 +1,5 @@
-package landing
+// Package mysql has package landing work with MySQL and MariaDB: import it for its effect.
+package mysql
 
 import (
 	"context"
@@ -13,42 +14,45 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"confcenter/storage"
+	"confcenter/storage/landing"
 )
 
-// mysqlDialect is for MySQL and MariaDB.
-type mysqlDialect struct {
-	about atomic.Pointer[mysqlServer] // nil until learn
+func init() { landing.Register("mysql", open) }
+
+// dialect is for MySQL and MariaDB.
+type dialect struct {
+	about atomic.Pointer[server] // nil until Learn
 }
 
-// mysqlServer is what one has to know of a server.
-type mysqlServer struct {
+// server is what one has to know of a server.
+type server struct {
 	collation string
 	packet    int  // its max_allowed_packet
 	foldsCase bool // names of tables have no case, as on Windows
 }
 
-func openMySQL(a *address) (*sql.DB, dialect, error) {
-	given, err := a.parameters("socket", "tls", "timeout")
+func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+	given, err := a.Parameters("socket", "tls", "timeout")
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.DBName = "tcp", a.hostPort("3306"), a.database()
-	cfg.User, cfg.Passwd = a.url.User.Username(), a.password
+	cfg.Net, cfg.Addr, cfg.DBName = "tcp", a.HostPort("3306"), a.Database()
+	cfg.User, cfg.Passwd = a.URL.User.Username(), a.Password
 	if socket := given["socket"]; socket != "" {
 		cfg.Net, cfg.Addr = "unix", socket
 	}
 	cfg.Timeout = 10 * time.Second
 	if text := given["timeout"]; text != "" {
 		if cfg.Timeout, err = time.ParseDuration(text); err != nil || cfg.Timeout <= 0 {
-			return nil, nil, badDSN("timeout must be a time like 10s")
+			return nil, nil, landing.BadDSN("timeout must be a time like 10s")
 		}
 	}
 	if cfg.TLSConfig = given["tls"]; cfg.TLSConfig != "" && !slices.Contains([]string{"true", "false", "skip-verify", "preferred"}, cfg.TLSConfig) {
-		return nil, nil, badDSN("tls must be true, false, skip-verify or preferred")
+		return nil, nil, landing.BadDSN("tls must be true, false, skip-verify or preferred")
 	}
 	if cfg.TLSConfig == "true" {
-		cfg.TLS = &tls.Config{ServerName: a.url.Hostname()}
+		cfg.TLS = &tls.Config{ServerName: a.URL.Hostname()}
 	}
 	cfg.Collation = "utf8mb4_bin"
 	// Whatever the server's default is: nothing is cut silently.
@@ -58,12 +62,12 @@ func openMySQL(a *address) (*sql.DB, dialect, error) {
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, nil, badDSN(a.hide(err.Error()))
+		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	return sql.OpenDB(connector), &mysqlDialect{}, nil
+	return sql.OpenDB(connector), &dialect{}, nil
 }
 
-func (d *mysqlDialect) learn(ctx context.Context, db *sql.DB) error {
+func (d *dialect) Learn(ctx context.Context, db *sql.DB) error {
 	var version string
 	var lower, packet int
 	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet").Scan(&version, &lower, &packet)
@@ -72,7 +76,7 @@ func (d *mysqlDialect) learn(ctx context.Context, db *sql.DB) error {
 	}
 	// Two texts are equal only if their bytes are: no case, and no trailing blanks that do
 	// not count.
-	s := &mysqlServer{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != 0}
+	s := &server{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != 0}
 	if strings.Contains(version, "MariaDB") {
 		s.collation = "utf8mb4_nopad_bin"
 	}
@@ -80,16 +84,16 @@ func (d *mysqlDialect) learn(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func (d *mysqlDialect) quote(name string) string {
+func (d *dialect) Quote(name string) string {
 	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
 }
-func (d *mysqlDialect) bind(statement string) string { return statement }
+func (d *dialect) Bind(statement string) string { return statement }
 
-// ordered is what binaryTexts see to.
-func (d *mysqlDialect) ordered(column string) string { return d.quote(column) }
+// Ordered needs nothing: Unfit refuses the collations that do not compare bytes.
+func (d *dialect) Ordered(column string) string { return d.Quote(column) }
 
-func (d *mysqlDialect) create(table string) []string {
-	return []string{"CREATE TABLE IF NOT EXISTS " + d.quote(table) + " (" +
+func (d *dialect) Create(table string) []string {
+	return []string{"CREATE TABLE IF NOT EXISTS " + d.Quote(table) + " (" +
 		"primary_key VARCHAR(255) NOT NULL PRIMARY KEY, logic_type VARCHAR(255) NOT NULL, owner_id VARCHAR(255) NOT NULL, `key` VARCHAR(100) NOT NULL, " +
 		"value MEDIUMBLOB NOT NULL, up_version BIGINT NOT NULL DEFAULT 0, is_del INTEGER NOT NULL DEFAULT 0, del_time BIGINT NOT NULL DEFAULT 0, " +
 		"query_all_key VARCHAR(255) NOT NULL, create_time BIGINT NOT NULL DEFAULT 0, update_time BIGINT NOT NULL DEFAULT 0, " +
@@ -97,17 +101,22 @@ func (d *mysqlDialect) create(table string) []string {
 		") ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE " + d.about.Load().collation + " ROW_FORMAT=DYNAMIC"}
 }
 
-func (d *mysqlDialect) columns() string {
+func (d *dialect) Columns() string {
 	return "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?"
 }
 
-func (d *mysqlDialect) tables() string {
+// Indexed is asked for, because an index is made only with its table.
+func (d *dialect) Indexed() string {
+	return "SELECT column_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ? AND seq_in_index = 1"
+}
+
+func (d *dialect) Tables() string {
 	return "SELECT table_name FROM information_schema.columns WHERE table_schema = DATABASE() AND column_name = 'query_all_key'"
 }
 
-// unfit refuses above all the tables of homo's landers, where K and k would share a row, and a
+// Unfit refuses above all the tables of homo's landers, where K and k would share a row, and a
 // value of 64 KiB is too long.
-func (d *mysqlDialect) unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (d *dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
 	rows, err := db.QueryContext(ctx, `SELECT column_name, data_type, COALESCE(collation_name, 'binary'), column_key
 		FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?`, table)
 	if err != nil {
@@ -136,31 +145,31 @@ func (d *mysqlDialect) unfit(ctx context.Context, db *sql.DB, table string) (str
 	return "", rows.Err()
 }
 
-func (d *mysqlDialect) most() (rows, bytes int) {
+func (d *dialect) Most() (rows, bytes int) {
 	// Quoted, a value has up to twice its bytes; the rest of a row is below 4 KiB.
 	const least = 64 << 10
 	return 2000, min(4<<20, max(d.about.Load().packet/4, least))
 }
 
-func (d *mysqlDialect) now() string {
+func (d *dialect) Now() string {
 	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 }
 
-// upsert finds out in the same statement whether it has left a row alone: only then the
+// Upsert finds out in the same statement whether it has left a row alone: only then the
 // server has a "last insert id" to tell, unless the table numbers its rows.
-func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
 	var b strings.Builder
-	b.WriteString(insert(d, table))
-	b.WriteString(manyRows(d, len(rows)))
+	b.WriteString(landing.Insert(d, table))
+	b.WriteString(landing.Values(d, len(rows)))
 	b.WriteString(" ON DUPLICATE KEY UPDATE ")
-	for _, column := range replaced { // up_version is compared in all, so it is the last to change
+	for _, column := range landing.Replaced { // up_version is compared in all, so it is the last to change
 		otherwise := column
 		if column == "up_version" {
 			otherwise = "LAST_INSERT_ID(up_version)"
 		}
 		b.WriteString(column + " = IF(COALESCE(up_version, 0) <= VALUES(up_version), VALUES(" + column + "), " + otherwise + "), ")
 	}
-	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), arguments(rows, until)...)
+	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), landing.Arguments(rows, until)...)
 	if err != nil {
 		return false, err
 	}
@@ -170,41 +179,41 @@ func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, row
 
 // Errors of MySQL that are not about a statement's rows: of limits on the server, of rights and
 // passwords, of locks, of its end.
-var mysqlTrouble = []uint16{
+var trouble = []uint16{
 	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
 	1142, 1143, 1152, 1157, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1613, 1614, 1637, 1689, 1698, 1792, 1836, 1927, 1969,
 	3024, 3118, 3572, 4031,
 }
 
-func (d *mysqlDialect) fault(err error) fault {
+func (d *dialect) Fault(err error) landing.Fault {
 	var said *mysql.MySQLError
 	switch {
 	case errors.Is(err, mysql.ErrPktTooLarge):
-		return refused
+		return landing.Refused
 	case !errors.As(err, &said):
-		return broken
+		return landing.Broken
 	case said.Number == 1146: // no such table
-		return absent
+		return landing.Absent
 	case said.Number == 1048 && strings.Contains(said.Message, "primary_key"): // cannot be null
-		return late
+		return landing.Late
 	case said.Number == 1105 && strings.Contains(said.Message, "mysql_send_long_data"): // an unknown error that is known: a value beyond max_allowed_packet
-		return refused
-	case slices.Contains(mysqlTrouble, said.Number):
-		return unreachable
+		return landing.Refused
+	case slices.Contains(trouble, said.Number):
+		return landing.Unreachable
 	}
-	return refused
+	return landing.Refused
 }
 
-func (d *mysqlDialect) fold(table string) string {
+func (d *dialect) Fold(table string) string {
 	if d.about.Load().foldsCase {
-		return foldCase(table)
+		return landing.FoldCase(table)
 	}
 	return table
 }
 
-func (d *mysqlDialect) unfold(name string) string {
+func (d *dialect) Unfold(name string) string {
 	if d.about.Load().foldsCase {
-		return unfoldCase(name)
+		return landing.UnfoldCase(name)
 	}
 	return name
 }

@@ -1,4 +1,4 @@
-package landing
+package landingtest
 
 import (
 	"fmt"
@@ -9,31 +9,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/storage"
+	"confcenter/storage/landing"
 )
 
 // BenchmarkRows writes new rows of 100 bytes, a thousand in a statement: as landing does, and by
 // a bare INSERT of the same rows.
-func BenchmarkRows(b *testing.B) {
-	for name, dsn := range databases {
+func BenchmarkRows(b *testing.B, kinds ...Kind) {
+	for _, k := range kinds {
 		for _, bare := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/bare=%t", name, bare), func(b *testing.B) {
-				d := open(b, dsn(b))
-				write(b, d, row(player, "first", "1", 1)) // makes the table
+			b.Run(fmt.Sprintf("%s/bare=%t", k.Name, bare), func(b *testing.B) {
+				d := k.Open(b)
+				Write(b, d, Row(Player, "first", "1", 1)) // makes the table
 				n := 0
 				for b.Loop() {
 					rows := make([]storage.DirtyRow, 1000)
 					for i := range rows {
 						n++
-						o := player
+						o := Player
 						o.ID = fmt.Sprint(n / 10)
-						rows[i] = row(o, fmt.Sprint("field", n%10), strings.Repeat("x", 100), int64(n))
+						rows[i] = Row(o, fmt.Sprint("field", n%10), strings.Repeat("x", 100), int64(n))
 					}
 					if bare {
-						_, err := d.db.Exec(d.dialect.bind(insert(d.dialect, "1_1")+manyRows(d.dialect, len(rows))), arguments(rows, math.MaxInt64)...)
+						_, err := d.DB.Exec(d.Dialect.Bind(landing.Insert(d.Dialect, "1_1")+landing.Values(d.Dialect, len(rows))), landing.Arguments(rows, math.MaxInt64)...)
 						require.NoError(b, err)
 						continue
 					}
-					write(b, d, rows...)
+					Write(b, d, rows...)
 				}
 				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
 			})

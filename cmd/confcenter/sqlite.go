@@ -1,0 +1,6 @@
+//go:build !nosqlite
+
+package main
+
+// Of all that a first build compiles, this takes longest.
+import _ "confcenter/storage/landing/sqlite"
