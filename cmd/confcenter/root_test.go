@@ -187,7 +187,8 @@ func TestAllowOpenSaysWhatItMeans(t *testing.T) {
 func TestVersion(t *testing.T) {
 	r := call(t, "", "version")
 	require.Equal(t, exitOK, r.code)
-	require.Regexp(t, `^confcenter dev \(go\S+, \w+/\w+\)\n$`, r.stdout)
+	require.Regexp(t, `^confcenter dev \(go\S+, \w+/\w+(, tags \S+)?\)\n$`, r.stdout)
+	require.Equal(t, buildOf(buildTags()).String()+"\n", r.stdout)
 	require.Contains(t, call(t, "", "version", "-o", "json").stdout, `"version":"dev"`)
 }
 
