@@ -89,7 +89,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"kv-reserve", "256MiB", "64MiB", "128MiB", "67108865"},
 		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
 		{"kv-accept-loss", "false", "true", "false", "true"},
-		{"landing", `""`, "sqlite:a", "sqlite:b", "sqlite:c"},
+		{"landing", `""`, "mysql://h/a", "mysql://h/b", "mysql://h/c"},
 		{"lander", "true", "false", "true", "false"},
 		{"landing-settings", "landing.json", "a.json", "b.json", "c.json"},
 	}
