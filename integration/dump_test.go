@@ -29,7 +29,7 @@ var buildDump = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(beside), "ccdump")
-	return path, process.Build(path, "confcenter/tools", "./ccdump")
+	return path, process.Build(path, "tools", "./ccdump")
 })
 
 // dumping is a running ccdump.

@@ -21,7 +21,7 @@ import (
 // elsewhere, and everything is done in the end.
 func TestTasksOfAKilledWorkerRunElsewhere(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "flow")
-	require.NoError(t, process.Build(program, "confcenter", "./examples/flow"))
+	require.NoError(t, process.Build(program, ".", "./examples/flow"))
 	p := process.Start(t, t.TempDir())
 	ctx := statetest.Context(t)
 	c, err := client.Dial(ctx, client.Config{Addrs: []string{p.Addr}, Name: "test"})

@@ -26,7 +26,7 @@ require (
 	github.com/zitadel/oidc/v3 v3.51.17
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/net v0.59.0 // indirect
+	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.38.0 // indirect
 	golang.org/x/sys v0.49.0
 	modernc.org/sqlite v1.61.1 // indirect
@@ -101,7 +101,4 @@ require (
 
 require confcenter v0.0.0
 
-replace (
-	confcenter => ../
-	confcenter/tools => ../tools
-)
+replace confcenter => ../

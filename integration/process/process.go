@@ -33,17 +33,17 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "confcenter")
-	return path, Build(path, "confcenter", "./cmd/confcenter")
+	return path, Build(path, ".", "./cmd/confcenter")
 })
 
-// Build builds the program in a directory of a module, as that module would: static, with the versions that
-// the module names and not those of the tests.
+// Build builds a program in a module below the root, "." or "tools", as that module would: static, with
+// the versions that it names and not those of the tests.
 func Build(path, module, dir string) error {
-	root, err := moduleDir(module)
+	root, err := Root()
 	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-C", root, "-o", path, dir)
+	build := exec.Command("go", "build", "-C", filepath.Join(root, module), "-o", path, dir)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s of %s: %w\n%s", dir, module, err, out)
@@ -51,10 +51,11 @@ func Build(path, module, dir string) error {
 	return nil
 }
 
-func moduleDir(module string) (string, error) {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+// Root is the directory of the module confcenter.
+func Root() (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "confcenter").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the module %s: %w", module, err)
+		return "", fmt.Errorf("find the module confcenter: %w", err)
 	}
 	return strings.TrimSpace(string(dir)), nil
 }
@@ -169,7 +170,7 @@ func Files(t testing.TB, dir string) map[string]string {
 // SampleConf is a copy of the sample configuration that a test may change.
 func SampleConf(t testing.TB) string {
 	t.Helper()
-	root, err := moduleDir("confcenter")
+	root, err := Root()
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "conf"))))
