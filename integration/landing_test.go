@@ -202,7 +202,7 @@ func TestLandingInAProcessOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 	}
 	update("1")
-	lander := startLander(t, p, dsn, "one")
+	lander := process.StartLander(t, p, dsn, "one")
 	landsIn(t, d, map[string]string{"a": "1", "b": "\x00\xff"})
 	done()
 
@@ -218,7 +218,7 @@ func TestLandingInAProcessOfItsOwn(t *testing.T) {
 
 	lander.Stop()
 	update("3")
-	other := startLander(t, p, dsn, "two") // which need not wait for the claim of the first one
+	other := process.StartLander(t, p, dsn, "two") // which need not wait for the claim of the first one
 	landsIn(t, d, map[string]string{"a": "3", "b": "\x00\xff"})
 	other.Stop()
 }
@@ -234,13 +234,4 @@ func TestLanderWaitsForItsServer(t *testing.T) {
 	p.Start()
 	lander.Line("ready")
 	lander.Stop()
-}
-
-// startLander has a lander of that name at work.
-func startLander(t *testing.T, p *Process, dsn, name string) *process.Program {
-	t.Helper()
-	lander := process.NewProgram(t, "landing", "--addr", p.Addr, "--dsn", dsn, "--name", name)
-	lander.Start()
-	lander.Line("ready")
-	return lander
 }

@@ -193,3 +193,12 @@ func (p *Program) Stop() {
 	p.Signal(syscall.SIGTERM)
 	require.NoError(p.t, p.Wait(), "%s", r.said())
 }
+
+// StartLander has a lander of that name at work for a server.
+func StartLander(t testing.TB, p *Process, dsn, name string) *Program {
+	t.Helper()
+	lander := NewProgram(t, "landing", "--addr", p.Addr, "--dsn", dsn, "--name", name)
+	lander.Start()
+	lander.Line("ready")
+	return lander
+}

@@ -1,9 +1,8 @@
-package integration
+package kills
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -11,25 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In full; make test does a tenth.
+// In full; make test does five.
 const (
 	landingKillRounds = 80
 	landerStops       = 50
 )
-
-func landingRounds(full int) int {
-	if os.Getenv("CONFCENTER_SOAK") == "1" {
-		return full
-	}
-	return full / 10
-}
 
 // H31 and H32: two landers share four dirty tables, and each in turn stands still for longer
 // than its claims last, in the middle of its work. A table has one owner at a time, and no row
 // ever gives way to an older one.
 func TestSoakLandersStandStill(t *testing.T) {
 	l := startPlayers(t, 1)
-	claims, stops := l.holders(), landingRounds(landerStops)
+	claims, stops := l.holders(), whole(landerStops, 5)
 	for i := range stops {
 		lander, name := l.landers[i%2], fmt.Sprint("lander-", i%2)
 		claims.await(l, name)
@@ -65,7 +57,7 @@ func TestSoakKillLandersWithLongClaims(t *testing.T) {
 // and no row has ever given way to an older one.
 func TestSoakKillLanding(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	random, rounds, kills := rand.New(rand.NewPCG(seed, 1)), landingRounds(landingKillRounds), 0
+	random, rounds, kills := rand.New(rand.NewPCG(seed, 1)), whole(landingKillRounds, 5), 0
 	l := startPlayers(t, 1)
 	victims := [][2]func(){
 		{l.server.Kill, l.server.Start},

@@ -1,4 +1,4 @@
-package integration
+package kills
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 // owners of their own, whose numbers only rise.
 type playerLoad struct {
 	t        *testing.T
-	server   *Process
+	server   *process.Process
 	landers  [2]*process.Program
 	mariadb  *dbtest.Server
 	db       *landing.Database
@@ -69,9 +69,9 @@ func startPlayers(t *testing.T, lockTime int) *playerLoad {
 	l.db, err = landing.OpenDatabase(dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.db.Close()) })
-	l.server = StartProcess(t, conf, "--landing", dsn, "--lander=false")
+	l.server = process.Start(t, conf, "--landing", dsn, "--lander=false")
 	for i := range l.landers {
-		l.landers[i] = startLander(t, l.server, dsn, fmt.Sprint("lander-", i))
+		l.landers[i] = process.StartLander(t, l.server, dsn, fmt.Sprint("lander-", i))
 	}
 	l.client = l.dial()
 	t.Cleanup(func() { require.NoError(t, l.client.Close()) })
