@@ -18,8 +18,10 @@ export CGO_ENABLED := 0
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 RACED    := $(RACE) -shuffle=on -timeout 30m
 WITH_C   := CGO_ENABLED=$(if $(RACE),1,0)
-# Where several goroutines meet: the packages that use package sync.
-CONCURRENT := {{range .Imports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}
+# Where several goroutines meet: the packages that use package sync, or whose tests do.
+CONCURRENT := {{range .Imports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}$\
+              {{range .XTestImports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}$\
+              {{range .TestImports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}
 FUZZTIME ?= 25s
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
 PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl openssl=openssl \
@@ -75,7 +77,8 @@ endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	$(WITH_C) $(GO) test $(RACED) $$($(GO) list -f '$(CONCURRENT)' ./... | sort -u)
+	for module in . tools; do $(WITH_C) $(GO) test -C $$module $(RACED) -p 4 $(call with,nosqlite) \
+		$$($(GO) list -C $$module -f '$(CONCURRENT)' ./... | sort -u) || exit; done
 
 soak: soak-race soak-kills soak-siege soak-fuzz ## all tests there are, in full; each of the four parts runs alone, too
 

@@ -243,19 +243,6 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p) / 2, nil
 }
 
-func TestReadBodyAllocatesAsItComes(t *testing.T) {
-	peer := &endless{n: 3}
-	allocated := testing.Benchmark(func(b *testing.B) {
-		b.ReportAllocs()
-		for range b.N {
-			peer.n = 3
-			_, err := readBody(peer, 1<<30)
-			require.ErrorIs(b, err, io.ErrUnexpectedEOF)
-		}
-	}).AllocedBytesPerOp()
-	require.Less(t, allocated, int64(2*firstChunk))
-}
-
 // What cannot be read ends the connection, and the next one works.
 func TestHostileServer(t *testing.T) {
 	header := func(cmd protocol.Command, n int) []byte { return protocol.AppendHeader(nil, cmd, 2, n) }

@@ -170,48 +170,6 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 	require.Empty(t, w.filters)
 }
 
-func TestTheNewestChangesAreKeptWithinTheirLimit(t *testing.T) {
-	m := newMemKit(t, nil)
-	begin, told := m.Revisions().Revision(), m.followAll()
-	long := strings.Repeat("x", recentRevisions/16)
-	for i := range 24 {
-		m.mustSet("a.json", fmt.Sprintf(`{"n":%d,"long":%q}`, i, long))
-		told()
-		require.LessOrEqual(t, m.Stats().Recent, int64(recentRevisions))
-	}
-	require.Greater(t, m.Stats().Recent, int64(recentRevisions/4))
-	require.Equal(t, revisionTexts(told()), revisionTexts(m.readBack(begin, 1<<20, everything...)), "the others are read back")
-	m.mustSet("a.json", fmt.Sprintf("%q", strings.Repeat("y", recentRevisions)))
-	newest := told()[24]
-	require.EqualValues(t, recentRevisions, m.Stats().Recent, "what is long by itself is counted with what all may have")
-	require.Equal(t, []kv.Change{newest}, m.Revisions().recent.Since(newest.Revision-1, 0).Changes)
-}
-
-// TestWhatIsNotToldYetHasALimit has a follower that does not come back, and checks that what
-// changes meanwhile is not kept for it, and yet not lost.
-func TestWhatIsNotToldYetHasALimit(t *testing.T) {
-	m := newMemKit(t, nil)
-	begin := m.Revisions().Revision()
-	busy, back := make(chan struct{}, 1000), make(chan struct{})
-	m.t.Cleanup(m.Revisions().Follow(func(*kv.Batch) { busy <- struct{}{}; <-back }))
-	told := m.followAll()
-	long := strings.Repeat("x", maxUntold/6)
-	set := func(i int) { m.mustSet("a.json", fmt.Sprintf(`{"n":%d,"long":%q}`, i, long)) }
-	set(0)
-	<-busy
-	most := int64(0)
-	for i := range 10 {
-		set(i + 1)
-		most = max(most, m.Stats().Untold)
-		require.LessOrEqual(t, most, int64(maxUntold))
-	}
-	require.Greater(t, most, int64(maxUntold/2))
-	require.Positive(t, m.Stats().Lapses)
-	close(back)
-	require.Equal(t, revisionTexts(m.readBack(begin, 1<<20, everything...)), revisionTexts(told()))
-	m.await("all is told", func() bool { return m.Stats().Untold == 0 })
-}
-
 // TestARevisionOfTooManyHeirsIsNotMade changes a base of so many that what it makes of all of them
 // takes more memory than there is for that: whoever wants all begins anew, others are told.
 func TestARevisionOfTooManyHeirsIsNotMade(t *testing.T) {

@@ -25,10 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 
-// The suite runs on the real disk below, in a file system that loses what was not
-// synced when it crashes.
-func TestSuite(t *testing.T) { kvtest.Run(t, openForSuite) }
-
 func openForSuite(t testing.TB, opts kvtest.Options) kvtest.Instance {
 	p := &power{t: t, fs: newLosable(), clock: clock.NewFake(noon), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
 	return kvtest.Instance{

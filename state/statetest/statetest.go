@@ -35,10 +35,12 @@ type Bed struct {
 	near bool
 }
 
-// Each runs test on an embedded store and over the wire, as subtests.
+// Each runs test on an embedded store and over the wire, as subtests. With the race detector and
+// without the tag soak it runs on the embedded one alone, and EachWay with a Wire alone, so that
+// there is an answer in a minute.
 func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
 	t.Helper()
-	for _, near := range []bool{true, false} {
+	for _, near := range stores {
 		name := "far"
 		if near {
 			name = "near"
@@ -56,7 +58,9 @@ func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
 // server, which has them with that configuration.
 func EachWay(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
 	t.Helper()
-	Each(t, test)
+	if !onlyWire {
+		Each(t, test)
+	}
 	t.Run("wire", func(t *testing.T) {
 		t.Parallel()
 		b := &Bed{Server: clienttest.Start(t, clienttest.Options{Models: models}), NS: models.Bench.NS, near: true, Wire: true}
