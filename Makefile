@@ -4,7 +4,6 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BIN      := bin
-SOURCES  := $(shell find . -name '*.go' -not -path './.*')
 # Tools and end-to-end tests are modules of their own, so that the product does not come to need what they need.
 MODULES  := . tools integration
 # Build tags, as TAGS=nognet or GOFLAGS=-tags=nognet; `with` adds more of them for one command.
@@ -22,6 +21,8 @@ WITH_C   := CGO_ENABLED=$(if $(RACE),1,0)
 CONCURRENT := {{range .Imports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}$\
               {{range .XTestImports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}$\
               {{range .TestImports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}
+# Tests wait as much as they work, so more of them run at once than there are processors.
+WAITING  := -p 4 -parallel 8
 FUZZTIME ?= 25s
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
 PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl openssl=openssl \
@@ -64,8 +65,8 @@ packages: ## install what tests and benchmarks need beside Go, from Debian's pac
 	@sh scripts/packages.sh $(PROGRAMS)
 
 check: modules-test fmt-check vet ## a quick look, which needs Go alone: format, vet, and the tests of all packages
-	$(GO) test ./...
-	$(GO) test -C tools ./...
+	$(GO) test $(WAITING) ./...
+	$(GO) test -C tools $(WAITING) ./...
 
 test: check packages race ## everything that must hold before a change lands
 	$(GO) test -C integration -shuffle=on -count 1 -timeout 15m ./...
@@ -77,7 +78,7 @@ endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	for module in . tools; do $(WITH_C) $(GO) test -C $$module $(RACED) -p 4 $(call with,nosqlite) \
+	for module in . tools; do $(WITH_C) $(GO) test -C $$module $(RACED) $(WAITING) $(call with,nosqlite) \
 		$$($(GO) list -C $$module -f '$(CONCURRENT)' ./... | sort -u) || exit; done
 
 soak: soak-race soak-kills soak-siege soak-fuzz ## all tests there are, in full; each of the four parts runs alone, too
@@ -109,10 +110,10 @@ profile: packages $(BIN)/ccload ## see under load what the server spends its tim
 	rm -rf $(PROFILES)
 
 fmt: ## format the code
-	gofmt -w $(SOURCES)
+	gofmt -w .
 
 fmt-check:
-	@files=$$(gofmt -l $(SOURCES)) && test -z "$$files" || { echo "not formatted (make fmt):"; echo "$$files"; exit 1; }
+	@files=$$(gofmt -l .) && test -z "$$files" || { echo "not formatted (make fmt):"; echo "$$files"; exit 1; }
 
 vet: ## go vet
 	for module in $(MODULES); do $(GO) vet -C $$module $(call with,soak) ./... || exit; done

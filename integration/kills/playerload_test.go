@@ -23,6 +23,7 @@ import (
 	"confcenter/kv"
 	"confcenter/storage"
 	"confcenter/storage/landing"
+	_ "confcenter/storage/landing/mysql" // the database that is landed in
 )
 
 const (
