@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +41,7 @@ func startConfig(t testing.TB, files map[string]string, change ...func(*Config))
 // open starts store and gateway, again after close.
 func (k *configKit) open(t testing.TB) {
 	var err error
-	k.files, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: k.data, State: k.log, NoEvents: true})
+	k.files, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: k.data, State: k.log, NoEvents: true, SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.files.Close()) })
 	k.kit = start(t, func(cfg *Config, stores *Stores) {

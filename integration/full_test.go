@@ -66,7 +66,7 @@ func crowd(t *testing.T) *crowded {
 	var err error
 	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disk.MemoryFS()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e6 * time.Hour}})
 	require.NoError(t, err)
-	docs, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: c.store})
+	docs, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: c.store, SetTimeout: time.Minute})
 	require.NoError(t, err)
 	models := host.Open(c.store, host.Config{})
 	book := quota.New(clock.Real())

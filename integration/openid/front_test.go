@@ -67,7 +67,7 @@ func peopleOf(t testing.TB, provider *openidtest.Provider) *front {
 	keys, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, keys.Close()) })
-	files, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: filepath.Join(dir, "data"), State: keys})
+	files, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: filepath.Join(dir, "data"), State: keys, SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	models := host.Open(keys, host.Config{})

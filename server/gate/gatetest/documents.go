@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func Documents(t testing.TB, files map[string]string) *confstore.Store {
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
 	}
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: kvtest.ForTest(t)})
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: kvtest.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
