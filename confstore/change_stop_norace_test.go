@@ -16,7 +16,7 @@ import (
 // Whenever the process is killed, or power is lost: all documents of a change are as they were, or
 // all are new.
 func TestAChangeIsWholeWhereverItStops(t *testing.T) {
-	for name, size := range map[string]int{"small": 10, "in parts": 400 << 10} {
+	for name, size := range map[string]int{"small": 10, "long": 400 << 10} {
 		t.Run(name, func(t *testing.T) {
 			i := changedRig(t)
 			text := `{"v":"new","x":"` + strings.Repeat("x", size) + `"}`

@@ -18,7 +18,7 @@ func (r *recorder) reconcile() error {
 	}
 	got := &answer{}
 	err := r.scribe.do(func() error {
-		docs, _, err := r.log.Behind(context.Background(), known)
+		docs, _, err := r.log.Behind(known)
 		for i := 0; i < len(docs) && err == nil; i++ {
 			if now.Node(docs[i].Name).is(&docs[i]) {
 				got.same = append(got.same, docs[i])

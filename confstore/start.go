@@ -31,7 +31,7 @@ type start struct {
 // those of all files by then.
 func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error) {
 	ctx := context.Background()
-	docs, newest, err := s.recorder.log.Behind(ctx, 0)
+	docs, newest, err := s.recorder.log.Behind(0)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,13 @@ const (
 	MaxLease        = 24 * time.Hour             // longest lease
 )
 
+// Limits of one transaction of the server's own, see Txn.System: a change of as many documents as
+// there may be is one.
+const (
+	MaxSystemOps      = 1 << 19   // operations of one branch
+	MaxSystemTxnBytes = 512 << 20 // bytes of keys and values
+)
+
 // The namespaces that Guarded is about.
 const (
 	landingNamespace, storagePrefix = "@landing", "@storage/" // Reserved as well

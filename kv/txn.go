@@ -194,8 +194,9 @@ type Txn struct {
 	// first time, in their order; of each OpPut the value is missing as always.
 	Asked []byte
 
-	// System marks a transaction of the server's own, which may write to Reserved
-	// namespaces, and have as many conditions as operations. No request of a peer can set it.
+	// System marks a transaction of the server's own, which may write to Guarded
+	// namespaces, have up to MaxSystemOps operations and MaxSystemTxnBytes, and MaxOps conditions.
+	// No request of a peer can set it.
 	System bool
 
 	// Actor is who asks for the transaction. A Token does not depend on it, and the store keeps
@@ -240,12 +241,12 @@ func (op *Op) Writes() bool { return op.Kind != OpGet }
 // Check reports whether the transaction is valid, independently of the store. The
 // error names the operation, the field and the limit.
 func (t *Txn) Check() error {
-	if len(t.Then) > MaxOps || len(t.Else) > MaxOps {
-		return codes.Errorf(codes.TooManyOps, "transaction has %d operations, the limit is %d", max(len(t.Then), len(t.Else)), MaxOps)
-	}
-	most := MaxCompares
+	mostOps, mostBytes, most := MaxOps, MaxTxnBytes, MaxCompares
 	if t.System {
-		most = MaxOps
+		mostOps, mostBytes, most = MaxSystemOps, MaxSystemTxnBytes, MaxOps
+	}
+	if n := max(len(t.Then), len(t.Else)); n > mostOps {
+		return codes.Errorf(codes.TooManyOps, "transaction has %d operations, the limit is %d", n, mostOps)
 	}
 	if n := len(t.If) + len(t.Fences); n > most {
 		return codes.Errorf(codes.TooManyOps, "transaction has %d conditions, the limit is %d", n, most)
@@ -292,8 +293,8 @@ func (t *Txn) Check() error {
 			}
 		}
 	}
-	if size := t.Size(); size > MaxTxnBytes {
-		return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, the limit is %d", size, MaxTxnBytes)
+	if size := t.Size(); size > mostBytes {
+		return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, the limit is %d", size, mostBytes)
 	}
 	return nil
 }

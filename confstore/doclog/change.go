@@ -60,13 +60,9 @@ const MaxTouches = 100
 // touchesInPart is how many documents each of its parts has.
 const touchesInPart = 1000
 
-func (p *planned) made(c *Change) Made {
-	return Made{By: c.By, Count: len(p.touches), First: p.touches[:min(MaxTouches, len(p.touches))]}
-}
-
-// madeOf is made for a change of any size, with what it takes besides.
-func (p *planned) madeOf(c *Change, seq uint64) (m Made, parts []kv.Op) {
-	m = p.made(c)
+// made is what is remembered of a change, with what it takes besides.
+func (p *planned) made(c *Change, seq uint64) (m Made, parts []kv.Op) {
+	m = Made{By: c.By, Count: len(p.touches), First: p.touches[:min(MaxTouches, len(p.touches))]}
 	if m.Count > len(m.First) {
 		for part := range slices.Chunk(p.touches, touchesInPart) {
 			parts = append(parts, put(touched, touchedKey(seq, m.Parts), encode(part)))

@@ -18,15 +18,25 @@ type Checker struct {
 	newest   map[string][2]Version // of each name, newest first; the first may be of a change that does not count
 	chunks   map[Digest]struct{}
 	missing  map[Digest]string // the version that needs each
-	unplaced bool              // a change is not in doc/NAME yet
+	unplaced bool              // a change of a build before is not in doc/NAME yet
 	faults   []string
 	more     int // faults that are not described
-	versions int
+
+	versions map[string]made // by key: which change made each
+	changes  map[uint64]Made
+	parts    map[string][]Touch // by key
+}
+
+// made says which change made a version, and what it did.
+type made struct {
+	seq  uint64
+	kind Kind
 }
 
 // NewChecker returns a Checker that has seen nothing.
 func NewChecker() *Checker {
-	return &Checker{docs: map[string]Document{}, newest: map[string][2]Version{}, chunks: map[Digest]struct{}{}, missing: map[Digest]string{}}
+	return &Checker{docs: map[string]Document{}, newest: map[string][2]Version{}, chunks: map[Digest]struct{}{}, missing: map[Digest]string{},
+		versions: map[string]made{}, changes: map[uint64]Made{}, parts: map[string][]Touch{}}
 }
 
 func (c *Checker) fault(format string, args ...any) {
@@ -40,31 +50,61 @@ func (c *Checker) fault(format string, args ...any) {
 // Entry takes the next entry; those of other namespaces do not matter.
 func (c *Checker) Entry(e *kv.Entry) {
 	var err error
-	switch {
-	case e.NS == chunks:
+	switch e.NS {
+	case chunks:
 		c.chunk(e)
-	case e.Deleted():
-		if name, isDoc := strings.CutPrefix(e.Key, docPrefix); e.NS == space && isDoc {
-			delete(c.docs, name)
+	case versions:
+		err = c.version(e)
+	case changes:
+		err = c.change(e)
+	case touched:
+		delete(c.parts, e.Key)
+		if !e.Deleted() {
+			var part []Touch
+			err = decode(e.Key, e.Value.Data, &part)
+			c.parts[e.Key] = part
 		}
-	case e.NS == versions:
-		var v Version
-		if v, err = decodeVersion(e); err == nil {
-			c.version(v)
-		}
-	case e.NS == space && e.Key == stateKey:
-		var now state
-		err = decode(e.Key, e.Value.Data, &now)
-		c.unplaced = now.Parts > 0
-	case e.NS == space && strings.HasPrefix(e.Key, docPrefix):
-		var d Document
-		if d, err = document(e); err == nil {
-			c.docs[d.Name] = d
-		}
+	case space:
+		err = c.current(e)
 	}
 	if err != nil {
 		c.fault("%v", err)
 	}
+}
+
+// current takes an entry of what is known now.
+func (c *Checker) current(e *kv.Entry) error {
+	name, isDoc := strings.CutPrefix(e.Key, docPrefix)
+	switch {
+	case isDoc && e.Deleted():
+		delete(c.docs, name)
+	case isDoc:
+		d, err := document(e)
+		if err != nil {
+			return err
+		}
+		c.docs[name] = d
+	case e.Key == stateKey && !e.Deleted():
+		var now state
+		if err := decode(e.Key, e.Value.Data, &now); err != nil {
+			return err
+		}
+		c.unplaced = now.Parts > 0
+	}
+	return nil
+}
+
+func (c *Checker) change(e *kv.Entry) error {
+	if e.Deleted() {
+		m, err := decodeMade(&kv.Entry{NS: e.NS, Key: e.Key, Value: kv.JSONValue([]byte("{}"))})
+		delete(c.changes, m.Seq)
+		return err
+	}
+	m, err := decodeMade(e)
+	if err == nil {
+		c.changes[m.Seq] = m
+	}
+	return err
 }
 
 func (c *Checker) chunk(e *kv.Entry) {
@@ -84,16 +124,23 @@ func (c *Checker) chunk(e *kv.Entry) {
 	delete(c.missing, digest)
 }
 
-func (c *Checker) version(v Version) {
-	c.versions++
-	key := versionKey(v.Name, v.N)
+func (c *Checker) version(e *kv.Entry) error {
+	if e.Deleted() {
+		delete(c.versions, e.Key)
+		return nil
+	}
+	v, err := decodeVersion(e)
+	if err != nil {
+		return err
+	}
+	c.versions[e.Key] = made{v.Seq, v.Kind()}
 	for _, digest := range v.Chunks {
 		if _, there := c.chunks[digest]; !there {
-			c.missing[digest] = key
+			c.missing[digest] = e.Key
 		}
 	}
 	if !v.Deleted && len(v.Chunks) == 0 && DigestOf(v.File) != v.Hash {
-		c.fault("version %s: the file is not what was written", key)
+		c.fault("version %s: the file is not what was written", e.Key)
 	}
 	v.File, v.Chunks = nil, nil
 	switch two := c.newest[v.Name]; {
@@ -104,32 +151,78 @@ func (c *Checker) version(v Version) {
 	case v.N > two[1].N:
 		c.newest[v.Name] = [2]Version{two[0], v}
 	}
+	return nil
 }
 
 // End returns what is wrong, and how many documents and versions there are.
-func (c *Checker) End() (faults []string, documents, versions int) {
+func (c *Checker) End() (faults []string, documents, count int) {
+	count = len(c.versions)
 	for digest, key := range c.missing {
 		c.fault("version %s: chunk %s is missing", key, digest)
 	}
-	for name, d := range c.docs {
-		if c.unplaced {
-			break // what is staged makes them right
+	if !c.unplaced { // else what is staged makes them right
+		for name, d := range c.docs {
+			c.document(name, &d)
 		}
-		two := c.newest[name]
-		i := slices.IndexFunc(two[:], func(v Version) bool { return v.N == d.N })
-		switch {
-		case d.N == 0:
-		case i < 0:
-			c.fault("document %s: its newest version, %d, is missing", name, d.N)
-		case two[i].Hash != d.Hash || two[i].Deleted != d.Deleted:
-			c.fault("document %s is not its newest version, %d", name, d.N)
-		}
+		c.judgeChanges()
 	}
 	slices.Sort(c.faults)
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
-	return c.faults, len(c.docs), c.versions
+	return c.faults, len(c.docs), count
+}
+
+func (c *Checker) document(name string, d *Document) {
+	two := c.newest[name]
+	i := slices.IndexFunc(two[:], func(v Version) bool { return v.N == d.N })
+	switch {
+	case d.N == 0:
+	case i < 0:
+		c.fault("document %s: its newest version, %d, is missing", name, d.N)
+	case two[i].Hash != d.Hash || two[i].Deleted != d.Deleted || two[i].Seq != d.Seq:
+		c.fault("document %s is not its newest version, %d", name, d.N)
+	}
+}
+
+// judgeChanges compares changes with the versions that they have made. Of a document the oldest
+// versions may be gone, and a change of which none is left; versions that the document does not know
+// are of a change that did not come about.
+func (c *Checker) judgeChanges() {
+	oldest := map[string]int64{}
+	for key := range c.versions {
+		if name, n, ok := splitVersionKey(key); ok && (oldest[name] == 0 || n < oldest[name]) {
+			oldest[name] = n
+		}
+	}
+	for seq, m := range c.changes {
+		touches := m.First
+		if m.Parts > 0 {
+			touches = nil
+			for i := range m.Parts {
+				touches = append(touches, c.parts[touchedKey(seq, i)]...)
+			}
+		}
+		if len(touches) != m.Count {
+			c.fault("change %d names %d documents of %d", seq, len(touches), m.Count)
+			continue
+		}
+		for _, t := range touches {
+			key := versionKey(t.Name, t.N)
+			switch v, there := c.versions[key]; {
+			case !there && t.N >= oldest[t.Name] && oldest[t.Name] > 0:
+				c.fault("change %d: version %s, which it made, is missing", seq, key)
+			case there && v != (made{seq, t.Kind}):
+				c.fault("change %d: version %s is not what it made", seq, key)
+			}
+			delete(c.versions, key)
+		}
+	}
+	for key := range c.versions {
+		if name, n, ok := splitVersionKey(key); !ok || n <= c.docs[name].N {
+			c.fault("version %s: no change has made it", key)
+		}
+	}
 }
 
 // Settled reports whether all changes are in doc/NAME.

@@ -14,7 +14,7 @@ import (
 // entries are all that a log has in its store.
 func (b *bed) entries() (list []*kv.Entry) {
 	b.t.Helper()
-	for _, part := range []string{"/changes", "/chunks", "/stage", "/versions"} {
+	for _, part := range []string{"/changes", "/chunks", "/stage", "/touched", "/versions"} {
 		page, err := b.store.ListArchive(context.Background(), kv.List{NS: kv.ConfigNamespace + part})
 		require.NoError(b.t, err)
 		require.False(b.t, page.More)
@@ -45,7 +45,8 @@ func same(e *kv.Entry) *kv.Entry { return e }
 func TestACheckerFindsWhatIsMissingOrAnother(t *testing.T) {
 	b := newBed(t)
 	defer b.close()
-	b.commit(set("a.json", `{"a":1}`), set("a.json", `{"a":2}`), set("gone.json", `{}`), set("gone.json", "-"), set("long.json", strings.Repeat("x", 600_000)))
+	b.commit(set("a.json", `{"a":1}`), set("a.json", `{"a":2}`), set("gone.json", `{}`), set("gone.json", "-"), set("long.json", strings.Repeat("x", 600_000)),
+		set("mid.json", "1"), set("mid.json", "2"), set("mid.json", "3"))
 	list := b.entries()
 	require.Empty(t, check(list, same))
 	without := func(ns, part string) func(*kv.Entry) *kv.Entry {
@@ -64,7 +65,7 @@ func TestACheckerFindsWhatIsMissingOrAnother(t *testing.T) {
 			return e
 		}
 	}
-	const versions, chunks = kv.ConfigNamespace + "/versions", kv.ConfigNamespace + "/chunks"
+	const versions, chunks, made = kv.ConfigNamespace + "/versions", kv.ConfigNamespace + "/chunks", kv.ConfigNamespace + "/changes"
 	for want, change := range map[string]func(*kv.Entry) *kv.Entry{
 		"document a.json: its newest version, 2, is missing": without(versions, "a.json//0000000002"),
 		"version long.json//0000000001: chunk":               without(chunks, ""),
@@ -72,6 +73,10 @@ func TestACheckerFindsWhatIsMissingOrAnother(t *testing.T) {
 		"the file is not what was written":                   changed(versions, "a.json//0000000001", `"a":1`, `"a":3`),
 		"document gone.json is not its newest version":       changed(kv.ConfigNamespace, "doc/gone.json", `"deleted":true`, `"deleted":false`),
 		"damaged: doc/a.json":                                changed(kv.ConfigNamespace, "doc/a.json", "{", "["),
+		"no change has made it":                              without(made, ""),
+		"is not what it made":                                changed(made, "", `"kind":"created"`, `"kind":"deleted"`),
+		"names 1 documents of 2":                             changed(made, "", `"count":1`, `"count":2`),
+		"mid.json//0000000002, which it made, is missing":    without(versions, "mid.json//0000000002"),
 	} {
 		faults := check(list, change)
 		require.NotEmpty(t, faults, want)
@@ -93,12 +98,12 @@ func TestReissueRaisesWhatIsServed(t *testing.T) {
 		changes = append(changes, set("many/"+strings.Repeat("x", i)+".json", `{}`))
 	}
 	b.commit(append(changes, set("gone.json", "-"))...)
-	before, _, err := b.log.Behind(context.Background(), 0)
+	before, _, err := b.log.Behind(0)
 	require.NoError(t, err)
 	require.NoError(t, b.log.Reissue(context.Background(), 5))
 	require.NoError(t, b.log.Reissue(context.Background(), 1000))
 	b.open()
-	after, _, err := b.log.Behind(context.Background(), 0)
+	after, _, err := b.log.Behind(0)
 	require.NoError(t, err)
 	require.Len(t, after, len(before))
 	for i, d := range before {

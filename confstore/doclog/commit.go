@@ -51,12 +51,13 @@ func (c *Change) Sign() {
 // Empty reports whether there is nothing to remember.
 func (c *Change) Empty() bool { return len(c.Versions)+len(c.Lists) == 0 }
 
-// Commit makes changes durable, in this order, each under a revision of its own. It returns the
-// revisions of those that are, and why the next is not; those after it are not either. If the
-// error is codes.Timeout, or that of ctx, it is not known whether they are, or will be: see Behind.
+// Commit makes changes durable, in this order, each as one transaction under a revision of its own.
+// It returns the revisions of those that are, and why the next is not; those after it are not either.
+// If the error is codes.Timeout, or that of ctx, it is not known whether they are, or will be: see
+// Behind.
 func (l *Log) Commit(ctx context.Context, list []Change) (revisions []kv.Revision, err error) {
 	for len(list) > 0 {
-		g, err := l.begin(ctx)
+		g, err := l.begin()
 		if err != nil {
 			return revisions, err
 		}
@@ -64,12 +65,12 @@ func (l *Log) Commit(ctx context.Context, list []Change) (revisions []kv.Revisio
 		for n < len(list) && g.add(&list[n]) == nil {
 			n++
 		}
-		made, err := g.commit(ctx)
+		made, err := l.writeEach(ctx, g.txns)
 		revisions = append(revisions, made...)
 		if err == nil && n == 0 {
-			var large kv.Revision
-			if large, err = g.commitLarge(ctx, &list[0]); err == nil {
-				revisions, n = append(revisions, large), 1
+			var long kv.Revision
+			if long, err = g.commitLong(ctx, &list[0]); err == nil {
+				revisions, n = append(revisions, long), 1
 			}
 		}
 		if err != nil {
@@ -90,13 +91,8 @@ type group struct {
 }
 
 // begin goes on from what the log has.
-func (l *Log) begin(ctx context.Context) (*group, error) {
+func (l *Log) begin() (*group, error) {
 	now, text, err := l.state()
-	if err == nil && now.Parts > 0 {
-		if err = l.settle(ctx); err == nil {
-			now, text, err = l.state()
-		}
-	}
 	return &group{log: l, now: now, text: text, docs: map[string]Document{}}, err
 }
 
@@ -117,7 +113,8 @@ type planned struct {
 }
 
 // plan works out a change, and what the log says after it.
-func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error) {
+func (g *group) plan(c *Change) (p *planned, next state, err error) {
+	short := c.short()
 	p, next = &planned{docs: map[string]Document{}}, g.now
 	next.Seq = max(c.Seq, next.Seq+1)
 	known := func(name string) (Document, error) {
@@ -141,10 +138,10 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 		v.New = !v.Deleted && (d.N == 0 || d.Deleted)
 		d.N, d.Seq, d.Revision = d.N+1, next.Seq, 0
 		d.Served, d.Given, d.Deleted, d.Hash = v.Served, v.Given, v.Deleted, Digest{}
-		v.N, v.Seq, v.Staged, v.Chunks, v.Size = d.N, d.Seq, staged, nil, 0
+		v.N, v.Seq, v.Staged, v.Chunks, v.Size = d.N, d.Seq, false, nil, 0
 		if !v.Deleted {
 			d.Hash, v.Size = DigestOf(v.File), len(v.File)
-			p.cut(&v)
+			p.cut(&v, short)
 		}
 		d.Size, v.Hash = v.Size, d.Hash
 		p.docs[v.Name] = d
@@ -157,7 +154,7 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 			return nil, next, err
 		}
 		if d.Revision == 0 && d.N > 0 && d.Seq != next.Seq { // it is not known before the change that made it is committed
-			return nil, next, errLarge
+			return nil, next, errAlone
 		}
 		if d.N > 0 { // a list alone is nobody's
 			d.Floor, d.Bases = list.Floor, list.Digest
@@ -167,9 +164,23 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 	return p, next, nil
 }
 
-// cut has a long file written in chunks.
-func (p *planned) cut(v *Version) {
-	if len(v.File) <= shortFile {
+// short is how long files are that go with their versions.
+func (c *Change) short() int {
+	size := 0
+	for i := range c.Versions {
+		if n := len(c.Versions[i].File); n <= shortFile {
+			size += n
+		}
+	}
+	if size > mostInline {
+		return shortOfMany
+	}
+	return shortFile
+}
+
+// cut has a file written in chunks unless it is short.
+func (p *planned) cut(v *Version, short int) {
+	if len(v.File) <= short {
 		return
 	}
 	for chunk := range slices.Chunk(v.File, chunkBytes) {
@@ -179,33 +190,30 @@ func (p *planned) cut(v *Version) {
 	}
 }
 
-// docOps writes documents; rev is the change's if it is not that of the transaction.
-func docOps(docs map[string]Document, seq uint64, rev kv.Revision) (ops []kv.Op) {
+// docOps writes documents of a change.
+func docOps(docs map[string]Document) []kv.Op {
+	ops := make([]kv.Op, 0, len(docs))
 	for name, d := range docs {
-		if d.Seq == seq {
-			d.Revision = rev
-		}
 		ops = append(ops, put(space, docPrefix+name, encode(d)))
 	}
 	return ops
 }
 
-var errLarge = codes.Errorf(codes.TooLarge, "the change takes more than a transaction")
+// errAlone says that a change cannot be in one group with others.
+var errAlone = codes.Errorf(codes.TooLarge, "the change needs a group of its own")
 
-// add plans a change in a transaction, on top of those before. errLarge: it does not fit.
+// add plans a change in a transaction, on top of those before. errAlone: it cannot be planned before
+// those are there, or its chunks have to be there before it.
 func (g *group) add(c *Change) error {
-	if len(c.Versions)+len(c.Lists) > mostOps {
-		return errLarge
-	}
-	p, next, err := g.plan(c, false)
+	p, next, err := g.plan(c)
 	if err != nil {
 		return err
 	}
-	txn := g.log.txn(g.text, next)
-	txn.Note = c.Note
-	txn.Then = slices.Concat(txn.Then, c.names(next.Seq, p.made(c)), docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
-	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {
-		return errLarge
+	txn := g.txn(c, p, next)
+	if len(p.chunks) > 0 {
+		if txn.Then = append(txn.Then, p.chunks...); txn.Size() > mostBytes {
+			return errAlone
+		}
 	}
 	g.txns = append(g.txns, txn)
 	g.now, g.text = next, txn.Then[0].Value.Data
@@ -215,9 +223,13 @@ func (g *group) add(c *Change) error {
 	return nil
 }
 
-// commit makes what was planned durable.
-func (g *group) commit(ctx context.Context) (revisions []kv.Revision, err error) {
-	return g.log.writeEach(ctx, g.txns)
+// txn is the transaction of a change, but for its chunks.
+func (g *group) txn(c *Change, p *planned, next state) *kv.Txn {
+	txn := g.log.txn(g.text, next)
+	txn.Note = c.Note
+	made, touches := p.made(c, next.Seq)
+	txn.Then = slices.Concat(txn.Then, c.names(next.Seq, made), docOps(p.docs), p.versions, touches)
+	return txn
 }
 
 // writeEach hands transactions over together, so that they share the disk's time. It returns the

@@ -12,7 +12,7 @@
 //	@conf/touched   SEQ/PART        further documents that it touched
 //	@conf/tokens    TOKEN           which change was asked for with it
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
-//	@conf/stage     PART            documents of a change that is being written
+//	@conf/stage     PART            what builds before wrote large changes in, see settle
 //
 // Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
 //
@@ -20,9 +20,8 @@
 // after one that failed, or of which it is not known whether it did, nothing follows that was
 // planned on top of it. [Log.Behind] then tells what there is.
 //
-// A change that is too large for a transaction is written in parts that nothing refers to. A last,
-// small transaction says in log that they count; it is the change, and the one that has its
-// revision. Then doc/NAME are brought up to date, if need be by the next Open.
+// A change is one transaction, however many documents it has. Only chunks of long files are there
+// before it, and nothing refers to them until it is.
 package doclog
 
 import (
@@ -34,7 +33,8 @@ import (
 	"confcenter/kv"
 )
 
-// What one transaction of the log has at most, so that any engine takes it.
+// What one transaction of the log has at most, other than that of a change: operations, and bytes of
+// chunks.
 const (
 	mostOps   = 128
 	mostBytes = 1 << 20
@@ -65,11 +65,11 @@ type Log struct {
 type state struct {
 	Epoch string `json:"epoch"`
 	Seq   uint64 `json:"seq"`             // of the last change
-	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet
+	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet: see settle
 }
 
-// Open returns the log in store; if there is none, its first change begins it. A change that is
-// not in place yet is brought there. epoch, unless it is empty, is that of the log from now on; a
+// Open returns the log in store; if there is none, its first change begins it. A change of a build
+// before that is not in place yet is brought there. epoch, unless it is empty, is that of the log from now on; a
 // new log has the identity of the store otherwise.
 func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l := &Log{store: store}
@@ -130,11 +130,8 @@ func (l *Log) write(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 
 // Behind returns the documents whose newest version was made after a revision, and the sequence
 // of the newest change.
-func (l *Log) Behind(ctx context.Context, rev kv.Revision) (list []Document, newest uint64, err error) {
+func (l *Log) Behind(rev kv.Revision) (list []Document, newest uint64, err error) {
 	now, _, err := l.state()
-	if err == nil && now.Parts > 0 {
-		err = l.settle(ctx)
-	}
 	if err != nil {
 		return nil, 0, err
 	}

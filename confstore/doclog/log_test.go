@@ -199,7 +199,7 @@ func TestAfterAChangeThatFailsNothingFollows(t *testing.T) {
 	require.Len(t, revs, 1)
 	require.Equal(t, "1", b.text("a.json"))
 	require.Empty(t, b.text("c.json"))
-	list, newest, err := b.log.Behind(t.Context(), first[0])
+	list, newest, err := b.log.Behind(first[0])
 	require.NoError(t, err)
 	require.EqualValues(t, 2, newest)
 	require.Len(t, list, 1)
@@ -209,7 +209,7 @@ func TestAfterAChangeThatFailsNothingFollows(t *testing.T) {
 	require.Equal(t, "3 4", b.text("b.json")+" "+b.text("a.json"))
 }
 
-// Of a change that takes many transactions, all or nothing is seen, at whichever of them the
+// Of a change whose chunks are written before it, all or nothing is seen, at whichever of them the
 // process is killed.
 func TestKilledInTheMiddleOfALargeChange(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
@@ -255,8 +255,6 @@ func TestKilledInTheMiddleOfALargeChange(t *testing.T) {
 			list, err := b.log.Versions(t.Context(), "many/007.json", 0, 5)
 			require.NoError(t, err)
 			require.Equal(t, is, len(list) == 3)
-			require.LessOrEqual(t, b.store.largest.ops, 128)
-			require.LessOrEqual(t, b.store.largest.bytes, 1536<<10)
 			b.close()
 		}
 	}
@@ -316,7 +314,7 @@ func (h *history) change(least, most int) {
 }
 
 func (h *history) compare() {
-	docs, _, err := h.log.Behind(context.Background(), 0)
+	docs, _, err := h.log.Behind(0)
 	require.NoError(h.t, err)
 	require.Len(h.t, docs, len(h.past))
 	names := slices.Sorted(maps.Keys(h.past))

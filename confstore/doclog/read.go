@@ -114,16 +114,6 @@ func (l *Log) Find(ctx context.Context, d *Document, n int64) (Version, error) {
 // Revision is that of the newest change of anything in the store.
 func (l *Log) Revision() kv.Revision { return l.store.Revision() }
 
-// Settled is a revision up to which Documents, called after it, lists all changes. While a large change is not in the list yet there is none: codes.Conflict.
-func (l *Log) Settled() (kv.Revision, error) {
-	rev := l.Revision()
-	now, _, err := l.state()
-	if err == nil && now.Parts > 0 {
-		err = codes.Errorf(codes.Conflict, "a large change is being made; try again")
-	}
-	return rev, err
-}
-
 // Fill reads the file of a version that was listed or found.
 func (l *Log) Fill(ctx context.Context, v *Version) error {
 	if v.Deleted {
@@ -162,6 +152,38 @@ func (l *Log) Later(ctx context.Context, d *Document, rev kv.Revision) (n int64,
 		return list[0].N == int64(i)+1 && list[0].Revision > rev
 	})
 	return int64(found) + 1, err
+}
+
+// Around returns the version of a name that was current at a revision, as At does, and those that came
+// next, oldest first, of which there are more if there is not the newest: mostly with one look. Long
+// files of these are not read.
+func (l *Log) Around(ctx context.Context, name string, rev kv.Revision) (at Version, next []Version, err error) {
+	const look = 8
+	d, err := l.Document(name)
+	if err != nil || d.N == 0 {
+		return at, nil, err
+	}
+	from := max(1, d.N-look+1)
+	page, err := l.listVersions(ctx, name, from, int(d.N-from+1))
+	if err != nil {
+		return at, nil, err
+	}
+	if i := slices.IndexFunc(page, func(v Version) bool { return v.N > d.N }); i >= 0 { // of a change that does not count
+		page = page[:i]
+	}
+	i := sort.Search(len(page), func(i int) bool { return page[i].Revision > rev })
+	switch {
+	case i > 0:
+		at = page[i-1]
+		err := l.Fill(ctx, &at)
+		return at, page[i:], err
+	case from == 1 && len(page) > 0 && page[0].N == 1:
+		return at, page, nil
+	}
+	if at, err = l.At(ctx, name, rev); err == nil {
+		next, err = l.After(ctx, name, at.N, look)
+	}
+	return at, next, err
 }
 
 // After lists at most limit versions of a name that are newer than version n, oldest first. Long

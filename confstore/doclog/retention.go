@@ -89,7 +89,7 @@ func unchanged(key string, text []byte) kv.Compare {
 // First go versions, each transaction noting in freed which chunks they had. Then go those of the
 // chunks that no version has any more. A change that is made meanwhile may have one of them: each
 // transaction that removes chunks requires that no change was made since it was looked, and a
-// change in parts, whose chunks are written earlier, requires that none was removed meanwhile.
+// change whose chunks are written before it requires that none was removed meanwhile.
 // Last go changes of which no version is left.
 type removal struct {
 	log   *Log

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	jsoniter "github.com/json-iterator/go"
 
@@ -66,7 +67,7 @@ type Version struct {
 	N        int64       `json:"-"` // counts the versions of the name, from 1
 	Revision kv.Revision `json:"-"` // of the transaction that made it
 	Seq      uint64      `json:"seq"`
-	Staged   bool        `json:"staged,omitempty"` // its change has the revision
+	Staged   bool        `json:"staged,omitempty"` // its change has the revision: of builds that wrote large changes in parts
 	New      bool        `json:"new,omitempty"`    // there was no document before it, or it was deleted
 	Served   int32       `json:"served"`
 	Given    int32       `json:"given"`
@@ -104,13 +105,26 @@ func (v *Version) Who(change *Made) By {
 const (
 	// chunkBytes is the length of a chunk.
 	chunkBytes = 512 << 10
-	// shortFile is how long a file is that goes with its version.
-	shortFile = 4 << 10
+	// shortFile is how long a file is that goes with its version. Of a change that would have more
+	// than mostInline bytes of these, it is shortOfMany.
+	shortFile   = 4 << 10
+	shortOfMany = 512
+	mostInline  = 8 << 20
 )
 
 func versionKey(name string, n int64) string { return fmt.Sprintf("%s//%010d", name, n) }
-func changeKey(seq uint64) string            { return fmt.Sprintf("%016x", ^seq) } // the newest is the first
-func partKey(i int) string                   { return fmt.Sprintf("%06d", i) }
+
+func splitVersionKey(key string) (name string, n int64, ok bool) {
+	at := strings.LastIndex(key, "//")
+	if at < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(key[at+2:], 10, 64)
+	return key[:at], n, err == nil
+}
+
+func changeKey(seq uint64) string { return fmt.Sprintf("%016x", ^seq) } // the newest is the first
+func partKey(i int) string        { return fmt.Sprintf("%06d", i) }
 
 // encodeVersion makes the value of a version: JSON and, behind a line feed, a short file.
 func encodeVersion(v *Version) []byte {
@@ -126,13 +140,9 @@ func decodeVersion(e *kv.Entry) (v Version, err error) {
 	if err := decode(e.Key, text, &v); err != nil {
 		return v, err
 	}
-	at := bytes.LastIndex([]byte(e.Key), []byte("//"))
-	if at < 0 {
+	ok := false
+	if v.Name, v.N, ok = splitVersionKey(e.Key); !ok {
 		return v, damaged(e.Key, errors.New("it has no number"))
-	}
-	v.Name = e.Key[:at]
-	if v.N, err = strconv.ParseInt(e.Key[at+2:], 10, 64); err != nil {
-		return v, damaged(e.Key, err)
 	}
 	if !v.Staged {
 		v.Revision = e.Mod

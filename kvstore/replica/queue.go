@@ -79,6 +79,9 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 	defer q.mu.Unlock()
 	idle, before := len(q.list) == 0, q.bytes
 	for i := range list {
+		if list[i].txn.System { // there is one at a time that is large, and others do not have to wait for it
+			list[i].size = min(list[i].size, q.maxBytes()/2)
+		}
 		if err = q.refusedLocked(&list[i]); err != nil {
 			break
 		}

@@ -171,6 +171,24 @@ func TestAdministratorsFindRoomInAFullQueue(t *testing.T) {
 	require.EqualValues(t, 1, b.Stats().Reserved)
 }
 
+// A change of very many documents is one transaction, which is larger than the queue: it neither waits
+// for the queue to be empty, nor keeps others out.
+func TestALargeTransactionOfTheServersOwnHasRoomBesideOthers(t *testing.T) {
+	b := gated(t, Config{MaxQueue: 100, Queues: memory.NewPool(queueShares * 8000)})
+	put := func(size int) *kv.Txn { return kv.PutTxn("a", "k", kv.BytesValue(make([]byte, size))) }
+	waiting := []<-chan outcome{b.begin(put(1000))}
+	<-b.disk.entered
+	large := put(100_000)
+	large.System = true
+	waiting = append(waiting, b.begin(large), b.begin(put(1000)))
+	b.disk.gate <- struct{}{}
+	b.allow()
+	for _, w := range waiting {
+		require.NoError(t, (<-w).err)
+	}
+	require.Zero(t, b.cfg.Queues.Held())
+}
+
 func TestAdministratorsFindRoomInAQueueThatIsFullOfBytes(t *testing.T) {
 	b := gated(t, Config{MaxQueue: 100, Queues: memory.NewPool(queueShares * 8000)})
 	put := func(size int, groups ...string) *kv.Txn {

@@ -106,9 +106,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		if made, err := h.replayOf(ctx, by, req.Asked, q.DryRun); made != nil || err != nil {
 			return made, err
 		}
-		if req.Behind, err = h.log.Settled(); err != nil && !q.DryRun {
-			return nil, err
-		}
+		req.Behind = h.log.Revision()
 		err := h.eachDocument("", func(d *doclog.Document) (bool, error) {
 			if there[d.Name] || d.Deleted || guard.LeftAlone(d.Name) {
 				return true, nil

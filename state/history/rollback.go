@@ -55,9 +55,7 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	defer r.give()
 	var behind kv.Revision
 	if q.All && !q.DryRun {
-		if behind, err = h.log.Settled(); err != nil {
-			return nil, err
-		}
+		behind = h.log.Revision()
 	}
 	rev, list, err := h.rollback(ctx, r, name, moment)
 	if err == nil {

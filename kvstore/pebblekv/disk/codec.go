@@ -12,7 +12,11 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-// formatVersion is of everything here: keys, rows, log records, the mark. It rises
+// markVersion is what the mark says of the whole store. It rises when an older build may not use
+// it: since 2 a change of documents is one transaction, and older builds would write it in parts.
+const markVersion = 2
+
+// formatVersion is of everything else here: keys, rows, log records. It rises
 // when an older build could not read what is written.
 const formatVersion = 1
 

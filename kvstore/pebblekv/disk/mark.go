@@ -89,15 +89,15 @@ func readMark(fsys vfs.FS, path string) (s markState, known bool, err error) {
 			s, known = one, true
 		}
 	}
-	if known && s.format > formatVersion {
-		return s, true, codes.Errorf(codes.Storage, "the store was written by a newer version: its format is %d, this one reads up to %d", s.format, formatVersion)
+	if known && s.format > markVersion {
+		return s, true, codes.Errorf(codes.Storage, "the store was written by a newer version: its format is %d, this one reads up to %d", s.format, markVersion)
 	}
 	return s, known, nil
 }
 
 // createMark makes a mark anew, with both slots, and makes it durable.
 func createMark(fsys vfs.FS, dir, path string, s markState) (*mark, error) {
-	s.format = formatVersion
+	s.format = markVersion
 	file, err := fsys.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("creating %s: %w", markName, err)
@@ -127,7 +127,7 @@ func openMark(fsys vfs.FS, path string, s markState) (*mark, error) {
 func (m *mark) set(born bool, revision kv.Revision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.format, m.state.born, m.state.revision = formatVersion, born, revision
+	m.state.format, m.state.born, m.state.revision = markVersion, born, revision
 	return m.writeBoth()
 }
 
