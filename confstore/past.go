@@ -68,14 +68,12 @@ func (p *past) begin(after kv.Revision) error {
 		if !p.newer(name, after) {
 			continue
 		}
-		v, err := p.log.At(p.ctx, name, after)
+		v, next, err := p.log.Around(p.ctx, name, after)
 		if err != nil {
 			return err
 		}
 		p.docs[name] = versionContents(v)
-		if err := p.lines.add(p, name, v.N); err != nil {
-			return err
-		}
+		p.lines.add(name, p.upToNow(next))
 	}
 	return nil
 }
@@ -109,9 +107,11 @@ func (p *past) olderRules(after kv.Revision) (list []*rules, err error) {
 	}
 	list = append(list, first)
 	lines := timelines{}
-	if err := lines.add(p, meta.FileName, v.N); err != nil {
+	page, err := p.read(meta.FileName, v.N)
+	if err != nil {
 		return nil, err
 	}
+	lines.add(meta.FileName, page)
 	for len(lines) > 0 {
 		_, c, err := lines.next(p)
 		if err != nil {
@@ -306,19 +306,21 @@ const versionPage = 8
 // read is the versions that follow number n, as far as they are no newer than now.
 func (p *past) read(name string, n int64) ([]doclog.Version, error) {
 	page, err := p.log.After(p.ctx, name, n, versionPage)
-	if i := slices.IndexFunc(page, func(v doclog.Version) bool { return v.Revision > p.now.revision }); i >= 0 {
-		page = page[:i]
-	}
-	return page, err
+	return p.upToNow(page), err
 }
 
-// add adds the versions of a document that follow number n.
-func (t *timelines) add(p *past, name string, n int64) error {
-	page, err := p.read(name, n)
-	if err == nil && len(page) > 0 {
+func (p *past) upToNow(page []doclog.Version) []doclog.Version {
+	if i := slices.IndexFunc(page, func(v doclog.Version) bool { return v.Revision > p.now.revision }); i >= 0 {
+		return page[:i]
+	}
+	return page
+}
+
+// add adds the versions of a document that come next.
+func (t *timelines) add(name string, page []doclog.Version) {
+	if len(page) > 0 {
 		heap.Push(t, &timeline{name, page})
 	}
-	return err
 }
 
 // next takes the next version of all.

@@ -64,7 +64,7 @@ type hub struct {
 func newHub(store follow.Store, stalls *stalls, kind hubKind) *hub {
 	room := stalls.pool.Limit() / kind.share
 	h := &hub{
-		source: follow.Source{Store: store, Piece: kind.piece, Holders: maxHolders},
+		source: follow.Source{Store: store, Piece: kind.piece, Holders: maxHolders, Long: stalls.pool},
 		spare:  kind.spare,
 		recent: follow.NewRecent(int(min(recentBytes, room/2)), stalls.pool),
 		frames: newFrames(stalls, int(room/4)),

@@ -1,7 +1,7 @@
 package kv
 
 import (
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -38,23 +38,19 @@ func (f Filter) Match(ns, key string) bool {
 	return strings.HasPrefix(key, f.Text)
 }
 
-// Select returns the matching events in their order. They share memory with events
-// if they are adjacent there, as in a Change.
+// Select returns the matching events of a Change, which share memory with events: those are in the
+// order of their names, so that the ones which match are side by side.
 func (f Filter) Select(events []Event) []Event {
-	match := func(e Event) bool { return f.Match(e.Entry.NS, e.Entry.Key) }
-	from := slices.IndexFunc(events, match)
-	if from < 0 {
-		return nil
+	if f.NS == "" {
+		return events[:len(events):len(events)]
 	}
-	to := from + 1
-	for to < len(events) && match(events[to]) {
-		to++
-	}
-	selected := events[from:to:to]
-	for _, e := range events[to:] {
-		if match(e) {
-			selected = append(selected, e)
-		}
-	}
-	return selected
+	from := sort.Search(len(events), func(i int) bool {
+		e := events[i].Entry
+		return e.NS > f.NS || e.NS == f.NS && e.Key >= f.Text
+	})
+	n := sort.Search(len(events)-from, func(i int) bool {
+		e := events[from+i].Entry
+		return !f.Match(e.NS, e.Key)
+	})
+	return events[from : from+n : from+n]
 }

@@ -77,8 +77,12 @@ func TestFilters(t *testing.T) {
 			require.Equal(t, c.want, c.filter.Match(c.ns, c.key), "%+v %s %s", c.filter, c.ns, c.key)
 		}
 	}
-	events := []kv.Event{{Entry: &kv.Entry{NS: "a", Key: "1"}}, {Entry: &kv.Entry{NS: "b", Key: "1"}}, {Entry: &kv.Entry{NS: "a", Key: "2"}}}
-	require.Equal(t, []kv.Event{events[0], events[2]}, kv.Filter{NS: "a"}.Select(events))
+	events := []kv.Event{{Entry: &kv.Entry{NS: "a", Key: "1"}}, {Entry: &kv.Entry{NS: "a", Key: "12"}}, {Entry: &kv.Entry{NS: "a", Key: "2"}}, {Entry: &kv.Entry{NS: "b", Key: "1"}}}
+	require.Equal(t, events[:3], kv.Filter{NS: "a"}.Select(events))
+	require.Equal(t, events[:2], kv.Filter{NS: "a", Text: "1"}.Select(events))
+	require.Equal(t, events[:1], kv.Filter{NS: "a", Text: "1", Exact: true}.Select(events))
+	require.Equal(t, events[3:], kv.Filter{NS: "b"}.Select(events))
+	require.Empty(t, kv.Filter{NS: "a", Text: "11"}.Select(events))
 	require.Equal(t, &events[0], &kv.Filter{}.Select(events)[0], "nothing is copied if all match")
 	require.Empty(t, kv.Filter{NS: "c"}.Select(events))
 }

@@ -36,7 +36,7 @@ type Embedded struct {
 func Embed(store kv.Store, pool *memory.Pool) *Embedded {
 	s := &Embedded{
 		store:   store,
-		source:  follow.Source{Store: store, Piece: pieceBytes, Holders: maxHolders},
+		source:  follow.Source{Store: store, Piece: pieceBytes, Holders: maxHolders, Long: pool},
 		recent:  follow.NewRecent(recentBytes, pool),
 		watches: map[*watch]struct{}{},
 	}

@@ -69,6 +69,7 @@ type Cursor struct {
 
 	// the owner's
 	at     Mark
+	midway bool        // counted by source as in the middle of a revision
 	target kv.Revision // with Overwritten: the newest revision when it began to read back
 	state  *state      // set while the follower gets the state
 
@@ -121,7 +122,16 @@ func (c *Cursor) At() Mark { return c.at }
 // not match.
 func (c *Cursor) Skip(m Mark) {
 	if m.Rev > c.at.Rev || m.Rev == c.at.Rev && m.Told > c.at.Told {
-		c.at = m
+		c.move(m)
+	}
+}
+
+// move is the one place where the position changes once a cursor is open.
+func (c *Cursor) move(to Mark) {
+	c.at = to
+	if midway := to.Part != 0; midway != c.midway && c.source != nil {
+		c.midway = midway
+		c.source.stays(midway)
 	}
 }
 
@@ -159,7 +169,7 @@ func (c *Cursor) Offer(chunk Chunk) bool {
 // hand. It copies them.
 func (c *Cursor) Hand(parts []Part) {
 	c.Forget()
-	c.at = Mark{Rev: parts[0].Rev - 1}
+	c.move(Mark{Rev: parts[0].Rev - 1})
 	c.parts = append(c.parts, parts...)
 }
 
@@ -189,6 +199,7 @@ func (c *Cursor) Telling() bool { return c.state != nil }
 // any more.
 func (c *Cursor) Close() {
 	c.endState()
+	c.move(Mark{Rev: c.at.Rev})
 	if c.unwant != nil {
 		c.unwant()
 		c.unwant = nil
@@ -244,11 +255,11 @@ func (c *Cursor) gather(cut Cut) (events []kv.Event, more bool) {
 				return c.between(first, from), false
 			default:
 				c.event = i
-				c.at = Mark{Rev: p.Rev - 1, Part: p.Rev, Told: p.place(i)}
+				c.move(Mark{Rev: p.Rev - 1, Part: p.Rev, Told: p.place(i)})
 				return p.Events[from:i], true
 			}
 		}
-		c.at = Mark{Rev: p.Rev}
+		c.move(Mark{Rev: p.Rev})
 	}
 	return c.between(first, from), false
 }

@@ -254,3 +254,80 @@ func TestOnlyCursorsWithoutTheirChangesBeginAnew(t *testing.T) {
 	require.Equal(t, []bool{false, true, false}, read(forgetful{gone: map[string]bool{"b": true}, most: 3}))
 	require.Equal(t, []bool{true, true, true}, read(forgetful{most: 2}), "what is too much for all together would be so forever")
 }
+
+// counting is a store of one long change, which counts how often that is read.
+type counting struct {
+	Store
+	change kv.Change
+	reads  int
+}
+
+func (s *counting) Revision() kv.Revision { return s.change.Revision }
+
+func (s *counting) Changes(context.Context, kv.Revision, int) ([]kv.Change, error) {
+	s.reads++
+	return []kv.Change{s.change}, nil
+}
+
+// A follower that goes on behind a long revision is told it in pieces, and forgets what is at hand in between.
+// That it is not read again for each piece and each follower is what makes that linear.
+func TestALongRevisionIsReadOnceForAllWhoAreInTheMiddleOfIt(t *testing.T) {
+	var keys []string
+	for i := range 5000 {
+		keys = append(keys, fmt.Sprintf("%05d", i))
+	}
+	store := &counting{change: puts(9, keys...)}
+	pool := memory.NewPool(64 << 20)
+	source := &Source{Store: store, Piece: 1 << 10, Long: pool}
+	hundred := Cut{Max: 100, Cost: two.Cost}
+	cursors := make([]*Cursor, 20)
+	for i := range cursors {
+		var err error
+		cursors[i], _, err = source.Open(Request{Filter: kv.Filter{NS: "n"}, Past: true})
+		require.NoError(t, err)
+	}
+	got := map[*Cursor][]string{}
+	for waiting := cursors; len(waiting) > 0; {
+		c := waiting[0]
+		waiting = waiting[1:]
+		require.NoError(t, c.Fetch(t.Context()))
+		n, ok := c.Next(hundred)
+		require.True(t, ok)
+		for _, e := range n.Events {
+			got[c] = append(got[c], e.Entry.Key)
+		}
+		if n.More {
+			waiting = append(waiting, c)
+		}
+		c.Forget()
+		require.LessOrEqual(t, pool.Held(), int64(Weight(&store.change)))
+	}
+	for _, c := range cursors {
+		require.Equal(t, keys, got[c])
+	}
+	require.Equal(t, 2, store.reads, "by the first who begins, and then once for all")
+	require.Zero(t, pool.Held(), "no one is in the middle any more")
+
+	// Those that end in the middle hold nothing either, and without memory it is read again each time.
+	for _, small := range []bool{false, true} {
+		if source = (&Source{Store: store, Piece: 1 << 10, Long: pool}); small {
+			source.Long = memory.NewPool(1)
+		}
+		c, _, err := source.Open(Request{Filter: kv.Filter{NS: "n"}, Past: true})
+		require.NoError(t, err)
+		before := store.reads
+		for range 4 {
+			require.NoError(t, c.Fetch(t.Context()))
+			_, ok := c.Next(hundred)
+			require.True(t, ok)
+			c.Forget()
+		}
+		want := before + 2
+		if small {
+			want = before + 4
+		}
+		require.Equal(t, want, store.reads)
+		c.Close()
+		require.Zero(t, source.Long.Held())
+	}
+}

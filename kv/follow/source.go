@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -39,12 +40,30 @@ type Source struct {
 	Piece int
 	// Holders is how many cursors may hold a whole state at a time.
 	Holders int
+	// Long is where a revision that takes more than a Piece finds its memory as long as a cursor is
+	// in the middle of it; nil: 64 MiB of its own. For which there is none, it is read once for each
+	// piece.
+	Long *memory.Pool
 
 	mu sync.Mutex
 	// guarded by mu
 	views   map[*heldView]struct{}
 	holding int
+	midway  int // cursors in the middle of a revision
+	long    long
 }
+
+// long is a revision that was read while a cursor was in the middle of it. All who have to read it find
+// it there, so that each of them costs what it is told, and not that times the revision.
+type long struct {
+	after   kv.Revision // it is what comes next after this one
+	filters []kv.Filter // of a Selective store
+	changes []kv.Change // just the one; none: nothing is kept
+	weight  int64
+}
+
+// longBytes is the limit of Source.Long where none is given.
+const longBytes = 64 << 20
 
 // heldView makes a view of any type usable as a map key.
 type heldView struct{ kv.View }
@@ -107,16 +126,73 @@ func (s *Source) lapsed(ctx context.Context, cursors []*Cursor, after kv.Revisio
 	return there
 }
 
-func (s *Source) changes(ctx context.Context, cursors []*Cursor, after kv.Revision, size int) ([]kv.Change, error) {
+func (s *Source) changes(ctx context.Context, cursors []*Cursor, after kv.Revision, size int) (list []kv.Change, err error) {
+	var filters []kv.Filter
 	selective, ok := s.Store.(Selective)
-	if !ok {
-		return s.Store.Changes(ctx, after, size)
+	if ok {
+		for _, c := range cursors {
+			if !slices.Contains(filters, c.filter) {
+				filters = append(filters, c.filter)
+			}
+		}
 	}
-	filters := make([]kv.Filter, len(cursors))
-	for i, c := range cursors {
-		filters[i] = c.filter
+	if list := s.kept(filters, after); list != nil {
+		return list, nil
 	}
-	return selective.ChangesOf(ctx, filters, after, size)
+	if ok {
+		list, err = selective.ChangesOf(ctx, filters, after, size)
+	} else {
+		list, err = s.Store.Changes(ctx, after, size)
+	}
+	if len(list) == 1 && err == nil {
+		s.keep(long{after, filters, list, int64(Weight(&list[0]))})
+	}
+	return list, err
+}
+
+// kept is the long revision, if it is what comes after a revision.
+func (s *Source) kept(filters []kv.Filter, after kv.Revision) []kv.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := &s.long; len(l.changes) > 0 && l.after <= after && after < l.changes[0].Revision && slices.Equal(l.filters, filters) {
+		return l.changes
+	}
+	return nil
+}
+
+// keep keeps a revision in place of the one before, if it takes more than a piece and a cursor is in
+// the middle of one.
+func (s *Source) keep(l long) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Long = s.Long.Or(longBytes)
+	if l.weight <= int64(s.Piece) || s.midway == 0 {
+		return
+	}
+	s.forgetLocked()
+	if s.Long.Take(l.weight) {
+		s.long = l
+	}
+}
+
+func (s *Source) forgetLocked() {
+	if s.long.weight > 0 {
+		s.Long.Give(s.long.weight)
+	}
+	s.long = long{}
+}
+
+// stays takes note that a cursor is in the middle of a revision, or no longer.
+func (s *Source) stays(midway bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if midway {
+		s.midway++
+		return
+	}
+	if s.midway--; s.midway == 0 {
+		s.forgetLocked()
+	}
 }
 
 // Fetch reads what comes next from the store when Offer cannot: a piece of the

@@ -64,7 +64,7 @@ func (c *Cursor) nextState(cut Cut) (kv.Notice, bool) {
 		st.page = st.page[n:]
 		return kv.Notice{Kind: kv.State, Revision: st.rev, Events: events}, true
 	case st.complete:
-		c.at = Mark{Rev: st.rev}
+		c.move(Mark{Rev: st.rev})
 		c.endState()
 		return kv.Notice{Kind: kv.Synced, Revision: st.rev}, true
 	}

@@ -80,7 +80,7 @@ func Add(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
 func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Handlers {
 	f := &Handlers{gate: g, talk: talk, life: life}
 	f.catchUps.work = g.Group.Work
-	f.source.Store, f.source.Piece, f.source.Holders = store, readBackBytes, maxHolders
+	f.source.Store, f.source.Piece, f.source.Holders, f.source.Long = store, readBackBytes, maxHolders, g.Group.Memory
 	g.Add(map[protocol.Command]gate.Route{
 		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true, Named: true},
 		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true, Named: true},

@@ -3,6 +3,7 @@ package disk
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -67,10 +68,17 @@ func unmaterialised(pending []appended, l kv.List, from string) []*kv.Entry {
 	newest := map[string]*kv.Entry{}
 	for _, g := range pending {
 		for i := range g.commits {
-			for _, event := range g.commits[i].Archive {
-				if e := event.Entry; e.NS == l.NS && strings.HasPrefix(e.Key, l.Prefix) && e.Key >= from {
+			events := g.commits[i].Archive // sorted by name: a change of many documents has many
+			first := sort.Search(len(events), func(k int) bool {
+				e := events[k].Entry
+				return e.NS > l.NS || e.NS == l.NS && e.Key >= from
+			})
+			for _, event := range events[first:] {
+				if e := event.Entry; e.NS == l.NS && strings.HasPrefix(e.Key, l.Prefix) {
 					newest[e.Key] = e
+					continue
 				}
+				break
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func (s *store) shelve(keysAndTexts ...string) {
 	for i := 0; i < len(keysAndTexts); i += 2 {
 		c.Archive = append(c.Archive, archived(keysAndTexts[i], keysAndTexts[i+1], c.Revision))
 	}
+	slices.SortFunc(c.Archive, func(a, b kv.Event) int { return strings.Compare(a.Entry.Key, b.Entry.Key) })
 	require.NoError(s.t, s.disk.Append([]replica.Commit{c}))
 }
 
