@@ -479,7 +479,8 @@ func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 	const base = `{"conf_inherit":{"game/a.json":"base.json secret.json"}}`
 	k := start(t, map[string]string{
 		"_access/x.json": `{"rules": [{"who": ["token:lead"], "allow": ["read", "write", "delete"], "what": ["config:_meta.json", "config:game/*"]},
-			{"who": ["token:lead"], "allow": ["inherit"], "what": ["config:base*", "config:game/*"]}, {"who": ["*"], "deny": ["inherit"], "what": ["config:base/no.json"]}]}`,
+			{"who": ["token:lead"], "allow": ["inherit", "read"], "what": ["config:base*", "config:game/*"]}, {"who": ["*"], "deny": ["inherit"], "what": ["config:base/no.json"]},
+			{"who": ["token:lead"], "allow": ["inherit"], "what": ["config:unread.json"]}, {"who": ["*"], "deny": ["read"], "what": ["config:base/closed.json"]}]}`,
 		"_meta.json": base, "base.json": "{}", "secret.json": "{}", "game/a.json": "{}",
 	})
 	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
@@ -495,6 +496,8 @@ func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 		{`{"conf_inherit":{"game/b.json":"game/a.json","game/a.json":"base.json secret.json"},"inherit_options":{"game/b.json":{"chain":true}}}`, "secret.json"},
 		{`{"conf_inherit":{"game/a.json":"base.json secret.json"},"inherit_options":{"*":{"merge":"deep"}}}`, "secret.json"},
 		{`{"conf_inherit":{"game/b.json":"base/no.json"}}`, "base/no.json"},
+		{`{"conf_inherit":{"game/b.json":"base/closed.json"}}`, `you may not read "config:base/closed.json"`},
+		{`{"conf_inherit":{"game/b.json":"unread.json"}}`, `you may not read "config:unread.json"`},
 		{`{"conf_inherit":{"game/b.json":"_access/x.json"}}`, "roles"},
 		{`{"conf_inherit":{"other.json":"secret"}}`, "secret.json"},
 		{`{"conf_inherit":{"game/b.json":"none.json"}}`, "none.json"},
@@ -518,7 +521,7 @@ func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 func TestShowingWhatAnotherBaseHasReplacedNeedsToHaveItInherited(t *testing.T) {
 	k := start(t, map[string]string{
 		"_access/x.json": `{"rules": [{"who": ["token:lead"], "allow": ["read", "write"], "what": ["config:_meta.json"]},
-			{"who": ["token:lead"], "allow": ["inherit"], "what": ["config:game/*", "config:mask*"]}]}`,
+			{"who": ["token:lead"], "allow": ["inherit", "read"], "what": ["config:game/*", "config:mask*"]}]}`,
 		"secret.json": "{}", "mask.json": "{}", "game/a.json": "{}", "game/b.json": "{}",
 	})
 	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}

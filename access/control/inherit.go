@@ -10,7 +10,7 @@ import (
 )
 
 // checkBases refuses to make a document a base of another one, whose readers see its contents, and
-// to take away what hides parts of them, to who may not have it inherited. before and contents are
+// to take away what hides parts of them, to a caller that may not have it inherited and read it. before and contents are
 // the texts of [meta.FileName], nil if there is none.
 func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 	was, is := rulesOf(before), rulesOf(contents)
@@ -25,8 +25,10 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 			if shownBefore(base, old, bases[i+1:]) {
 				continue
 			}
-			if err := caller.Document(policy.Inherit, base); err != nil {
-				return err
+			for _, verb := range []policy.Verb{policy.Inherit, policy.Read} { // or it could be read where it is inherited
+				if err := caller.Document(verb, base); err != nil {
+					return err
+				}
 			}
 		}
 	}
