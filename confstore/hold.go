@@ -9,8 +9,9 @@ import (
 	"confcenter/confstore/doclog"
 )
 
-// marked are the documents because of which a change needs somebody's approval, by name. They
-// include those that only inherit from what it changes, because they are served anew as well.
+// marked are the documents because of which a change needs another person's approval, by name. They
+// include those that only inherit from what it changes, because they are served anew as well, and
+// those that it takes away from a program whose main configurations they are.
 func (w *writer) marked(s *setting) (names []string) {
 	by := s.files[0].req.Actor
 	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil {
@@ -19,6 +20,11 @@ func (w *writer) marked(s *setting) (names []string) {
 	for _, c := range s.out.changes {
 		if w.cfg.Approval.Marked(c.Name) {
 			names = append(names, c.Name)
+		}
+	}
+	for _, name := range s.out.plan.prev.rules.meta.TakenAway(s.out.plan.rules.meta) {
+		if w.cfg.Approval.Marked(name) {
+			names = append(names, name)
 		}
 	}
 	for i := range s.files { // of which perhaps only the layout changes

@@ -80,21 +80,27 @@ func TestNobodyChangesFilesByNamesThatLinksGiveThem(t *testing.T) {
 func TestAChangeOfWhatIsMarkedIsHeldAndNotMade(t *testing.T) {
 	k, a := keptKit(t, map[string]string{
 		"live/a.json": `{"a":1}`, "live/heir.json": `{}`, "base.json": `{"b":1}`, "base2.json": `{"b":2}`, "other.json": `{}`,
-		"_meta.json": `{"conf_inherit":{"live/heir.json":"base.json"}}`,
+		"_meta.json": `{"conf_inherit":{"live/heir.json":"base.json"},"app_profile":{"default":{"app1":"live/a"}}}`,
 	})
+	meta := func(bases, profiles string) change.Request {
+		return change.Request{Documents: []change.Document{write("_meta.json", `{"conf_inherit":{"live/heir.json":"`+bases+`"},"app_profile":{`+profiles+`}}`)}}
+	}
 	revision := k.cfg.State.Revision()
 	for what, c := range map[string]struct {
 		req    change.Request
 		marked []string
 	}{
-		"a document":            {change.Request{Documents: []change.Document{write("live/a.json", `{"a":2}`)}}, []string{"live/a.json"}},
-		"a new one":             {change.Request{Documents: []change.Document{write("live/n.json", `{}`)}}, []string{"live/n.json"}},
-		"its end":               {change.Request{Documents: []change.Document{{Name: "live/a.json"}}}, []string{"live/a.json"}},
-		"its layout":            {change.Request{Documents: []change.Document{write("live/a.json", `{"a": 1}`)}}, []string{"live/a.json"}},
-		"what it inherits":      {change.Request{Documents: []change.Document{write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
-		"from whom it inherits": {change.Request{Documents: []change.Document{write("_meta.json", `{"conf_inherit":{"live/heir.json":"base2.json"}}`)}}, []string{"live/heir.json"}},
-		"one of several":        {change.Request{Documents: []change.Document{write("other.json", `{"o":1}`), write("live/a.json", `{"a":2}`), {Name: "base.json", Keep: true}}}, []string{"live/a.json"}},
-		"several, one as it is": {change.Request{Documents: []change.Document{write("live/a.json", `{"a":1}`), write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
+		"a document":                  {change.Request{Documents: []change.Document{write("live/a.json", `{"a":2}`)}}, []string{"live/a.json"}},
+		"a new one":                   {change.Request{Documents: []change.Document{write("live/n.json", `{}`)}}, []string{"live/n.json"}},
+		"its end":                     {change.Request{Documents: []change.Document{{Name: "live/a.json"}}}, []string{"live/a.json"}},
+		"its layout":                  {change.Request{Documents: []change.Document{write("live/a.json", `{"a": 1}`)}}, []string{"live/a.json"}},
+		"what it inherits":            {change.Request{Documents: []change.Document{write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
+		"from whom it inherits":       {meta("base2.json", `"default":{"app1":"live/a.json"}`), []string{"live/heir.json"}},
+		"whose it is":                 {meta("base.json", `"default":{"app1":"other.json"}`), []string{"live/a.json"}},
+		"that it is nobody's":         {meta("base.json", ``), []string{"live/a.json"}},
+		"that an address has another": {meta("base.json", `"default":{"app1":"live/a.json"},"10.0.0.5":{"app1":"other.json"}`), []string{"live/a.json"}},
+		"one of several":              {change.Request{Documents: []change.Document{write("other.json", `{"o":1}`), write("live/a.json", `{"a":2}`), {Name: "base.json", Keep: true}}}, []string{"live/a.json"}},
+		"several, one as it is":       {change.Request{Documents: []change.Document{write("live/a.json", `{"a":1}`), write("base.json", `{"b":3}`)}}, []string{"live/heir.json"}},
 	} {
 		c.req.Actor, a.held = zoe, nil
 		c.req.Check = true

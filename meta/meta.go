@@ -20,6 +20,9 @@ package meta
 
 import (
 	"bytes"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -156,4 +159,46 @@ func (m *Meta) Profile(tag, ip, svrname string) Profile {
 		}
 	}
 	return p
+}
+
+// TakenAway lists the main configurations that a program has by m and would not have by next, in their
+// complete form and in order: an entry that names them is gone or names another one, or an entry for
+// another tag or address, which may be the program's, has come before theirs.
+func (m *Meta) TakenAway(next *Meta) []string {
+	taken := map[string]bool{}
+	for section, was := range m.entries() {
+		is := next.entry(section)
+		for program, conf := range was {
+			if conf = Complete(conf); Complete(is[program]) != conf {
+				taken[conf] = true
+			}
+			for other, entries := range next.entries() {
+				if now := entries[program]; other != section && other != defaultSection && now != "" && Complete(now) != conf && m.entry(other)[program] == "" {
+					taken[conf] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(taken))
+}
+
+// entries yields the sections of app_profile with their main configurations by program.
+func (m *Meta) entries() iter.Seq2[string, map[string]string] {
+	return func(yield func(string, map[string]string) bool) {
+		if m == nil {
+			return
+		}
+		for name, s := range m.sections {
+			if !yield(name, s.mainConfs) {
+				return
+			}
+		}
+	}
+}
+
+func (m *Meta) entry(section string) map[string]string {
+	if m == nil || m.sections[section] == nil {
+		return nil
+	}
+	return m.sections[section].mainConfs
 }

@@ -24,6 +24,32 @@ func parse(t testing.TB, text string) *meta.Meta {
 func always(string) bool { return true }
 func never(string) bool  { return false }
 
+// A program has the first of the sections for its tag, its address and "default", of which it is not
+// known here which are its.
+func TestWhatAProfileTakesAway(t *testing.T) {
+	profiles := func(text string) *meta.Meta {
+		m, _, err := meta.Parse([]byte(`{"app_profile":` + text + `}`))
+		require.NoError(t, err)
+		return m
+	}
+	was := profiles(`{"default":{"a":"one","b":"two.json"},"tag":{"a":"three"}}`)
+	for text, want := range map[string][]string{
+		`{"default":{"a":"one.json","b":"two"},"tag":{"a":"three.json"}}`:                           nil,
+		`{"default":{"a":"one","b":"two","c":"more"},"tag":{"a":"three","c":"more"}}`:               nil,
+		`{"default":{"a":"one","b":"two"},"tag":{"a":"three"},"more":{"a":"one"}}`:                  {"three.json"},
+		`{"default":{"a":"one","b":"two"},"tag":{"a":"three","b":"four"}}`:                          {"two.json"},
+		`{"default":{"a":"one","b":"two"}}`:                                                         {"three.json"},
+		`{"default":{"a":"four","b":"two"},"tag":{"a":"three"}}`:                                    {"one.json"},
+		`{"default":{"a":"one","b":"two"},"tag":{"a":"three"},"1.2.3.4":{"a":"four"}}`:              {"one.json", "three.json"},
+		`{"default":{"a":"one","b":"two","d":"new"},"tag":{"a":"three"},"1.2.3.4":{"d":"another"}}`: nil,
+		`{}`: {"one.json", "three.json", "two.json"},
+	} {
+		require.Equal(t, want, was.TakenAway(profiles(text)), text)
+	}
+	require.Equal(t, []string{"one.json", "three.json", "two.json"}, was.TakenAway(nil))
+	require.Empty(t, (*meta.Meta)(nil).TakenAway(was))
+}
+
 func TestComplete(t *testing.T) {
 	for name, want := range map[string]string{
 		"app1-dev":      "app1-dev.json",
