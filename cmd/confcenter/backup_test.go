@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,8 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	models "confcenter/state"
+	"confcenter/state/auth"
 )
 
 // dataWithKeys makes a data directory with a state store.
@@ -50,7 +55,7 @@ func TestBackupOfADirectoryAndBack(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(target, "lost+found"), 0o700))
 	r = call(t, "", "restore", file, target, "-o", "json", "--revision", "1")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^\{"dir":".*","revision":1,"next_revision":\d+,"documents":0\}\n$`, r.stdout)
+	require.Regexp(t, `^\{"dir":".*","revision":1,"next_revision":\d+,"documents":0,"tokens":\[\]\}\n$`, r.stdout)
 	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(target), ReserveBytes: 1}})
 	require.NoError(t, err)
 	defer store.Close()
@@ -211,4 +216,63 @@ func TestAnOldBackupIsRestored(t *testing.T) {
 	r := call(t, "", "restore", golden, target)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, call(t, "", "verify", target).stdout, "no faults")
+}
+
+// A token that was revoked by the end of the backup is of no use again, whichever revision is restored;
+// sessions end; and the tokens that are valid are named, since the backup knows of nothing after it.
+func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
+	data := t.TempDir()
+	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
+	require.NoError(t, err)
+	near := models.Embed(store, nil)
+	tokens := auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{})
+	made := map[string]*auth.Made{}
+	for _, name := range []string{"revoked", "valid"} {
+		made[name], err = tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: []string{"ops"}})
+		require.NoError(t, err)
+	}
+	session := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: auth.SessionPrefix + "0123", Value: kv.JSONValue([]byte(`{"who":"person:ann"}`))}
+	then, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: []kv.Op{session}})
+	require.NoError(t, err)
+	_, err = tokens.Revoke(t.Context(), nil, &auth.RevokeAsk{ID: made["revoked"].ID})
+	require.NoError(t, err)
+	_, err = tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: "later"})
+	require.NoError(t, err)
+	near.Close()
+	require.NoError(t, store.Close())
+	file := filepath.Join(t.TempDir(), "all.backup")
+	require.Equal(t, exitOK, call(t, "", "backup", "--data", data, file).code)
+
+	for at, want := range map[string][]string{"": {"later", "valid"}, fmt.Sprint(then.Revision): {"valid"}} {
+		dir := filepath.Join(t.TempDir(), "restored")
+		args := []string{"restore", file, dir, "-o", "json"}
+		if at != "" {
+			args = append(args, "--revision", at)
+		}
+		r := call(t, "", args...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		var said struct{ Tokens []auth.Token }
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &said))
+		var names []string
+		for _, token := range said.Tokens {
+			names = append(names, token.Name)
+		}
+		slices.Sort(names)
+		require.Equal(t, want, names, at)
+		require.Equal(t, exitOK, call(t, "", "verify", dir).code)
+		restored, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(dir), ReserveBytes: 1}})
+		require.NoError(t, err)
+		again := auth.Open(nil, func(ns, key []byte) *kv.Entry { e, _ := restored.Get(ns, key); return e }, auth.Config{})
+		_, _, err = again.Verify(made["revoked"].Text)
+		require.Equal(t, codes.NotIdentified, codes.Of(err), at)
+		_, _, err = again.Verify(made["valid"].Text)
+		require.NoError(t, err)
+		e, _ := restored.Get([]byte(kv.AccessNamespace), []byte(session.Key))
+		require.Nil(t, e, at)
+		require.NoError(t, restored.Close())
+	}
+	r := call(t, "", "restore", file, filepath.Join(t.TempDir(), "restored"))
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "Valid tokens: 2. The backup does not know which were revoked after it")
+	require.Contains(t, r.stdout, made["valid"].ID)
 }

@@ -23,6 +23,8 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/backup"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
+	"confcenter/state/auth"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -90,6 +92,8 @@ type restored struct {
 	Revision  int64  `json:"revision"`
 	Next      int64  `json:"next_revision"`
 	Documents int    `json:"documents"` // of the backup
+
+	Tokens []auth.Token `json:"tokens"` // that are valid in it
 }
 
 func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJSON bool) (err error) {
@@ -103,6 +107,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	if to.Time > v.Time {
 		return codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
 	}
+	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
 		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
 	}
@@ -114,12 +119,39 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	if err != nil {
 		return fmt.Errorf("%w; nothing of it is left in %s", err, dir)
 	}
-	done := restored{Dir: dir, Revision: int64(r.Revision), Next: int64(r.Next) + 1, Documents: v.Documents}
+	tokens, err := tokensIn(dir)
+	if err != nil {
+		return err
+	}
+	done := restored{Dir: dir, Revision: int64(r.Revision), Next: int64(r.Next) + 1, Documents: v.Documents, Tokens: tokens}
 	if asJSON {
 		return a.printJSON(done)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", dir, done.Revision, done.Next, dir)
-	return err
+	fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", dir, done.Revision, done.Next, dir)
+	if len(tokens) == 0 {
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
+	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", func(row func(string, ...any)) {
+		for _, t := range tokens {
+			row("%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires))
+		}
+	})
+}
+
+// tokensIn lists the tokens that are valid in a data directory which nobody serves.
+func tokensIn(dir string) (tokens []auth.Token, err error) {
+	tokens = []auth.Token{}
+	now := time.Now()
+	d, _, err := disk.Open(disk.Config{Dir: stateDir(dir), ReadOnly: true}, replica.Loader{Entry: func(e *kv.Entry) {
+		if t, valid := auth.TokenOf(e, now); valid {
+			tokens = append(tokens, t)
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return tokens, d.Close()
 }
 
 func shownTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

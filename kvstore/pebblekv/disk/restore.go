@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,7 +23,15 @@ type Point struct {
 	Time     int64       // as of the newest revision not later, in ms since 1970; 0: of the newest one
 	// Stays, if it is set, names entries that are right as of any revision, and are left alone.
 	Stays func(ns, key string) bool
+	// Ended, if it is set, names entries that have come to an end for good when there is none at the
+	// newest revision: they are not brought back.
+	Ended func(ns, key string) bool
+	// Drop is what is not restored, as of any revision.
+	Drop []Keys
 }
+
+// Keys are those of a namespace that begin with a prefix.
+type Keys struct{ NS, Prefix string }
 
 // newest reports whether nothing is to be undone.
 func (p Point) newest() bool { return p.Revision == 0 && p.Time == 0 }
@@ -72,8 +82,31 @@ func Restore(cfg Config, rows Rows, copied int64, to Point) (r Restored, err err
 			return r, err
 		}
 	}
+	if err := k.drop(to.Drop); err != nil {
+		return r, err
+	}
 	r.Next = newest + ahead(copied, k.cfg.Clock.Now())
 	return r, k.moveOn(r)
+}
+
+// drop removes current entries.
+func (k *keeper) drop(list []Keys) error {
+	set := k.newTables()
+	defer set.discard()
+	slices.SortFunc(list, func(a, b Keys) int { return cmp.Or(cmp.Compare(a.NS, b.NS), cmp.Compare(a.Prefix, b.Prefix)) })
+	for _, keys := range list {
+		from := nameKey(nil, currentKind, keys.NS, keys.Prefix)
+		err := k.database.scan(from, append(slices.Clone(from), 0xFF), func(key, _ []byte) error { // no name in UTF-8 has it
+			return set.remove(&set.current, slices.Clone(key))
+		})
+		if err != nil {
+			return refused(err)
+		}
+	}
+	if err := set.add(); err != nil {
+		return refused(err)
+	}
+	return nil
 }
 
 // keepingAll is the configuration of a store that drops nothing and waits for nothing.

@@ -20,6 +20,7 @@ type undoing struct {
 	tables meta // as they were copied
 	newest kv.Revision
 	stays  func(ns, key string) bool
+	ended  func(ns, key string) bool
 
 	first    map[name]undone // of each key that has changed since
 	leases   map[kv.LeaseID]replica.LeaseChange
@@ -35,9 +36,13 @@ type undone struct {
 }
 
 func newUndoing(k *keeper, tables meta, newest kv.Revision, to Point) *undoing {
-	u := &undoing{k: k, tables: tables, newest: newest, stays: to.Stays, first: map[name]undone{}, leases: map[kv.LeaseID]replica.LeaseChange{}}
+	u := &undoing{k: k, tables: tables, newest: newest, stays: to.Stays, ended: to.Ended, first: map[name]undone{}, leases: map[kv.LeaseID]replica.LeaseChange{}}
+	never := func(string, string) bool { return false }
 	if u.stays == nil {
-		u.stays = func(string, string) bool { return false }
+		u.stays = never
+	}
+	if u.ended == nil {
+		u.ended = never
 	}
 	return u
 }
@@ -210,6 +215,15 @@ func (u *undoing) write(rev kv.Revision) error {
 		kind := byte(currentKind)
 		if kv.Archived(id.ns) {
 			kind = archiveKind
+		}
+		if one.entry != nil && kind == currentKind && u.ended(id.ns, id.key) {
+			now, err := current(u.k.db, id.ns, id.key)
+			if err != nil {
+				return err
+			}
+			if now == nil || now.Deleted() {
+				continue
+			}
 		}
 		rows = append(rows, row{nameKey(nil, kind, id.ns, id.key), one})
 	}
