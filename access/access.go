@@ -48,6 +48,9 @@ func (a *Actor) Administrator() bool { return a.Proved().Administrator() }
 type Identity struct {
 	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME"
 	Groups []string // as the token, the certificate or the provider has them
+	// Certificate is what it was proved by, in DER; nil: it was proved by something else. Names and
+	// groups alone say who somebody is.
+	Certificate []byte `json:",omitempty"`
 }
 
 // Administrators is the group that may do everything, whatever the roles say. So there is

@@ -341,7 +341,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 		if err != nil {
 			return nil, err
 		}
-		pass.who = &access.Identity{Name: name}
+		pass.who = &access.Identity{Name: name, Certificate: p.Certificate.Raw}
 	default:
 		name := c.placeOf(p)
 		if name == "" {
@@ -381,6 +381,21 @@ func subjectOf(cert *x509.Certificate) (string, error) {
 	return name, nil
 }
 
+// Vouches reports whether the certificate that somebody was proved by, some time ago, is good still: it
+// has neither ended nor been revoked. It is true of who was proved by something else.
+func (c *Control) Vouches(id *access.Identity) bool {
+	if id.Certificate == nil {
+		return true
+	}
+	cert, err := x509.ParseCertificate(id.Certificate)
+	return err == nil && c.good(cert)
+}
+
+// good reports whether a certificate has neither ended nor been revoked.
+func (c *Control) good(cert *x509.Certificate) bool {
+	return cert.NotAfter.UnixMilli() > c.cfg.Clock.Now().UnixMilli() && (c.cfg.Revoked == nil || !c.cfg.Revoked(cert))
+}
+
 // pass implements [guard.Pass].
 type pass struct {
 	control *Control
@@ -404,11 +419,10 @@ func (p *pass) Renew(had *policy.Permits) (now *policy.Permits, ok bool) {
 		c.remind(until)
 	}
 	if p.cert != nil {
-		until := p.cert.NotAfter.UnixMilli()
-		if until <= c.cfg.Clock.Now().UnixMilli() || c.cfg.Revoked != nil && c.cfg.Revoked(p.cert) {
+		if !c.good(p.cert) {
 			return nil, false
 		}
-		c.remind(until)
+		c.remind(p.cert.NotAfter.UnixMilli())
 	}
 	r := c.rules.Load()
 	now = r.Of(p.who)
@@ -461,7 +475,7 @@ func (c *Control) known(id *access.Identity) *access.Identity {
 	if !slices.Contains(c.cfg.Administrators, id.Name) {
 		return id
 	}
-	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators)}
+	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators), Certificate: id.Certificate}
 }
 
 // Check refuses a role that cannot be understood, and its change by an actor who may not make it:

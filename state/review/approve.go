@@ -160,10 +160,14 @@ func (r *Reviews) change(ctx context.Context, rec *record, things []thing, b *bo
 	}
 }
 
-// stillMay refuses a change whose author may not make it any more: the token has ended, or the
-// roles allow less.
+// stillMay refuses a change whose author may not make it any more: the token or the certificate has
+// ended, or the roles allow less.
 func (r *Reviews) stillMay(ctx context.Context, rec *record, b *body) error {
-	switch id := &rec.By.Identity; {
+	id := &rec.By.Identity
+	if !(*r.rules.Load()).Vouches(id) {
+		return mayNot(rec)
+	}
+	switch {
 	case strings.HasPrefix(id.Name, policy.ByToken):
 		valid, err := r.cfg.Tokens.Identities(ctx)
 		if err != nil {

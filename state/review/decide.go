@@ -54,7 +54,8 @@ func mayDecide(c *guard.Caller, things []thing) error {
 	return nil
 }
 
-// Approve approves of a change and makes it. It can be asked again: one that is made stays so.
+// Approve approves of a change and makes it. Who has approved can ask again, and is told the same; of
+// several who approve at the same time one does, and the others are told who.
 func (r *Reviews) Approve(ctx context.Context, by *access.Actor, q *ApproveAsk) (*Decision, error) {
 	return r.decide(ctx, by, q.Number, q.Comment, Approved, func(c *guard.Caller, rec *record, things []thing) error {
 		if rec.By.Identity.Name == c.Who.Name {
@@ -99,7 +100,7 @@ func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, co
 	}
 	switch {
 	case err != nil:
-	case rec.State == as:
+	case rec.State == as && rec.Decider.Identity.Name == c.Who.Name: // who asks again
 		return rec.decision(), nil
 	case rec.State == Approving && as != Approved, rec.State.decided():
 		err = codes.Errorf(codes.Conflict, "change %d is %s already, by %s", number, rec.State, rec.Decider.Identity.Name)

@@ -3,11 +3,13 @@ package review_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json" // a decoder that is not the product's
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +50,10 @@ type kit struct {
 	notes  []access.Event
 	cfg    review.Config
 	dir    string
-	stop   func() // closes all that start opened; also called at the end of the test
+
+	revoked atomic.Bool // all certificates
+
+	stop func() // closes all that start opened; also called at the end of the test
 }
 
 // lossy is a store that can be told to fail.
@@ -79,7 +84,7 @@ const rules = `{
 	"approval": ["config:live/*", "kv:live/limits*", "kv:match/only"],
 	"rules": [
 		{"who": ["token:zoe", "token:max"], "allow": ["*"], "what": ["config:live/*", "config:free/*", "kv:live", "kv:match", "kv:free"]},
-		{"who": ["token:writer"], "allow": ["read", "write", "delete"], "what": ["config:live/*", "kv:live"]},
+		{"who": ["token:writer", "cert:CN=carl*"], "allow": ["read", "write", "delete"], "what": ["config:live/*", "kv:live"]},
 		{"who": ["token:half"], "allow": ["read", "approve"], "what": ["config:live/a*", "kv:live/limits/a"]},
 		{"who": ["token:blind"], "allow": ["approve"], "what": ["config:live/*", "kv:live"]},
 		{"who": ["token:stranger"], "allow": ["*"], "what": ["kv:other"]}
@@ -110,7 +115,8 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 		k.token(nil, name)
 	}
 	k.token(nil, "root", policy.Administrators)
-	k.access = control.Open(control.Config{Roles: k.docs, Tokens: k.tokens, Store: k.near, Leases: memory, Clock: k.clock, Places: []control.Place{{Name: "listener:old"}}})
+	k.access = control.Open(control.Config{Roles: k.docs, Tokens: k.tokens, Store: k.near, Leases: memory, Clock: k.clock, Places: []control.Place{{Name: "listener:old"}},
+		Revoked: func(*x509.Certificate) bool { return k.revoked.Load() }})
 	k.stop = sync.OnceFunc(func() {
 		k.access.Close()
 		k.near.Close()

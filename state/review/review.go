@@ -85,6 +85,8 @@ type Tokens interface {
 type Rules interface {
 	Of(id *access.Identity) *policy.Permits
 	Marks() *policy.Marks
+	// Vouches reports whether what somebody was proved by is good still, if it was a certificate.
+	Vouches(id *access.Identity) bool
 }
 
 // Reviews are the changes of one server that wait for approval. The methods may be called from any

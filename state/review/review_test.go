@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/authority"
 	"confcenter/kv"
 	"confcenter/state/auth"
 	"confcenter/state/review"
@@ -266,6 +268,32 @@ func TestAnAuthorWhoMayNoLongerIsRefused(t *testing.T) {
 	require.Equal(t, `{"a":2}`, k.text("live/a.json"))
 }
 
+// A certificate that was revoked or has ended since the change was asked for proves nothing any more.
+func TestAnAuthorWhoseCertificateIsRevokedIsRefused(t *testing.T) {
+	k := start(t)
+	a, err := authority.New()
+	require.NoError(t, err)
+	pair, err := a.Issue("carl", k.clock.Now().Add(24*time.Hour))
+	require.NoError(t, err)
+	loaded, err := pair.Certificate()
+	require.NoError(t, err)
+	caller, err := k.access.Admit(&control.Proof{Certificate: loaded.Leaf})
+	require.NoError(t, err)
+	carl := &access.Actor{Origin: access.OverTCP, Identity: caller.Who}
+	documents, keys := k.held(k.apply(carl, "live/a.json", `{"a":2}`)), k.held(k.write(carl, put("live", "limits/a", "1")))
+	k.revoked.Store(true)
+	k.open() // it is kept with the change
+	for _, number := range []int64{documents, keys} {
+		require.Equal(t, codes.Forbidden, codes.Of(k.approve(as("max"), number)))
+	}
+	require.Equal(t, `{"a":1}`, k.text("live/a.json"))
+	k.revoked.Store(false)
+	require.NoError(t, k.approve(as("max"), documents))
+	require.Equal(t, `{"a":2}`, k.text("live/a.json"))
+	k.clock.Advance(25 * time.Hour)
+	require.Equal(t, codes.Forbidden, codes.Of(k.approve(as("max"), keys)), "it has ended")
+}
+
 // Whoever approves of a change approves of when it ends, and of what it hangs on, too.
 func TestAllTermsOfAChangeAreShown(t *testing.T) {
 	k := start(t)
@@ -420,8 +448,13 @@ func TestOfManyDecisionsOneCounts(t *testing.T) {
 		switch {
 		case results[0] == nil || results[1] == nil:
 			require.Equal(t, review.Approved, state)
-			require.NoError(t, results[0])
-			require.NoError(t, results[1])
+			late, again := results[1], as("max")
+			if results[0] != nil {
+				late, again = results[0], root()
+			}
+			require.Equal(t, codes.Conflict, codes.Of(late), "one of them has approved, and the other is told who")
+			require.ErrorContains(t, late, "approved already, by token:")
+			require.NoError(t, k.approve(again, number), "who has may ask again")
 			require.Equal(t, `{"a":2}`, k.text("live/a.json"))
 			require.Error(t, results[2])
 			require.Error(t, results[3])
