@@ -29,13 +29,13 @@ func (g *Gateway) configRoutes() []route {
 		g.closers = append(g.closers, g.configFeed.close)
 	}
 	return []route{
-		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, handle: g.configFiles},
+		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, named: true, handle: g.configFiles},
 		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, named: true, handle: g.configGet},
 		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, named: true, body: g.cfg.MaxBody, handle: g.configPut},
 		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, named: true, handle: g.configDelete},
 		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, named: true, handle: g.configResolved},
-		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, handle: g.configSearch},
-		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, stream: true, handle: g.configStream},
+		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, named: true, handle: g.configSearch},
+		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, named: true, stream: true, handle: g.configStream},
 		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, named: true, stream: true, handle: g.configRevisions},
 	}
 }
@@ -157,7 +157,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		return err
 	}
 	now := g.stores.Config.Snapshot()
-	files := filesOf(g.stores.Config, now)
+	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.rights.Names(f.name) })
 	size := entryOverhead
 	for i := range files {
 		size += 160 + len(files[i].name) + len(files[i].fault)
@@ -170,7 +170,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i], nil), '}')
+		b = append(appendFile(b, &files[i], w.rights), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)

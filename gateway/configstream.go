@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"net/http"
 
+	"confcenter/access/guard"
 	"confcenter/kv"
 )
 
-// configStream sends changes of files as server-sent events. A new reader first
-// gets all files, then `synced`. A reader that returns with the last sequence it
+// configStream sends changes of the files that a reader may watch as server-sent events. A
+// new reader first gets all files, then `synced`. A reader that returns with the last sequence it
 // saw gets what it has missed. If the server does not know that sequence, the
 // stream first tells the reader to forget everything.
 func (g *Gateway) configStream(w *reply, r *http.Request) error {
@@ -17,12 +18,9 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.rights.WatchDocuments(kv.Filter{}); err != nil { // it tells of all
-		return err
-	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.join(wake)()
-	s := &configTeller{feed: g.configFeed}
+	s := &configTeller{feed: g.configFeed, rights: w.rights}
 	s.sseWriter = g.newSSE(w, r, func() {})
 	defer s.close()
 	s.out.size = s.size
@@ -34,8 +32,9 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 // state of a file when it gets to it.
 type configTeller struct {
 	*sseWriter
-	feed *configFeed
-	at   configPosition // before what was noted since
+	feed   *configFeed
+	rights *guard.Caller  // files that it may not watch are not told of
+	at     configPosition // before what was noted since
 
 	changes []change // to tell of, in order; shared
 	known   uint64   // the peer knows everything up to that sequence, before changes
@@ -135,8 +134,14 @@ func (s *configTeller) tell() {
 }
 
 func (s *configTeller) file(file *fileState, id int64) {
+	if s.rights.WatchDocuments(kv.Filter{Text: file.name, Exact: true}) != nil {
+		if id != noID { // how far the reader has got, all the same: it is no event
+			s.b = append(s.gateway.appendIDLine(s.b, id), '\n')
+		}
+		return
+	}
 	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
-		dst = appendFile(dst, file, nil)
+		dst = appendFile(dst, file, s.rights)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}

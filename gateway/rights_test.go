@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -150,6 +151,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		require.NotContains(t, []int{400, 403, 500}, got.status, "%s with %s: %s", what, c.rights, got.body)
 	}
 	for name, why := range map[string]string{
+		"GET /v1/config/files": "it lists what may be read", "GET /v1/config/search": "likewise", "GET /v1/config/stream": "it tells of what may be watched",
 		"GET /v1/clients": "it lists what may be read", "GET /v1/kv": "it lists what may be read", "GET /v1/store/namespaces": "likewise", "POST /v1/history/stage": "nothing comes of what is staged by itself",
 	} {
 		require.True(t, unseen[name], "%s: %s", name, why)
@@ -182,7 +184,61 @@ func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
 		require.Contains(t, got.body, `"m"`)
 		require.NotContains(t, got.body, `"n"`)
 	}
-	for _, path := range []string{"/v1/config/files", "/v1/config/search?text=x", "/v1/config/stream"} { // which tell of all
+	for _, path := range []string{"/v1/config/files", "/v1/config/search?q=json"} {
+		got := k.get(path)
+		require.Equal(t, 200, got.status, got.body)
+		require.Contains(t, got.body, `"a.json"`)
+		require.NotContains(t, got.body, `"secret.json"`)
+	}
+	require.NotContains(t, k.get("/v1/config/search?q=s").body, `"/s"`)
+
+	told := func(all []message) (names []string) {
+		for _, m := range all {
+			if m.event == "config" {
+				var file struct{ Name string }
+				require.NoError(t, json.Unmarshal([]byte(m.data), &file))
+				names = append(names, file.Name)
+			}
+		}
+		return names
+	}
+	until := func(s *eventSource, name string) { // a.json changes, too, with what it inherits
+		for {
+			switch names := told(s.until("config")); names[0] {
+			case name:
+				return
+			case "a.json", "b.json", "_meta.json":
+			default:
+				require.Fail(t, "told of what may not be read", names[0])
+			}
+		}
+	}
+	s := k.listen("/v1/config/stream", "")
+	require.Equal(t, []string{"_meta.json", "a.json", "b.json"}, told(s.until("synced")))
+	with("* config", "* roles")
+	for _, name := range []string{"secret.json", "_access/new.json", "b.json", "secret.json"} { // the caller of the stream is as it was
+		text := fmt.Sprintf(`{"b":%d}`, k.state.Revision())
+		if name == "_access/new.json" {
+			text = `{"rules":[]}`
+		}
+		got := k.do("PUT", "/v1/config/file?name="+name, text)
+		require.Equal(t, 200, got.status, got.body)
+	}
+	until(s, "b.json")
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=_meta.json", `{}`).status)
+	until(s, "_meta.json")
+	last := s.last
+	s.closeNow()
+	with("* config", "-read config:secret.json")
+	missed := k.listen("/v1/config/stream", last)
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=b.json", `{"b":0}`).status)
+	until(missed, "b.json") // it goes on where it was
+	missed.closeNow()
+
+	with("read config", "-read config:secret.json")
+	require.Equal(t, http.StatusForbidden, k.get("/v1/config/stream").status, "nothing may be watched")
+	with("* kv")
+	for _, path := range []string{"/v1/config/files", "/v1/config/search?q=json", "/v1/config/stream"} {
 		require.Equal(t, http.StatusForbidden, k.get(path).status, path)
 	}
 }
