@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -195,7 +194,7 @@ func (d *directory) read(name string, keep bool) reading {
 	case err == nil:
 		r.raw = doclog.DigestOf(data)
 		if keep || r.raw != d.room.served(name) {
-			r.data = bytes.Clone(data)
+			r.data = append([]byte{}, data...) // which no data is not
 		}
 		r.check(data)
 		if r.fault == "" {

@@ -326,6 +326,9 @@ func (w *writer) judge(p planner, s *setting, more *int) error {
 	}
 	s.out = pl.apply(&w.rec.limits)
 	err = w.hold(s)
+	if err == nil && !s.job.check {
+		err = w.keepAside(s)
+	}
 	if err != nil {
 		s.fail(err)
 	}
@@ -335,6 +338,7 @@ func (w *writer) judge(p planner, s *setting, more *int) error {
 // judgeFile works out what becomes of one document.
 func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err error) {
 	req := f.req
+	f.before.owed = w.in.placer.stale(f.before)
 	v, err := p.judge(req, f.text, f.before, w.in.full(req.Name, more))
 	f.result.Mtime = v.mtime
 	if err != nil || f.err != nil || req.keep {

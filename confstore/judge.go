@@ -56,7 +56,7 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 			return v, err
 		}
 	}
-	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" &&
+	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" && file.broken(n) == nil &&
 		(!req.Exact || text == nil || file.raw == doclog.DigestOf(req.Contents))
 	v.write = !there
 	v.nothing = !v.write && v.edit.given <= n.own.given
@@ -98,6 +98,12 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 	served, base := int32(0), doclog.Digest{}
 	if n.live() {
 		served, base = n.own.served, n.own.hash
+	}
+	if broken := file.broken(n); broken != nil {
+		if err := req.overrules(broken); err != nil {
+			return err
+		}
+		base = broken.Hash
 	}
 	switch {
 	case file.isDir:

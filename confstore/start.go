@@ -178,8 +178,5 @@ func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string
 		return "", fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
-	if err = atomicfile.MkdirAll(s.data, asideDir, 0o700); err == nil {
-		err = atomicfile.Write(s.data, kept, data, atomicfile.Attr{Perm: 0o600, ModTime: given})
-	}
-	return kept, err
+	return kept, writeAside(s.data, kept, data, given)
 }

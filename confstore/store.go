@@ -2,9 +2,7 @@ package confstore
 
 import (
 	"errors"
-	"io/fs"
 	"sync"
-	"syscall"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -91,40 +89,6 @@ func (s *Store) Reload() {
 		<-done
 	case <-s.closing:
 	}
-}
-
-// ReadFile returns the file as it is on disk at this moment, whether or not it is valid or has
-// been taken in yet. room is called with its size before it is read; its error is returned. Else it
-// fails with codes.BadName, codes.NotFound, codes.TooLarge, codes.Storage or, if there is a value in
-// it that nobody must see because it is to be sealed, codes.Forbidden. It may be called from any
-// goroutine.
-func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	root, err := s.cfg.FS.OpenRoot(s.directory.path)
-	if err != nil {
-		return nil, &codes.Error{Code: codes.Storage, Text: "the configuration directory cannot be opened", Err: err}
-	}
-	defer root.Close()
-	var full error
-	data, info, err := atomicfile.ReadFileIf(root, name, s.cfg.MaxFileBytes, func(info fs.FileInfo) error {
-		full = room(info.Size())
-		return full
-	})
-	switch {
-	case err == nil && asksToSeal(data):
-		return nil, codes.Errorf(codes.Forbidden, "%s %s", name, sealFault)
-	case err == nil:
-		return data, nil
-	case full != nil:
-		return nil, full
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), info != nil && info.IsDir():
-		return nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
-	case errors.Is(err, atomicfile.ErrTooLarge):
-		return nil, codes.Errorf(codes.TooLarge, "%s is larger than the limit of %d bytes", name, s.cfg.MaxFileBytes)
-	}
-	return nil, &codes.Error{Code: codes.Storage, Text: name + " cannot be read: " + cause(err), Err: err}
 }
 
 // Close finishes the current write, refuses those that wait with codes.Closed and releases the
