@@ -19,10 +19,13 @@ import (
 // Broken says what is wrong with a file.
 type Broken = change.Broken
 
+// Digest is that of the bytes of a file.
+type Digest = doclog.Digest
+
 // broken is what is wrong with a file, given the document that is served; nil if its bytes are in
 // service, or if there is none. All edits that can be served are in the snapshot.
 func (r *reading) broken(n *Node) *Broken {
-	if r.missing || r.owed || r.fault == "" && n.live() && n.own.hash == r.raw {
+	if r.missing || r.fault == "" && n.live() && n.own.hash == r.raw {
 		return nil
 	}
 	b := &Broken{Name: r.name, Reason: r.fault, Never: !n.known(), Hash: r.raw, Text: r.data}
@@ -39,15 +42,12 @@ func (r *reading) broken(n *Node) *Broken {
 // what is served, so that no condition on that tells of what is about to be lost.
 func (r *SetRequest) overrules(b *Broken) error {
 	readable := b.Hash != doclog.Digest{}
-	var advice string
-	switch {
-	case readable && r.Base != nil && *r.Base == b.Hash:
+	conditional := r.HasIfMtime || r.Base != nil
+	if readable && r.Base != nil && *r.Base == b.Hash || !conditional && (readable || r.keep) {
 		return nil
-	case r.HasIfMtime || r.Base != nil:
-		advice = "; nothing was written: read it and decide"
-	case readable || r.keep:
-		return nil
-	default:
+	}
+	advice := "; nothing was written: read it and decide"
+	if !readable {
 		advice = ", and what it holds cannot be kept; nothing was written: move it away first"
 	}
 	return &codes.Error{Code: codes.Conflict, Text: b.Error() + advice, Err: b}
@@ -57,7 +57,7 @@ func (r *SetRequest) overrules(b *Broken) error {
 func (w *writer) keepAside(s *setting) error {
 	for i := range s.files {
 		f := &s.files[i]
-		if !f.write || f.before.broken(s.out.plan.prev.Node(f.req.Name)) == nil {
+		if !f.write || f.broken == nil {
 			continue
 		}
 		data, err := f.before.data, error(nil)
@@ -139,10 +139,4 @@ func (s *Store) Look(name string, room func(size int64) error) (file []byte, bro
 		err = codes.Errorf(codes.Storage, "%s %s", name, r.fault)
 	}
 	return broken.Text, broken, err
-}
-
-// ReadFile is Look for those who need not know whether the file can be served.
-func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, error) {
-	file, _, err := s.Look(name, room)
-	return file, err
 }

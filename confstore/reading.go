@@ -45,7 +45,6 @@ type reading struct {
 	name    string
 	missing bool
 	isDir   bool   // a directory that has a document's name
-	owed    bool   // a version that is served takes its place as soon as it can
 	fault   string // why it cannot be served, or ""
 	noRoom  bool   // because there is no memory for it, and it was not read
 	room    int64  // reserved for it; see intake.done

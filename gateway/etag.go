@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore"
 )
 
 // condition is what a write's headers require of the stored version. The zero value
@@ -15,7 +15,7 @@ type condition struct {
 	kind  conditionKind
 	value int64 // of ifIs
 
-	file *doclog.Digest // of ifIs: of the file that is there; nil: the one that is served
+	file *confstore.Digest // of ifIs: of the file that is there; nil: the one that is served
 }
 
 type conditionKind uint8
@@ -61,7 +61,7 @@ func conditionOf(r *http.Request) (condition, error) {
 	}
 	c := condition{kind: ifIs, value: n}
 	if broken {
-		c.file = new(doclog.Digest)
+		c.file = new(confstore.Digest)
 		if c.file.UnmarshalText([]byte(digest)) != nil || digest == "" {
 			return condition{kind: ifNever}, nil
 		}
