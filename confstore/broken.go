@@ -14,10 +14,14 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/memory"
+	"confcenter/meta"
 )
 
 // Broken says what is wrong with a file.
 type Broken = change.Broken
+
+// MetaName is the document that says which inherit from which.
+const MetaName = meta.FileName
 
 // Digest is that of the bytes of a file.
 type Digest = doclog.Digest
@@ -121,7 +125,7 @@ func (s *Store) Look(name string, room func(size int64) error) (file []byte, bro
 		return nil, nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
 	}
 	if r.fault == "" && (!n.live() || n.own.hash != r.raw) { // it may be about to be taken in
-		if r.fault = s.Fault(name); n != nil {
+		if r.fault = s.publisher.fault(name); n != nil {
 			r.fault = cmp.Or(r.fault, n.broken)
 		}
 	}

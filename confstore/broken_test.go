@@ -206,3 +206,29 @@ func TestABrokenFileStaysIfItCannotBeKept(t *testing.T) {
 	require.Equal(t, "{", string(onDisk))
 	require.Equal(t, "1", k.text("a.json"))
 }
+
+// TestABaseThatWasNeverGoodIsNotSaidToBeMissing, nor is a main configuration.
+func TestABaseThatWasNeverGoodIsNotSaidToBeMissing(t *testing.T) {
+	m := newMemKit(t, map[string]string{
+		"_meta.json": `{"conf_inherit":{"a.json":"win.json"},"app_profile":{"default":{"app":"win"}}}`, "a.json": "{}", "win.json": "{",
+	})
+	said := func() (texts []string) {
+		for _, p := range m.Problems() {
+			if p.Kind == OfMeta {
+				texts = append(texts, p.Text)
+			}
+		}
+		return texts
+	}
+	never := []string{
+		`base "win.json" is broken and was never good: line 1 column 2: text ends too early`,
+		`the main configuration "win" of "app" is broken and was never good: line 1 column 2: text ends too early`,
+	}
+	require.ElementsMatch(t, never, said())
+	m.remove("win.json")
+	require.ElementsMatch(t, []string{`base "win.json" does not exist`, `the main configuration "win" of "app" does not exist`}, said())
+	m.edit("win.json", "{", 2000)
+	require.ElementsMatch(t, never, said())
+	m.edit("win.json", "{}", 3000)
+	require.Empty(t, said())
+}

@@ -334,5 +334,13 @@ func (k *kit) ReadFile(name string, room func(int64) error) ([]byte, error) {
 	return file, err
 }
 
+// Fault is why a file was never good, or "".
+func (k *kit) Fault(name string) string {
+	if broken := k.NeverGood([]byte(name)); broken != nil {
+		return broken.Reason
+	}
+	return ""
+}
+
 // anySize is room for a file of any size.
 func anySize(int64) error { return nil }

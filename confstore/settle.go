@@ -215,6 +215,9 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	}
 	in.dir.sign(edits)
 	in.rec.found(edits)
+	if in.rec.faulted {
+		in.rec.checkMeta()
+	}
 }
 
 // hold reports whether to wait because a good file of this batch does not parse and
@@ -404,6 +407,7 @@ func (in *intake) setBroken(name, fault string) {
 	}
 	f.broken = fault
 	in.rec.setBroken(name, fault)
+	in.rec.faulted = in.rec.faulted || !in.node(name).known()
 	if fault != "" && in.node(name).live() {
 		fault += "; the last good version stays in service"
 	}

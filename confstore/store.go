@@ -62,8 +62,9 @@ func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
 // once see Node.Broken. The caller owns the slice.
 func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
 
-// Fault returns why the file of that name was never valid, "" if it was or does not exist.
-func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
+// NeverGood returns the file of that name, which may omit ".json", if it is there and was never valid;
+// else nil. It is cheap and may be called from any goroutine.
+func (s *Store) NeverGood(name []byte) *Broken { return s.publisher.neverGood(name) }
 
 // Set queues a write. Requests are carried out one after the other, in order; those that wait
 // together share the disk's time. done is called on the store's goroutine after the change is

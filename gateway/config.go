@@ -65,8 +65,11 @@ func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState,
 		f.fault = f.node.Broken()
 		return f, true
 	}
-	f.fault = store.Fault(name)
-	return f, f.fault != ""
+	broken := store.NeverGood([]byte(name))
+	if broken != nil {
+		f.fault = broken.Reason
+	}
+	return f, broken != nil
 }
 
 // file returns the current state of a file.
@@ -201,7 +204,12 @@ func (p *parameters) fileName() (string, error) {
 	return name, confstore.CheckName(name)
 }
 
-func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there is no file %q", name) }
+func (g *Gateway) noSuchFile(name string) error {
+	if broken := g.stores.Config.NeverGood([]byte(name)); broken != nil {
+		return codes.Errorf(codes.NotFound, "%w", broken)
+	}
+	return codes.Errorf(codes.NotFound, "there is no file %q", name)
+}
 
 // rawType in Accept asks for the file's bytes instead of its description, like the
 // parameter raw.
@@ -247,7 +255,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	}
 	text, err := g.look(w, &file)
 	if !found && file.broken == nil {
-		return noSuchFile(name)
+		return g.noSuchFile(name)
 	}
 	if raw {
 		return g.sendRaw(w, &file, text, err, reveal)
@@ -285,7 +293,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 func (g *Gateway) sendRaw(w *reply, file *fileState, text []byte, err error, reveal bool) error {
 	switch {
 	case file.state() == stateDeleted:
-		err = noSuchFile(file.name)
+		err = g.noSuchFile(file.name)
 	case err == nil && reveal:
 		text, err = g.revealed(w, text)
 	}
@@ -347,7 +355,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	node := g.stores.Config.Snapshot().Node(name)
 	if node == nil { // a name that only inherits has a node, too
-		return noSuchFile(name)
+		return g.noSuchFile(name)
 	}
 	text, ready := node.Contents(true)
 	for !ready {
@@ -470,7 +478,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 	case err != nil:
 		return err
 	case !found: // there is nothing to delete, and never was
-		return noSuchFile(req.Name)
+		return g.noSuchFile(req.Name)
 	case !deletes:
 		w.setETag(int64(res.Mtime))
 	}

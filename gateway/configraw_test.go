@@ -188,3 +188,23 @@ func TestCodedBodiesAreRefusedByName(t *testing.T) {
 	require.Contains(t, a.body, `Content-Encoding \"gzip\"`)
 	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), "2", "Content-Encoding: identity").status)
 }
+
+// TestReadyzSaysThatMetaWasNeverGood: programs would get the wrong configuration, and no later one.
+func TestReadyzSaysThatMetaWasNeverGood(t *testing.T) {
+	k := startConfig(t, map[string]string{"_meta.json": "{", "a.json": "{}"})
+	a := k.get("/readyz")
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, "[-]meta failed: _meta.json is broken and was never good: line 1 column 2")
+	require.Equal(t, 200, k.get("/readyz?exclude=meta").status)
+	k.edit("_meta.json", "{}")
+	require.Equal(t, 200, k.get("/readyz").status)
+	k.edit("_meta.json", "{")
+	require.Equal(t, 200, k.get("/readyz").status, "the last good one is in force")
+
+	k = startConfig(t, map[string]string{"a.json": "{}", "win.json": "{"})
+	k.edit("_meta.json", "{")
+	require.Equal(t, 200, k.get("/readyz").status, "whoever makes one does not stop the server")
+	a = k.get(configRoot + "resolved?name=win.json")
+	require.Equal(t, 404, a.status)
+	require.Contains(t, a.body, "win.json is broken and was never good: line 1 column 2")
+}

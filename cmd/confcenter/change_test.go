@@ -246,3 +246,20 @@ func TestApplyStopsForWhatIsEditedByHand(t *testing.T) {
 	require.Contains(t, out, "changed  app1.json\n")
 	require.Equal(t, good, tree(t, conf)["app1.json"])
 }
+
+// TestAFileThatWasNeverGoodIsNotToBeMade: it is there, and somebody's.
+func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
+	addr, conf := serve(t)
+	put(t, conf, "win.json", "{\"port\": }\n")
+	require.Eventually(t, func() bool {
+		_, _, errs := told(t, at(addr, "ls")...)
+		return strings.Contains(errs, "win.json")
+	}, time.Minute, 10*time.Millisecond)
+	for _, args := range [][]string{{"get", "win"}, {"get", "win", "/port"}, {"set", "win", "/port", "2"}, {"show", "win"}, {"log", "win"}, {"blame", "win"}, {"explain", "win"}, {"rollback", "win"}} {
+		code, _, errs := told(t, at(addr, args...)...)
+		require.Equal(t, exitNotFound, code, args)
+		require.Contains(t, errs, "win.json is broken and was never good: line 1 column 10", args)
+		require.NotContains(t, errs, "make one first")
+	}
+	require.Equal(t, "{\"port\": }\n", tree(t, conf)["win.json"])
+}

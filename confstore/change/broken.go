@@ -7,7 +7,7 @@ import (
 )
 
 // Broken is a file that is there but cannot be served as it is: somebody has edited it by hand, and
-// made a mistake or not finished yet. As an error it says so; every interface has the same text.
+// made a mistake or not finished yet.
 type Broken struct {
 	Name   string
 	Reason string        // why it cannot be served
@@ -16,11 +16,14 @@ type Broken struct {
 	Text   []byte        // these bytes; nil: they cannot be read, or nobody may see them
 }
 
-// Error implements error.
-func (b *Broken) Error() string {
+// Error is what every interface says of it.
+func (b *Broken) Error() string { return b.Name + " " + b.Says() }
+
+// Says is Error without the name.
+func (b *Broken) Says() string {
 	reason := strings.TrimPrefix(b.Reason, "is not valid JSON: ")
 	if b.Never {
-		return b.Name + " is broken and was never good: " + reason
+		return "is broken and was never good: " + reason
 	}
-	return b.Name + " was edited by hand and is broken (" + reason + ")"
+	return "was edited by hand and is broken (" + reason + ")"
 }
