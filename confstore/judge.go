@@ -79,6 +79,9 @@ func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, er
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
 	}
+	if err := jsontext.Twice(req.Contents); err != nil && !req.was() {
+		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s; programs do not agree on which of them counts: leave one", req.Name, faultAt(req.Contents, err))
+	}
 	if err := req.sealed(ring); err != nil {
 		return nil, err
 	}

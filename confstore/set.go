@@ -48,6 +48,12 @@ type SetRequest struct {
 // givesMtime: CppCloud's clients send 0 for "none".
 func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
 
+// was reports whether Contents were in service, or are to be as somebody has asked for when they could
+// be: they are not held to what has been refused only since.
+func (r *SetRequest) was() bool {
+	return r.resealed || r.Actor != nil && (r.Actor.Origin == access.Rollback || r.Actor.Approver != "")
+}
+
 // SetResult describes what is stored.
 type SetResult struct {
 	// Mtime is the version now served, without inheritance. It is also set if the error is

@@ -52,8 +52,9 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 			return nil, err
 		}
 	}
-	s.directory.room.recalled = known
+	s.directory.room.recalled, s.directory.first = known, len(known) == 0
 	readings := s.directory.readAll(names)
+	s.directory.first = false
 	st := &start{Store: s, files: make(map[string]*reading, len(readings)), restored: restored}
 	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
 	for i := range readings {
