@@ -115,11 +115,12 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	case reply.UpToDate:
 		return nil, ErrUpToDate
 	case codes.Code(reply.Code) == codes.NotFound:
+		doc.broken = reply.Broken
 		return doc, nil
 	case reply.Code != 0:
 		return nil, refusal(reply.Result)
 	}
-	doc.Mtime = reply.Mtime
+	doc.Mtime, doc.broken = reply.Mtime, reply.Broken
 	if reply.Contents != nil {
 		doc.raw = jsontext.AppendCompact(nil, reply.Contents)
 	} else if key.path == "" && reply.Mtime != 0 {

@@ -31,6 +31,7 @@ type Document struct {
 	Mtime int32
 
 	raw    []byte // compact JSON, nil if absent
+	broken string // why it is, though there is a file; or ""
 	stale  bool
 	stored time.Time // when the server sent or confirmed it
 	epoch  string    // of that server's data
@@ -198,6 +199,8 @@ func (d *Document) absent(path string) error {
 	switch {
 	case d.Name == "":
 		return codes.Errorf(codes.NotFound, "the server assigns no main config to this program; see app_profile in _meta.json")
+	case d.broken != "":
+		return &codes.Error{Code: codes.NotFound, Text: d.broken, Err: ErrNeverGood}
 	case d.raw == nil && d.Path == "", where == "":
 		return codes.Errorf(codes.NotFound, "there is no file %s", d.Name)
 	}
@@ -208,7 +211,7 @@ func (d *Document) absent(path string) error {
 func (d *Document) confirmed(at time.Time) *Document {
 	return &Document{
 		Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime,
-		raw: d.raw, stored: at, epoch: d.epoch, clock: d.clock,
+		raw: d.raw, broken: d.broken, stored: at, epoch: d.epoch, clock: d.clock,
 	}
 }
 

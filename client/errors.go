@@ -21,6 +21,9 @@ var (
 	ErrClosed error = &codes.Error{Code: codes.Closed, Text: "the client is closed"}
 	// ErrUpToDate: the server has nothing newer than Query.NewerThan.
 	ErrUpToDate = errors.New("there is nothing newer")
+	// ErrNeverGood: the file is there, but broken, and no version of it was ever good. The error
+	// is codes.NotFound, too, and says what is wrong with the file.
+	ErrNeverGood = errors.New("the file is broken and was never good")
 )
 
 // SafeToRetry reports whether nothing of the request left this process, so that

@@ -88,6 +88,9 @@ func (s *setting) documents() (list []change.Changed) {
 		if f.text == nil {
 			d.Kind = doclog.Deleted
 		}
+		if d.Broken = f.broken; f.write && f.broken != nil {
+			d.Was = f.broken.Hash
+		}
 		list = append(list, d)
 	}
 	return list

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,6 +35,7 @@ type directory struct {
 	root    atomicfile.Root
 	rootID  fileID
 	gitLock string // the lock of the repository the directory is in, or ""
+	first   bool   // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {
@@ -195,9 +195,9 @@ func (d *directory) read(name string, keep bool) reading {
 	case err == nil:
 		r.raw = doclog.DigestOf(data)
 		if keep || r.raw != d.room.served(name) {
-			r.data = bytes.Clone(data)
+			r.data = append([]byte{}, data...) // which no data is not
 		}
-		r.check(data)
+		r.check(data, d.first || r.raw == d.room.served(name))
 		if r.fault == "" {
 			if err := d.cfg.Check(name, nil, r.text, nil); err != nil {
 				r.fault, r.text = "is refused: "+codes.Message(err), nil

@@ -50,6 +50,7 @@ type fileSetting struct {
 	req    *SetRequest
 	text   []byte // compact; nil = delete
 	before reading
+	broken *Broken // what is wrong with the file that is there
 	result SetResult
 	err    error
 	edited bool                // it is among the edits of the plan
@@ -326,6 +327,9 @@ func (w *writer) judge(p planner, s *setting, more *int) error {
 	}
 	s.out = pl.apply(&w.rec.limits)
 	err = w.hold(s)
+	if err == nil && !s.job.check {
+		err = w.keepAside(s)
+	}
 	if err != nil {
 		s.fail(err)
 	}
@@ -335,7 +339,9 @@ func (w *writer) judge(p planner, s *setting, more *int) error {
 // judgeFile works out what becomes of one document.
 func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err error) {
 	req := f.req
-	v, err := p.judge(req, f.text, f.before, w.in.full(req.Name, more))
+	file := w.in.placer.meant(f.before)
+	f.broken = file.broken(p.prev.Node(req.Name))
+	v, err := p.judge(req, f.text, file, w.in.full(req.Name, more))
 	f.result.Mtime = v.mtime
 	if err != nil || f.err != nil || req.keep {
 		return ed, err

@@ -30,6 +30,7 @@ type file struct {
 	onDisk bool
 	sig    signature
 	broken string // why it cannot be served, or ""
+	twice  bool   // it is served, and a member stands twice in it
 }
 
 // tree is the rest of the directory, besides documents.
@@ -152,7 +153,9 @@ func (in *intake) takeEdits(readings []reading) {
 
 // placed records that a write has put name's file in place, or removed it.
 func (in *intake) placed(name string, onDisk bool) {
-	*in.file(name) = file{onDisk: onDisk}
+	f := in.file(name)
+	in.noteTwice(name, f, "")
+	*f = file{onDisk: onDisk}
 	delete(in.settle.missing, name)
 	delete(in.settle.suspect, name)
 	in.rec.setFault(name, "", true)

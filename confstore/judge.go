@@ -56,7 +56,7 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 			return v, err
 		}
 	}
-	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" &&
+	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" && file.broken(n) == nil &&
 		(!req.Exact || text == nil || file.raw == doclog.DigestOf(req.Contents))
 	v.write = !there
 	v.nothing = !v.write && v.edit.given <= n.own.given
@@ -79,6 +79,9 @@ func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, er
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
 	}
+	if err := jsontext.Twice(req.Contents); err != nil && !req.was() {
+		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s; programs do not agree on which of them counts: leave one", req.Name, faultAt(req.Contents, err))
+	}
 	if err := req.sealed(ring); err != nil {
 		return nil, err
 	}
@@ -98,6 +101,12 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 	served, base := int32(0), doclog.Digest{}
 	if n.live() {
 		served, base = n.own.served, n.own.hash
+	}
+	if broken := file.broken(n); broken != nil {
+		if err := req.overrules(broken); err != nil {
+			return err
+		}
+		base = broken.Hash
 	}
 	switch {
 	case file.isDir:

@@ -328,5 +328,19 @@ func (m *memKit) emptyRoot() atomicfile.Root {
 	return root
 }
 
+// ReadFile is Look without what is wrong with the file.
+func (k *kit) ReadFile(name string, room func(int64) error) ([]byte, error) {
+	file, _, err := k.Look(name, room)
+	return file, err
+}
+
+// Fault is why a file was never good, or "".
+func (k *kit) Fault(name string) string {
+	if broken := k.NeverGood([]byte(name)); broken != nil {
+		return broken.Reason
+	}
+	return ""
+}
+
 // anySize is room for a file of any size.
 func anySize(int64) error { return nil }

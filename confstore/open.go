@@ -135,7 +135,7 @@ func (s *Store) open() error {
 	if s.data, err = s.cfg.FS.OpenRoot(s.cfg.DataDir); err != nil {
 		return codes.Errorf(codes.Storage, "data directory: %w", err)
 	}
-	s.syncer.dir = s.directory.path
+	s.writer.data, s.syncer.dir = s.data, s.directory.path
 	if err := s.directory.open(); err != nil {
 		return err
 	}

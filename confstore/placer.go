@@ -88,6 +88,15 @@ func (p *placer) stale(r reading) bool {
 	return o != nil && r.raw == o.version.Replaces && r.missing == (o.version.Replaces == doclog.Digest{}) && !r.isDir
 }
 
+// meant is what a file is as soon as what is owed can be put in place.
+func (p *placer) meant(r reading) reading {
+	if p.stale(r) {
+		v := &p.owed[r.name].version
+		r.missing, r.fault, r.raw = v.Deleted, "", v.Hash
+	}
+	return r
+}
+
 // retry tries to put files in place. It returns the names of those that somebody has changed
 // meanwhile.
 func (p *placer) retry() (edited []string) {

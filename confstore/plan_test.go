@@ -169,10 +169,13 @@ func TestPlansStack(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	ago, at := int32(noon.Unix())-100, int32(noon.Unix())
-	prev := planned(t, emptySnapshot(), noon, texted("a.json", `{"v":1}`, ago), texted("gone.json", `1`, ago)).next
+	there := reading{name: "a.json", raw: doclog.DigestOf([]byte("{\"v\": 1}\n"))}
+	a := texted("a.json", `{"v":1}`, ago)
+	a.hash = there.raw
+	prev := planned(t, emptySnapshot(), noon, a, texted("gone.json", `1`, ago)).next
 	prev = planned(t, prev, noon, texted("gone.json", "", ago)).next
 	full := codes.Errorf(codes.Limit, "full")
-	there := reading{name: "a.json", raw: doclog.DigestOf([]byte("{\"v\": 1}\n"))}
+	slip := reading{fault: "broken", raw: doclog.DigestOf([]byte("{"))}
 	missing := reading{missing: true}
 	set := func(name, text string) SetRequest {
 		req := SetRequest{Name: name}
@@ -204,13 +207,18 @@ func TestJudge(t *testing.T) {
 		"the same":                      {req: set("a.json", `{ "v":1}`), file: there, does: "nothing"},
 		"the same, later":               {req: with(set("a.json", `{"v":1}`), mtime(at)), file: there, does: "confirm"},
 		"the same, same time":           {req: with(set("a.json", `{"v":1}`), mtime(ago)), file: there, does: "nothing"},
-		"the same, the file is broken":  {req: set("a.json", `{"v":1}`), file: reading{fault: "broken"}, does: "write"},
+		"the same, the file is broken":  {req: set("a.json", `{"v":1}`), file: slip, does: "write"},
+		"the same, it cannot be read":   {req: set("a.json", `{"v":1}`), file: reading{fault: "broken"}, code: codes.Conflict},
+		"a delete, it cannot be read":   {req: set("a.json", ""), file: reading{fault: "broken"}, code: codes.Conflict},
+		"the version of a broken one":   {req: with(set("a.json", `1`), ifMtime(ago)), file: slip, code: codes.Conflict},
+		"none, and it was never good":   {req: with(set("b.json", `1`), ifMtime(0)), file: slip, code: codes.Conflict},
+		"a broken one that is known":    {req: with(set("a.json", `1`), func(r *SetRequest) { r.Base = &slip.raw }), file: slip, does: "write"},
 		"the same, the file is missing": {req: set("a.json", `{"v":1}`), file: missing, does: "write"},
 		"the same to the byte":          {req: with(set("a.json", "{\"v\": 1}\n"), func(r *SetRequest) { r.Exact = true }), file: there, does: "nothing"},
 		"other blanks":                  {req: with(set("a.json", "{\"v\":  1}"), func(r *SetRequest) { r.Exact = true }), file: there, does: "write"},
 		"a delete":                      {req: set("a.json", ""), file: there, does: "write"},
 		"a delete of nothing":           {req: set("b.json", ""), file: missing, does: "nothing"},
-		"a delete of a file never good": {req: set("b.json", ""), file: reading{fault: "broken"}, does: "write"},
+		"a delete of a file never good": {req: set("b.json", ""), file: slip, does: "write"},
 		"a delete again":                {req: set("gone.json", ""), file: missing, does: "nothing"},
 		"a name that is a directory":    {req: set("a.json", `1`), file: reading{missing: true, isDir: true}, code: codes.BadName},
 		"the version it has":            {req: with(set("a.json", `1`), ifMtime(ago)), file: there, does: "write"},

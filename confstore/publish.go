@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // publisher holds the newest snapshot and notifies subscribers of each. Any goroutine may
@@ -172,6 +173,19 @@ func (p *publisher) fault(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults[name]
+}
+
+func (p *publisher) neverGood(name []byte) *Broken {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.faults) == 0 {
+		return nil // as almost always
+	}
+	complete := meta.Complete(string(name))
+	if fault, there := p.faults[complete]; there {
+		return &Broken{Name: complete, Reason: fault, Never: true}
+	}
+	return nil
 }
 
 // setFault updates the list of faults. Only files that were never valid (not known) are in

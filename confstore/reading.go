@@ -41,11 +41,14 @@ func (s signature) settled(now time.Time) bool {
 }
 
 // reading is a file as it is on the disk.
+//
+// wide: all that is found in one look, of which each later step needs some.
 type reading struct {
 	name    string
 	missing bool
 	isDir   bool   // a directory that has a document's name
 	fault   string // why it cannot be served, or ""
+	twice   string // that a member stands twice in it though it is served, or ""
 	noRoom  bool   // because there is no memory for it, and it was not read
 	room    int64  // reserved for it; see intake.done
 	sig     signature
@@ -75,8 +78,9 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// check takes ownership of data and may change it.
-func (r *reading) check(data []byte) {
+// check takes ownership of data and may change it. What is in service stays so though a member stands
+// twice in it, as it could before that was refused.
+func (r *reading) check(data []byte, serves bool) {
 	kind, err := jsontext.CheckUTF8(data)
 	if err != nil {
 		r.fault = "is not valid JSON: " + faultAt(data, err)
@@ -89,6 +93,13 @@ func (r *reading) check(data []byte) {
 	if seal.Asks(data) {
 		r.fault = sealFault
 		return
+	}
+	if err := jsontext.Twice(data); err != nil {
+		if !serves {
+			r.fault = "is not valid JSON: " + faultAt(data, err)
+			return
+		}
+		r.twice = "is served, but programs do not agree on what it says; mend it: " + faultAt(data, err)
 	}
 	r.layout = jsontext.LayoutOf(data, ownLayout)
 	r.text = fitted(jsontext.AppendCompact(data[:0], data))

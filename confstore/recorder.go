@@ -35,6 +35,7 @@ type recorder struct {
 	late    *writing              // what the scribe has not ended yet
 	tries   attempts
 	fault   error // why nothing is accepted until a restart; nil: no reason
+	faulted bool  // a file that was never good has come or gone since the last checkMeta
 }
 
 // attempts to write the log are made at growing distances while they fail.
@@ -299,7 +300,7 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	}
 	r.publish(out)
 	if p.newRules || p.existence {
-		r.checkMeta(out.next)
+		r.checkMeta()
 	}
 }
 
@@ -317,13 +318,23 @@ func (r *recorder) missesLists(p *plan) {
 }
 
 // checkMeta reports what is wrong with _meta.json, given the documents that exist.
-func (r *recorder) checkMeta(now *Snapshot) {
+func (r *recorder) checkMeta() {
+	r.faulted = false
 	var list []Problem
+	now := r.snapshot.Load()
 	add := func(name, text string) { list = append(list, Problem{Name: name, Text: text}) }
 	for _, p := range now.rules.problems {
 		add(p.Name, p.Text)
 	}
-	for _, p := range now.rules.meta.Check(func(name string) bool { return now.Node(name).live() }) {
+	for _, p := range now.rules.meta.CheckEach(func(name string) string {
+		if now.Node(name).live() {
+			return ""
+		}
+		if broken := r.neverGood([]byte(name)); broken != nil {
+			return broken.Says()
+		}
+		return "does not exist"
+	}) {
 		add(p.Name, p.Text)
 	}
 	r.problems.replace(OfMeta, list)

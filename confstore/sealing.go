@@ -110,7 +110,7 @@ func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n in
 	}
 	reserved := int64(0)
 	defer func() { s.cfg.Documents.Give(reserved) }()
-	file, err := s.ReadFile(name, func(size int64) error {
+	file, _, err := s.Look(name, func(size int64) error {
 		const copies = 2 // as it is, and as it is going to be
 		if !s.cfg.Documents.Take(copies * size) {
 			return codes.Errorf(codes.Busy, "%s: there is no memory left to seal its values anew; try again later", name)

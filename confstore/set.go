@@ -7,6 +7,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/atomicfile"
 )
 
 // SetRequest asks for new contents of one document.
@@ -32,8 +33,9 @@ type SetRequest struct {
 	// without inheritance; 0 means that the document must not exist.
 	IfMtime    int32
 	HasIfMtime bool
-	// Base, unless it is nil, makes the write conditional on the file that is served now: it is the
-	// digest of its bytes, zero if the document must not exist.
+	// Base, unless it is nil, makes the write conditional on the file: it is the digest of its bytes,
+	// zero if it must not exist. While a file is there that cannot be served, change.Broken, only a
+	// Base that names its bytes holds; without any condition they are kept in DataDir.
 	Base *doclog.Digest
 	// Actor is who writes; subscribers receive it with the change. If it has a token, the same
 	// change asked for again with it is not made again: the result is the version now served.
@@ -45,6 +47,12 @@ type SetRequest struct {
 
 // givesMtime: CppCloud's clients send 0 for "none".
 func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
+
+// was reports whether Contents were in service, or are to be as somebody has asked for when they could
+// be: they are not held to what has been refused only since.
+func (r *SetRequest) was() bool {
+	return r.resealed || r.Actor != nil && (r.Actor.Origin == access.Rollback || r.Actor.Approver != "")
+}
 
 // SetResult describes what is stored.
 type SetResult struct {
@@ -62,6 +70,7 @@ type writer struct {
 	cfg  *Config
 	in   *intake
 	rec  *recorder
+	data atomicfile.Root
 	jobs chan *setJob
 	held chan *setJob // of capacity 1: what has to come before those in jobs
 

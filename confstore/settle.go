@@ -215,6 +215,9 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	}
 	in.dir.sign(edits)
 	in.rec.found(edits)
+	if in.rec.faulted {
+		in.rec.checkMeta()
+	}
 }
 
 // hold reports whether to wait because a good file of this batch does not parse and
@@ -261,6 +264,7 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
 	in.setBroken(r.name, "")
+	in.noteTwice(r.name, f, r.twice)
 	n := in.node(r.name)
 	if n.live() && n.own.hash == r.raw {
 		return edit{}, false
@@ -380,6 +384,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	delete(in.settle.missing, name)
 	delete(in.settle.suspect, name)
 	f, n := in.file(name), in.node(name)
+	in.noteTwice(name, f, "")
 	f.onDisk, f.sig = false, signature{}
 	shown := f.broken != ""
 	in.setBroken(name, "")
@@ -396,14 +401,23 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}, true
 }
 
+// noteTwice reports that a member stands twice in a file that is served, until that is mended.
+func (in *intake) noteTwice(name string, f *file, text string) {
+	if text != "" || f.twice {
+		in.dir.problems.set(OfFile, name, text)
+	}
+	f.twice = text != ""
+}
+
 // setBroken records why the file cannot be served now, "" if it can.
 func (in *intake) setBroken(name, fault string) {
 	f := in.file(name)
 	if fault == f.broken {
 		return
 	}
-	f.broken = fault
+	f.broken, f.twice = fault, false // which the problem is about from now on
 	in.rec.setBroken(name, fault)
+	in.rec.faulted = in.rec.faulted || !in.node(name).known()
 	if fault != "" && in.node(name).live() {
 		fault += "; the last good version stays in service"
 	}

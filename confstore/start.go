@@ -52,8 +52,9 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 			return nil, err
 		}
 	}
-	s.directory.room.recalled = known
+	s.directory.room.recalled, s.directory.first = known, len(known) == 0
 	readings := s.directory.readAll(names)
+	s.directory.first = false
 	st := &start{Store: s, files: make(map[string]*reading, len(readings)), restored: restored}
 	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
 	for i := range readings {
@@ -178,8 +179,5 @@ func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string
 		return "", fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
-	if err = atomicfile.MkdirAll(s.data, asideDir, 0o700); err == nil {
-		err = atomicfile.Write(s.data, kept, data, atomicfile.Attr{Perm: 0o600, ModTime: given})
-	}
-	return kept, err
+	return kept, writeAside(s.data, kept, data, given)
 }

@@ -2,9 +2,7 @@ package confstore
 
 import (
 	"errors"
-	"io/fs"
 	"sync"
-	"syscall"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -64,8 +62,9 @@ func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
 // once see Node.Broken. The caller owns the slice.
 func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
 
-// Fault returns why the file of that name was never valid, "" if it was or does not exist.
-func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
+// NeverGood returns the file of that name, which may omit ".json", if it is there and was never valid;
+// else nil. It is cheap and may be called from any goroutine.
+func (s *Store) NeverGood(name []byte) *Broken { return s.publisher.neverGood(name) }
 
 // Set queues a write. Requests are carried out one after the other, in order; those that wait
 // together share the disk's time. done is called on the store's goroutine after the change is
@@ -91,40 +90,6 @@ func (s *Store) Reload() {
 		<-done
 	case <-s.closing:
 	}
-}
-
-// ReadFile returns the file as it is on disk at this moment, whether or not it is valid or has
-// been taken in yet. room is called with its size before it is read; its error is returned. Else it
-// fails with codes.BadName, codes.NotFound, codes.TooLarge, codes.Storage or, if there is a value in
-// it that nobody must see because it is to be sealed, codes.Forbidden. It may be called from any
-// goroutine.
-func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	root, err := s.cfg.FS.OpenRoot(s.directory.path)
-	if err != nil {
-		return nil, &codes.Error{Code: codes.Storage, Text: "the configuration directory cannot be opened", Err: err}
-	}
-	defer root.Close()
-	var full error
-	data, info, err := atomicfile.ReadFileIf(root, name, s.cfg.MaxFileBytes, func(info fs.FileInfo) error {
-		full = room(info.Size())
-		return full
-	})
-	switch {
-	case err == nil && asksToSeal(data):
-		return nil, codes.Errorf(codes.Forbidden, "%s %s", name, sealFault)
-	case err == nil:
-		return data, nil
-	case full != nil:
-		return nil, full
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), info != nil && info.IsDir():
-		return nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
-	case errors.Is(err, atomicfile.ErrTooLarge):
-		return nil, codes.Errorf(codes.TooLarge, "%s is larger than the limit of %d bytes", name, s.cfg.MaxFileBytes)
-	}
-	return nil, &codes.Error{Code: codes.Storage, Text: name + " cannot be read: " + cause(err), Err: err}
 }
 
 // Close finishes the current write, refuses those that wait with codes.Closed and releases the

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"mime"
 	"net/http"
@@ -45,6 +46,8 @@ type fileState struct {
 	name  string
 	node  *confstore.Node // nil or not Known if it was never valid
 	fault string          // why the current file cannot be served
+
+	broken *confstore.Broken // what is wrong with it now, if it was looked at; nil: nothing
 }
 
 // The states of a file.
@@ -62,8 +65,11 @@ func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState,
 		f.fault = f.node.Broken()
 		return f, true
 	}
-	f.fault = store.Fault(name)
-	return f, f.fault != ""
+	broken := store.NeverGood([]byte(name))
+	if broken != nil {
+		f.fault = broken.Reason
+	}
+	return f, broken != nil
 }
 
 // file returns the current state of a file.
@@ -92,7 +98,7 @@ func filesAfter(store ConfigStore, now *confstore.Snapshot, after string, most i
 			continue
 		}
 		node := now.Node(names[0])
-		files = append(files, fileState{names[0], node, node.Broken()})
+		files = append(files, fileState{name: names[0], node: node, fault: node.Broken()})
 		names = names[1:]
 	}
 	return files
@@ -110,8 +116,17 @@ func (f *fileState) state() string {
 	return stateGood
 }
 
-// version is what If-Match is compared with: the served mtime, or 0 if there is no
-// document.
+// look reads the file as it is on disk at this moment, which may be more than the store has noticed
+// of it. Without a file it is codes.NotFound.
+func (g *Gateway) look(w *reply, f *fileState) (text []byte, err error) {
+	text, f.broken, err = g.stores.Config.Look(f.name, w.takeFile)
+	if f.broken != nil {
+		f.fault = f.broken.Reason
+	}
+	return text, err
+}
+
+// version is the served mtime, or 0 if there is no document.
 func (f *fileState) version() int64 {
 	if !f.known() || f.node.Deleted() {
 		return 0
@@ -189,7 +204,12 @@ func (p *parameters) fileName() (string, error) {
 	return name, confstore.CheckName(name)
 }
 
-func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there is no file %q", name) }
+func (g *Gateway) noSuchFile(name string) error {
+	if broken := g.stores.Config.NeverGood([]byte(name)); broken != nil {
+		return codes.Errorf(codes.NotFound, "%w", broken)
+	}
+	return codes.Errorf(codes.NotFound, "there is no file %q", name)
+}
 
 // rawType in Accept asks for the file's bytes instead of its description, like the
 // parameter raw.
@@ -230,16 +250,17 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	// Read the version before the text: text newer than its version causes a needless
 	// conflict, but older text would overwrite somebody else's change.
 	file, found := g.file(name)
-	if !found {
-		return noSuchFile(name)
-	}
-	if raw {
-		return g.sendRaw(w, &file, reveal)
-	}
-	if file.state() == stateGood && unchanged(r, file.version()) {
+	if !raw && file.state() == stateGood && unchanged(r, file.version()) {
 		return w.sendUnchanged(file.version())
 	}
-	text, err := g.textOf(w, &file)
+	text, err := g.look(w, &file)
+	if !found && file.broken == nil {
+		return g.noSuchFile(name)
+	}
+	if raw {
+		return g.sendRaw(w, &file, text, err, reveal)
+	}
+	text, err = textOf(&file, text, err)
 	if err == nil && reveal {
 		text, err = g.revealed(w, text)
 	}
@@ -249,13 +270,14 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	if err := w.grow(quotedSize(text) + entryOverhead); err != nil {
 		return err
 	}
-	w.setETag(file.version())
+	w.setTag(file.tag())
 	b := appendFile(w.b, &file, w.rights)
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
 	}
 	b = appendNumber(b, `,"given_mtime":`, int64(given))
+	b = appendQuoted(b, `,"tag":`, file.tag())
 	if !utf8.Valid(text) {
 		// The file is broken. Editing this text would change bytes that the editor cannot
 		// see.
@@ -268,18 +290,17 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 
 // sendRaw answers with the bytes of the file. It never answers "not modified",
 // because the version stays the same when only whitespace has changed.
-func (g *Gateway) sendRaw(w *reply, file *fileState, reveal bool) error {
-	if file.state() == stateDeleted {
-		return noSuchFile(file.name)
-	}
-	text, err := g.stores.Config.ReadFile(file.name, w.takeFile)
-	if err == nil && reveal {
+func (g *Gateway) sendRaw(w *reply, file *fileState, text []byte, err error, reveal bool) error {
+	switch {
+	case file.state() == stateDeleted:
+		err = g.noSuchFile(file.name)
+	case err == nil && reveal:
 		text, err = g.revealed(w, text)
 	}
 	if err != nil {
 		return err
 	}
-	w.setETag(file.version())
+	w.setTag(file.tag())
 	w.Header()["Cache-Control"] = noStore
 	w.setLength(len(text))
 	return w.send(text)
@@ -303,14 +324,12 @@ func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
 // indentation is the one that the config store writes.
 const indentation = "    "
 
-// textOf returns the text of the file on disk. If it cannot be read, a valid file
+// textOf returns the text of a file that was looked at. If it cannot be read, a valid file
 // is rendered from its contents, which outlive the disk, and a broken one is empty.
-func (g *Gateway) textOf(w *reply, file *fileState) ([]byte, error) {
-	if file.state() == stateDeleted {
-		return nil, nil
-	}
-	text, err := g.stores.Config.ReadFile(file.name, w.takeFile)
+func textOf(file *fileState, text []byte, err error) ([]byte, error) {
 	switch {
+	case file.state() == stateDeleted:
+		return nil, nil
 	case err == nil:
 		return text, nil
 	case file.state() == stateBroken:
@@ -336,7 +355,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	node := g.stores.Config.Snapshot().Node(name)
 	if node == nil { // a name that only inherits has a node, too
-		return noSuchFile(name)
+		return g.noSuchFile(name)
 	}
 	text, ready := node.Contents(true)
 	for !ready {
@@ -444,31 +463,41 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		if err = g.demand(&req, cond); err != nil {
 			break
 		}
-		if res, err = g.setAndWait(req); cond.kind != ifThere || codes.Of(err) != codes.Conflict {
+		var broken *confstore.Broken
+		if res, err = g.setAndWait(req); cond.kind != ifThere || codes.Of(err) != codes.Conflict || errors.As(err, &broken) {
 			break
 		}
 	}
 	now, found := g.file(req.Name)
 	switch {
 	case codes.Of(err) == codes.Conflict:
-		w.setETag(now.version())
-		if now.version() == 0 && now.state() == stateBroken {
-			return codes.Errorf(codes.Conflict, "%s is not as the request expects: it is there, but broken and was never good; read it and decide", req.Name)
-		}
-		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d (0: there is none); read it again and decide", req.Name, now.version())
+		return g.conflict(w, &now, err)
 	case codes.Of(err) == codes.Timeout:
 		w.b = nil // the store may still need the body
 		return err
 	case err != nil:
 		return err
 	case !found: // there is nothing to delete, and never was
-		return noSuchFile(req.Name)
+		return g.noSuchFile(req.Name)
 	case !deletes:
 		w.setETag(int64(res.Mtime))
 	}
 	w.b = appendQuoted(w.b[:0], `{"name":`, req.Name) // the store no longer needs the body
 	w.b = append(appendNumber(w.b, `,"mtime":`, int64(res.Mtime)), '}')
 	return w.sendFresh(w.b)
+}
+
+// conflict answers a write that was refused with err.
+func (g *Gateway) conflict(w *reply, now *fileState, err error) error {
+	_, _ = g.look(w, now)
+	w.setTag(now.tag())
+	switch {
+	case errors.As(err, new(*confstore.Broken)):
+		return err
+	case now.broken != nil:
+		return codes.Errorf(codes.Conflict, "%w; nothing was written: read it and decide", now.broken)
+	}
+	return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d (0: there is none); read it again and decide", now.name, now.version())
 }
 
 // demand adds the condition to the request. It returns codes.Conflict if the
@@ -481,17 +510,13 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 		if cond.value != int64(int32(cond.value)) {
 			return codes.Conflict
 		}
-		req.IfMtime = int32(cond.value)
+		req.IfMtime, req.Base = int32(cond.value), cond.file
 	case ifThere:
 		file, found := g.file(req.Name)
 		if !found || file.version() == 0 {
 			return codes.Conflict
 		}
 		req.IfMtime = int32(file.version())
-	case ifAbsent:
-		if file, _ := g.file(req.Name); file.state() == stateBroken {
-			return codes.Conflict // never valid files have version 0, but they exist
-		}
 	case ifNever:
 		return codes.Conflict
 	}

@@ -89,6 +89,7 @@ func fileQuery(name string) string { return configRoot + "file?name=" + name }
 
 type fileAnswer struct {
 	Name, State, Text, Error string
+	Tag                      string
 	Size                     int
 	Mtime, Given_mtime       int32
 	Resolved_mtime           int32
@@ -193,14 +194,14 @@ func TestConfigGetIsTheFileAsWritten(t *testing.T) {
 	f, a = k.file(fileQuery("never.json"))
 	require.Equal(t, "broken", f.State)
 	require.Equal(t, "{", f.Text, "so that it can be mended")
-	require.Equal(t, `"0"`, a.header.Get("ETag"))
+	require.Equal(t, brokenTag(0, "{"), a.header.Get("ETag"))
 
-	tag := k.tag("a.json")
+	tag, version := k.tag("a.json"), k.mtime("a.json")
 	k.edit("a.json", `{"a":`)
 	f, a = k.file(fileQuery("a.json"))
 	require.Equal(t, "broken", f.State)
 	require.Equal(t, `{"a":`, f.Text)
-	require.Equal(t, tag, a.header.Get("ETag"), "the version that is in service")
+	require.Equal(t, brokenTag(version, `{"a":`), a.header.Get("ETag"), "the version that is in service, and what is there")
 	require.Equal(t, 200, k.get(fileQuery("a.json"), "If-None-Match: "+tag).status, "the text is another")
 
 	require.NoError(t, os.Remove(filepath.Join(k.conf, "dir/b.json")))
@@ -265,7 +266,8 @@ func TestConfigWrites(t *testing.T) {
 	step("PUT", "a.json", `{"v":3}`, "If-Match: *", 200, "")
 	step("PUT", "none.json", `{"v":3}`, "If-Match: *", 412, "conflict")
 	step("PUT", "new/deep/n.json", `{"v":3}`, "If-None-Match: *", 200, "")
-	step("PUT", "never.json", `{"v":3}`, `If-Match: "0"`, 200, "")
+	a = step("PUT", "never.json", `{"v":3}`, `If-Match: "0"`, 412, "conflict")
+	step("PUT", "never.json", `{"v":3}`, "If-Match: "+a.header.Get("ETag"), 200, "")
 	step("PUT", "a.json", `{"v":4}`, "", 200, "")
 
 	a = step("PUT", "a.json", "{\"v\":\n }", "", 400, "bad_json")

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,8 +75,8 @@ func TestRawFormOfFiles(t *testing.T) {
 
 	a = k.get(rawQuery("never.json"))
 	a.is(t, 200, "{\xff")
-	require.Equal(t, `"0"`, a.header.Get("ETag"))
-	require.Equal(t, 200, k.do("PUT", rawQuery("never.json"), "{}", `If-Match: "0"`).status)
+	require.Equal(t, brokenTag(0, "{\xff"), a.header.Get("ETag"))
+	require.Equal(t, 200, k.do("PUT", rawQuery("never.json"), "{}", "If-Match: "+a.header.Get("ETag")).status)
 
 	k.remove("gone.json")
 	require.Equal(t, 404, k.get(rawQuery("gone.json")).status)
@@ -122,13 +125,55 @@ func TestAcceptIsReadAsItIsMeant(t *testing.T) {
 	}
 }
 
+// brokenTag is that of a file that somebody has edited by hand.
+func brokenTag(version int32, text string) string {
+	return fmt.Sprintf(`"%d-%x"`, version, sha256.Sum256([]byte(text)))
+}
+
+// TestWhatSomebodyEditsByHandCounts: while the file is broken, noticed or not, no condition holds but
+// the tag that says which bytes are there.
+func TestWhatSomebodyEditsByHandCounts(t *testing.T) {
+	for _, text := range []string{"{\n\"a\":}", "", "{\xff"} {
+		for _, noticed := range []bool{false, true} {
+			k := startConfig(t, map[string]string{"g.json": `{"a":1}`})
+			version, tag := k.mtime("g.json"), k.tag("g.json")
+			k.write(t, "g.json", text)
+			if noticed {
+				k.files.Reload()
+			}
+			want := brokenTag(version, text)
+			for _, method := range []string{"PUT", "DELETE"} {
+				for _, header := range []string{"If-Match: " + tag, "If-Match: *", "If-None-Match: *", `If-Match: "0"`, brokenTag(version, "{"), brokenTag(version-1, text)} {
+					if !strings.HasPrefix(header, "If-") {
+						header = "If-Match: " + header
+					}
+					a := k.do(method, fileQuery("g.json"), `{"a":2}`, header)
+					require.Equal(t, 412, a.status, header)
+					require.Equal(t, want, a.header.Get("ETag"))
+					require.Contains(t, a.body, "g.json")
+					require.Equal(t, text, k.onDisk("g.json"))
+				}
+			}
+			f, a := k.file(fileQuery("g.json"))
+			require.Equal(t, "broken", f.State)
+			require.Equal(t, want, a.header.Get("ETag"))
+			require.Equal(t, want, `"`+f.Tag+`"`)
+			require.Equal(t, want, k.get(rawQuery("g.json")).header.Get("ETag"))
+			a = k.do("PUT", fileQuery("g.json"), `{"a":2}`, "If-Match: "+want)
+			require.Equal(t, 200, a.status, a.body)
+			require.Equal(t, k.tag("g.json"), a.header.Get("ETag"))
+			require.Equal(t, `{"a":2}`, k.onDisk("g.json"))
+		}
+	}
+}
+
 // A file that was never good has version 0, as one that is not there. It is somebody's.
 func TestIfNoneMatchSparesABrokenFile(t *testing.T) {
 	k := startConfig(t, map[string]string{"never.json": "{oops", "once.json": "{}"})
 	for _, query := range []string{fileQuery("never.json"), rawQuery("never.json")} {
 		a := k.do("PUT", query, "{}", "If-None-Match: *")
 		require.Equal(t, 412, a.status)
-		require.Equal(t, `"0"`, a.header.Get("ETag"))
+		require.Equal(t, brokenTag(0, "{oops"), a.header.Get("ETag"))
 		require.Contains(t, a.body, "broken")
 		require.Equal(t, "{oops", k.onDisk("never.json"))
 	}
@@ -142,4 +187,24 @@ func TestCodedBodiesAreRefusedByName(t *testing.T) {
 	require.Equal(t, 400, a.status)
 	require.Contains(t, a.body, `Content-Encoding \"gzip\"`)
 	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), "2", "Content-Encoding: identity").status)
+}
+
+// TestReadyzSaysThatMetaWasNeverGood: programs would get the wrong configuration, and no later one.
+func TestReadyzSaysThatMetaWasNeverGood(t *testing.T) {
+	k := startConfig(t, map[string]string{"_meta.json": "{", "a.json": "{}"})
+	a := k.get("/readyz")
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, "[-]meta failed: _meta.json is broken and was never good: line 1 column 2")
+	require.Equal(t, 200, k.get("/readyz?exclude=meta").status)
+	k.edit("_meta.json", "{}")
+	require.Equal(t, 200, k.get("/readyz").status)
+	k.edit("_meta.json", "{")
+	require.Equal(t, 200, k.get("/readyz").status, "the last good one is in force")
+
+	k = startConfig(t, map[string]string{"a.json": "{}", "win.json": "{"})
+	k.edit("_meta.json", "{")
+	require.Equal(t, 200, k.get("/readyz").status, "whoever makes one does not stop the server")
+	a = k.get(configRoot + "resolved?name=win.json")
+	require.Equal(t, 404, a.status)
+	require.Contains(t, a.body, "win.json is broken and was never good: line 1 column 2")
 }

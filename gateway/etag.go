@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
+	"confcenter/confstore"
 )
 
 // condition is what a write's headers require of the stored version. The zero value
@@ -13,13 +14,15 @@ import (
 type condition struct {
 	kind  conditionKind
 	value int64 // of ifIs
+
+	file *confstore.Digest // of ifIs: of the file that is there; nil: the one that is served
 }
 
 type conditionKind uint8
 
 const (
 	ifAnything conditionKind = iota
-	ifIs                     // If-Match: "5"
+	ifIs                     // If-Match: "5", or "5-" and a digest
 	ifThere                  // If-Match: *
 	ifAbsent                 // If-None-Match: *
 	ifNever                  // If-Match with a tag that never matches
@@ -51,11 +54,19 @@ func conditionOf(r *http.Request) (condition, error) {
 	if tag == "" {
 		return condition{}, codes.Errorf(codes.BadRequest, "If-Match %.40q is not a single entity tag; send it exactly as in the header ETag, with its quotes", match)
 	}
-	n, err := strconv.ParseInt(tag, 10, 64)
+	version, digest, broken := strings.Cut(tag, "-")
+	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || !strong || n < 0 {
 		return condition{kind: ifNever}, nil
 	}
-	return condition{ifIs, n}, nil
+	c := condition{kind: ifIs, value: n}
+	if broken {
+		c.file = new(confstore.Digest)
+		if c.file.UnmarshalText([]byte(digest)) != nil || digest == "" {
+			return condition{kind: ifNever}, nil
+		}
+	}
+	return c, nil
 }
 
 func soleHeader(r *http.Request, name string) (string, error) {
@@ -94,6 +105,20 @@ func unchanged(r *http.Request, version int64) bool {
 	return false
 }
 
-func (w *reply) setETag(version int64) {
-	w.Header()["Etag"] = []string{`"` + strconv.FormatInt(version, 10) + `"`}
+func (w *reply) setETag(version int64) { w.setTag(strconv.FormatInt(version, 10)) }
+
+func (w *reply) setTag(tag string) { w.Header()["Etag"] = []string{`"` + tag + `"`} }
+
+// tag is what If-Match is compared with, of a file that was looked at: the version that is served and,
+// while the file on disk is a broken one, the digest of what that holds. If nobody can know that, no
+// write has this tag.
+func (f *fileState) tag() string {
+	tag := strconv.FormatInt(f.version(), 10)
+	switch {
+	case f.broken == nil:
+		return tag
+	case f.broken.Text == nil:
+		return tag + "-unreadable"
+	}
+	return tag + "-" + f.broken.Hash.String()
 }

@@ -156,11 +156,12 @@ type ConfigStore interface {
 	// Follow calls fn for every change of what is shown, until cancel; fn is not
 	// called after cancel.
 	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
-	// Faults and Fault report files that were never valid.
+	// Faults and NeverGood report files that were never valid.
 	Faults() []confstore.Fault
-	Fault(name string) string
-	// ReadFile returns the file as it is on disk, unless room has an error for its size.
-	ReadFile(name string, room func(size int64) error) ([]byte, error)
+	NeverGood(name []byte) *confstore.Broken
+	// Look returns the file as it is on disk, and what is wrong with it, unless room has an error for
+	// its size.
+	Look(name string, room func(size int64) error) ([]byte, *confstore.Broken, error)
 	// Revisions are the contents as a store that can be followed.
 	Revisions() *confstore.Revisions
 }

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/confstore"
 )
 
 // check is one condition of health. It must be cheap and must not wait, because it
@@ -35,6 +37,14 @@ func (g *Gateway) readyChecks() []check {
 	}
 	for _, s := range g.troubledStores() {
 		checks = append(checks, check{name: s.name, run: func() error { return g.writable(s) }})
+	}
+	if docs := g.stores.Config; docs != nil && docs.NeverGood([]byte(confstore.MetaName)) != nil { // since the start
+		checks = append(checks, check{name: "meta", run: func() error {
+			if broken := docs.NeverGood([]byte(confstore.MetaName)); broken != nil {
+				return fmt.Errorf("%w; programs would get no main configuration, and nothing that they inherit", broken)
+			}
+			return nil
+		}})
 	}
 	if g.cfg.Certificates != nil {
 		checks = append(checks, check{"tls", g.cfg.Certificates, true})

@@ -329,7 +329,7 @@ func (s *search) around(text []byte) string {
 
 // broken searches a file that is not a valid document, line by line.
 func (s *search) broken(found *foundFile) {
-	text, err := s.g.stores.Config.ReadFile(found.Name, s.w.takeFile)
+	text, _, err := s.g.stores.Config.Look(found.Name, s.w.takeFile)
 	if err != nil {
 		return // it cannot be read
 	}

@@ -13,6 +13,19 @@ import (
 // exists is asked with complete file names and decides whether a deleted file
 // counts. The order of the problems depends only on the text.
 func (m *Meta) Check(exists func(name string) bool) []Problem {
+	return m.CheckEach(func(name string) string {
+		if exists(name) {
+			return ""
+		}
+		return absent
+	})
+}
+
+const absent = "does not exist"
+
+// CheckEach is Check where lacks says what is wrong with a document, as in "does not exist", and is
+// empty if nothing is.
+func (m *Meta) CheckEach(lacks func(name string) string) []Problem {
 	if m == nil {
 		return nil
 	}
@@ -20,15 +33,18 @@ func (m *Meta) Check(exists func(name string) bool) []Problem {
 	r.list = append(r.list, m.found...)
 	for _, name := range m.names {
 		for _, base := range m.nodes[name].direct {
-			if !exists(base.name) {
+			if why := lacks(base.name); why == absent {
 				r.add(name, "base %q does not exist%s", base.name, commaHint(base.name))
+			} else if why != "" {
+				r.add(name, "base %q %s", base.name, why)
 			}
 		}
 	}
 	for _, name := range m.profiles {
 		for _, svrname := range slices.Sorted(maps.Keys(m.sections[name].mainConfs)) {
-			if conf := m.sections[name].mainConfs[svrname]; !exists(Complete(conf)) {
-				r.add(name, "the main configuration %q of %q does not exist", conf, svrname)
+			conf := m.sections[name].mainConfs[svrname]
+			if why := lacks(Complete(conf)); why != "" {
+				r.add(name, "the main configuration %q of %q %s", conf, svrname, why)
 			}
 		}
 	}

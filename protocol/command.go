@@ -32,7 +32,7 @@ const (
 	Cliera        Command = 0x000B // server to server
 	Testing       Command = 0x000C // cmd → nothing
 	UpdateEra     Command = 0x000D // server to server
-	GetConfig     Command = 0x000E // file_pattern, key_pattern, gt_mtime, incbase, marks → code, mtime, file_pattern, contents, deleted | 1
+	GetConfig     Command = 0x000E // file_pattern, key_pattern, gt_mtime, incbase, marks → code, mtime, file_pattern, contents, deleted, broken | 1
 	SetConfig     Command = 0x000F // filename, mtime, contents, if_mtime, author, comment, token → code, mtime, desc
 	GetCfgName    Command = 0x0010 // nothing → {name:[flag,mtime]}
 	HoCfgNew      Command = 0x0011 // server to server
@@ -206,7 +206,7 @@ var ownCommands = []Row{
 	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Request: "cmd", Response: "–"},
 	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
-	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "file_pattern, key_pattern, gt_mtime, incbase, marks", Response: "code, mtime, file_pattern, contents, deleted"},
+	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "file_pattern, key_pattern, gt_mtime, incbase, marks", Response: "code, mtime, file_pattern, contents, deleted, broken"},
 	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "filename, mtime, contents, if_mtime, author, comment, token", Response: "code, mtime, desc"},
 	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "detail", Response: "name: [flag, mtime], …"},
 	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},

@@ -131,6 +131,18 @@ func AppendNoSuchConfig(dst []byte, code int, nameRaw []byte, desc string) []byt
 	return append(appendText(dst, "desc", desc), '}')
 }
 
+// AppendNeverGood appends the reply for a file that is there and was never good: that for an unknown
+// one, with our member broken.
+func AppendNeverGood(dst []byte, conditional bool, nameRaw []byte, why string) []byte {
+	if conditional {
+		dst = AppendNoSuchConfig(dst, codeNotFound, nameRaw, why)
+		dst = dst[:len(dst)-len(ConfigEnd)]
+	} else {
+		dst = append(AppendConfigStart(dst, 0, nameRaw), "null"...)
+	}
+	return append(appendText(dst, "broken", why), ConfigEnd...)
+}
+
 // Config is GETCONFIG's reply as a client sees it.
 type Config struct {
 	Result
@@ -145,6 +157,8 @@ type Config struct {
 	// Deleted tells that the file is gone; Contents are those of its bases, or {}.
 	// CppCloud's server does not send it.
 	Deleted bool
+	// Broken says of a file that is unknown why that is so though it is there.
+	Broken string
 }
 
 // codeNotFound is the code of the replies that have none.
@@ -172,7 +186,7 @@ func ParseConfig(body []byte) (Config, error) {
 	if !ok && res.Code == 0 {
 		return Config{}, &ReplyError{Member: "mtime"}
 	}
-	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern")), Deleted: r.Flag("deleted")}
+	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern")), Deleted: r.Flag("deleted"), Broken: string(r.Text("broken"))}
 	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
 		c.Contents = m.Raw
 	}

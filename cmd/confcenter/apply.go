@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +17,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
+	"confcenter/meta"
 	"confcenter/state/history"
 	"confcenter/state/remote"
 )
@@ -33,6 +35,7 @@ func (a *app) connectLong(command *cobra.Command, forms ...string) *connection {
 
 func (a *app) applyCommand() *cobra.Command {
 	q := &history.ApplyAsk{}
+	var replace []string
 	command := &cobra.Command{
 		Use:   "apply DIR",
 		Short: "Bring the server's files to what a directory holds, all in one change",
@@ -43,7 +46,9 @@ besides stay, unless --prune is given.
 
 If a file in DIR is not valid nothing is sent, and all that is wrong is printed; the
 exit code is 1. If somebody changes one of the files meanwhile, on the server or in
-DIR, nothing is changed; the exit code is 5. It is 0 if there was nothing to do, or
+DIR, nothing is changed; the exit code is 5. So it is if a file on the server is broken,
+because it is being edited by hand: --replace NAME writes that one all the same, and the
+server keeps what it held. It is 0 if there was nothing to do, or
 if it is done. With --dry-run nothing is changed: it prints what would be, line by
 line, and which programs would be told; the exit code is 6 if there is anything.`,
 		Example: `  confcenter apply ./conf -m "limits for the sale"
@@ -60,6 +65,7 @@ line, and which programs would be told; the exit code is 6 if there is anything.
 	command.ValidArgsFunction = complete
 	f := command.Flags()
 	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
+	f.StringArrayVar(&replace, "replace", nil, "write this file whatever is there, though it is broken and is being edited by hand (may be repeated)")
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -68,7 +74,10 @@ line, and which programs would be told; the exit code is 6 if there is anything.
 			return err
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			p := &applying{connection: c, calls: remote.History(connected), files: files, ask: q}
+			p := &applying{connection: c, calls: remote.History(connected), files: files, ask: q, replace: map[string]bool{}}
+			for _, name := range replace {
+				p.replace[meta.Complete(name)] = true
+			}
 			return p.apply(ctx)
 		})
 	}
@@ -109,6 +118,8 @@ type applying struct {
 	calls *remote.HistoryCalls
 	files map[string][]byte
 	ask   *history.ApplyAsk
+
+	replace map[string]bool // files that are written whatever is there
 
 	at string // the revision that it is based on
 }
@@ -158,7 +169,9 @@ func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error
 	}
 	for name, text := range p.files {
 		w := history.Wanted{Name: name, Base: "none", Text: string(text)}
-		if hash, known := there[name]; known {
+		if hash, known := there[name]; p.replace[name] {
+			w.Base = ""
+		} else if known {
 			w.Base = hash
 			if hash == doclog.DigestOf(text).String() {
 				w.Keep, w.Text = true, ""
@@ -169,8 +182,16 @@ func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error
 	if p.ask.Prune {
 		for name, hash := range there {
 			if p.files[name] == nil {
+				if p.replace[name] {
+					hash = ""
+				}
 				list = append(list, history.Wanted{Name: name, Delete: true, Base: hash})
 			}
+		}
+	}
+	for name := range p.replace {
+		if !slices.ContainsFunc(list, func(w history.Wanted) bool { return w.Name == name }) {
+			return nil, usageError{fmt.Errorf("--replace %s: there is no such file to be applied", name)}
 		}
 	}
 	p.ask.Prune, p.ask.Whole = false, p.ask.Prune // they are named, and there is to be no other
@@ -247,6 +268,11 @@ func cut(text string, n int) int {
 // dryRun shows what would be changed.
 func (p *applying) dryRun(ctx context.Context, change *history.ChangeAnswer) error {
 	err := p.show(change, func() error {
+		for _, r := range change.Refused[:min(len(change.Refused), mostDiffs)] {
+			if err := p.app.showThere(r.Name, r.There, p.files[r.Name]); err != nil {
+				return err
+			}
+		}
 		if err := p.app.showChange(change); err != nil || change.Count == 0 {
 			return err
 		}
@@ -272,24 +298,44 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 	if d.Kind == doclog.Deleted {
 		return nil
 	}
+	if d.Broken != "" {
+		return p.app.showThere(d.Name, d.There, p.files[d.Name])
+	}
 	name, old := "/dev/null", []byte(nil)
 	if d.Was != "" {
 		name = d.Name + "@" + p.at
-		for q := (history.ShowAsk{Name: d.Name, Rev: p.at}); ; {
-			show, err := p.calls.Show(ctx, &q)
-			if codes.Of(err) == codes.NotFound {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			old = append(old, show.Text...)
-			if q.Offset = show.Next; q.Offset == 0 {
-				break
-			}
+		var err error
+		if old, err = textAt(ctx, p.calls, d.Name, p.at); err != nil && codes.Of(err) != codes.NotFound {
+			return err
 		}
 	}
-	_, unified, _ := bytes.Cut(diff.Diff(name, old, d.Name, p.files[d.Name]), []byte{'\n'}) // without the command
-	_, err := p.app.stdout.Write(unified)
+	return p.app.showLines(name, old, d.Name, p.files[d.Name])
+}
+
+// textAt is what a document was.
+func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) (text []byte, err error) {
+	for q := (history.ShowAsk{Name: name, Rev: rev}); ; {
+		show, err := calls.Show(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, show.Text...)
+		if q.Offset = show.Next; q.Offset == 0 {
+			return text, nil
+		}
+	}
+}
+
+// showThere shows the lines that differ between a broken file of the server and what is to replace it.
+func (a *app) showThere(name string, there history.There, next []byte) error {
+	if there.Broken == "" {
+		return nil
+	}
+	return a.showLines(name+" (broken)", []byte(there.Holds), name, next)
+}
+
+func (a *app) showLines(oldName string, old []byte, newName string, next []byte) error {
+	_, unified, _ := bytes.Cut(diff.Diff(oldName, old, newName, next), []byte{'\n'}) // without the command
+	_, err := a.stdout.Write(unified)
 	return err
 }

@@ -89,6 +89,16 @@ func (a *app) rolledBack(ctx context.Context, connected *client.Client, question
 		if d.Kind == doclog.Deleted {
 			continue
 		}
+		if d.Broken != "" {
+			next, err := textAt(ctx, calls, d.Name, fmt.Sprint(change.At))
+			if err == nil {
+				err = a.showThere(d.Name, d.There, next)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		for q := (history.DiffAsk{Name: d.Name, From: "~0", To: fmt.Sprint(change.At)}); ; {
 			diff, err := calls.Diff(ctx, &q)
 			if err != nil {

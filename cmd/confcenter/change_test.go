@@ -209,3 +209,57 @@ func TestApplyWithPruneSeesFilesThatAreCreatedMeanwhile(t *testing.T) {
 	require.ErrorIs(t, err, codes.Conflict)
 	require.ErrorContains(t, err, "late.json: ")
 }
+
+// TestApplyStopsForWhatIsEditedByHand: what is broken on the server is somebody's work.
+func TestApplyStopsForWhatIsEditedByHand(t *testing.T) {
+	addr, conf := serve(t)
+	dir := filepath.Join(t.TempDir(), "exported")
+	code, _, errs := told(t, at(addr, "export", dir)...)
+	require.Equal(t, exitOK, code, errs)
+	good := tree(t, conf)["app1.json"]
+	const slip = "{\n\"key1\": \"mine\",\n}\n"
+	put(t, conf, "app1.json", slip)
+	for _, flags := range [][]string{{}, {"--prune"}, {"--dry-run"}, {"--replace", "app2-dev"}} {
+		code, out, errs := told(t, at(addr, append([]string{"apply", dir}, flags...)...)...)
+		require.Equal(t, exitRefused, code, out)
+		require.Contains(t, errs, "app1.json was edited by hand and is broken (line 3 column 1")
+		require.Contains(t, out, "-\"key1\": \"mine\",\n", "the file that is there")
+		require.Equal(t, slip, tree(t, conf)["app1.json"])
+	}
+	code, _, errs = told(t, at(addr, "apply", dir, "--replace", "none")...)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "none.json")
+	code, out, errs := told(t, at(addr, "apply", dir, "--replace", "app1", "--dry-run")...)
+	require.Equal(t, exitDiffers, code, errs)
+	require.Contains(t, out, "--- app1.json (broken)\n")
+	require.Contains(t, out, "-\"key1\": \"mine\",\n")
+	code, out, errs = told(t, at(addr, "rollback", "app1", "--dry-run")...)
+	require.Equal(t, exitDiffers, code, errs)
+	require.Contains(t, out, "-\"key1\": \"mine\",\n")
+	code, _, errs = told(t, at(addr, "apply", dir, "--replace", "app1")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, good, tree(t, conf)["app1.json"])
+
+	put(t, conf, "app1.json", slip)
+	code, out, errs = told(t, at(addr, "rollback", "app1")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "changed  app1.json\n")
+	require.Equal(t, good, tree(t, conf)["app1.json"])
+}
+
+// TestAFileThatWasNeverGoodIsNotToBeMade: it is there, and somebody's.
+func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
+	addr, conf := serve(t)
+	put(t, conf, "win.json", "{\"port\": }\n")
+	require.Eventually(t, func() bool {
+		_, _, errs := told(t, at(addr, "ls")...)
+		return strings.Contains(errs, "win.json")
+	}, time.Minute, 10*time.Millisecond)
+	for _, args := range [][]string{{"get", "win"}, {"get", "win", "/port"}, {"set", "win", "/port", "2"}, {"show", "win"}, {"log", "win"}, {"blame", "win"}, {"explain", "win"}, {"rollback", "win"}} {
+		code, _, errs := told(t, at(addr, args...)...)
+		require.Equal(t, exitNotFound, code, args)
+		require.Contains(t, errs, "win.json is broken and was never good: line 1 column 10", args)
+		require.NotContains(t, errs, "make one first")
+	}
+	require.Equal(t, "{\"port\": }\n", tree(t, conf)["win.json"])
+}

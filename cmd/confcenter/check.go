@@ -205,7 +205,11 @@ func (c *checker) file(name string, info fs.FileInfo) {
 		c.report(name, "cannot be read: %v", cause(err))
 		return
 	}
-	if _, err := jsontext.CheckUTF8(text); err != nil {
+	_, err = jsontext.CheckUTF8(text)
+	if err == nil {
+		err = jsontext.Twice(text)
+	}
+	if err != nil {
 		line, column, reason := jsonPosition(text, err)
 		c.reportAt(name, line, column, reason)
 		return

@@ -192,7 +192,7 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 	named := request.IfMtime != nil
 	for {
 		d, err := connected.GetConfig(ctx, client.Query{Name: request.Name, Marks: true})
-		if errors.Is(err, codes.NotFound) {
+		if errors.Is(err, codes.NotFound) && !errors.Is(err, client.ErrNeverGood) {
 			return codes.Errorf(codes.NotFound, "set %s %s: there is no such file yet: make one first, echo '{}' | confcenter set %[1]s", request.Name, path)
 		}
 		if err != nil {

@@ -83,6 +83,8 @@ type Changed struct {
 	Size  int   // of the file
 	Hash  doclog.Digest
 	Was   doclog.Digest // the file that is replaced; zero: there was no document
+
+	Broken *Broken // the file that is replaced, if it cannot be served
 }
 
 // Refusal is why one document cannot be changed.

@@ -44,6 +44,8 @@ type Store interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
 	Problems() []confstore.Problem
+	// NeverGood is the file of that name, which may omit ".json", if it is there and was never good.
+	NeverGood(name []byte) *confstore.Broken
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	// Subscribe calls fn until cancel.
@@ -123,6 +125,10 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		f.reveal(s, h, q, node, value, end)
 		return true
 	}
+	if !found && !node.Known() && node.Broken() != "" {
+		f.noSuchConfig(s, h, q)
+		return true
+	}
 	if !found {
 		value = jsonNull
 	}
@@ -183,7 +189,10 @@ func mayRead(s *gate.Session, node *confstore.Node, name []byte) error {
 // noSuchConfig answers for a name that has neither a file nor bases.
 func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.ConfigQuery) {
 	out := s.Begin(h.Command.Reply(), h.Seq)
+	broken := f.store.NeverGood(q.File)
 	switch {
+	case broken != nil && (q.Newer <= 0 || !f.cfg.DocLiteral):
+		out = protocol.AppendNeverGood(out, q.Newer > 0, q.FileRaw, broken.Error())
 	case q.Newer <= 0:
 		out = append(append(protocol.AppendConfigStart(out, 0, q.FileRaw), jsonNull...), protocol.ConfigEnd...)
 	case f.cfg.DocLiteral:

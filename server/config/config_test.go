@@ -355,3 +355,25 @@ func TestListsOfFilesAreBounded(t *testing.T) {
 	require.Contains(t, ask(""), `"199.json":[1,`)
 	require.Equal(t, held, pool.Held(), "what was built is given back")
 }
+
+// TestAFileThatWasNeverGoodIsNotDenied: CppCloud's codes are those for no file, and our members say why.
+func TestAFileThatWasNeverGoodIsNotDenied(t *testing.T) {
+	s := newDocKit(t, map[string]string{"win.json": "{", "heir.json": "[", "base.json": "{}", "_meta.json": `{"conf_inherit":{"heir.json":"base.json"}}`})
+	ask := func(body string) string {
+		s.w.Got.Reset()
+		s.Receive(protocol.AppendFrame(nil, protocol.GetConfig, 1, []byte(body)))
+		return string(protocol.Printer{Style: protocol.BodyWhole}.AppendStream(nil, s.w.Got.Bytes()))
+	}
+	for _, name := range []string{"win", "win.json", "heir"} {
+		why := strings.TrimSuffix(name, ".json") + ".json is broken and was never good: line 1 column 2"
+		require.Contains(t, ask(`{"file_pattern":"`+name+`"}`), `"contents":null,"broken":"`+why)
+		conditional := ask(`{"file_pattern":"` + name + `","gt_mtime":5}`)
+		require.Contains(t, conditional, `"broken":"`+why)
+		answer := book(s, `{"file_pattern":"`+name+`"}`)
+		require.Contains(t, answer, `"code":420`)
+		require.Contains(t, answer, why)
+	}
+	require.Contains(t, ask(`{"file_pattern":"win","gt_mtime":5}`), `"code":404`)
+	require.NotContains(t, ask(`{"file_pattern":"none"}`), "broken")
+	require.Contains(t, ask(`{"file_pattern":"heir","incbase":1}`), `"contents":{}`)
+}

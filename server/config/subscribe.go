@@ -67,7 +67,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	default:
-		noSuchFile(s, h, want)
+		f.noSuchFile(s, h, want)
 		return true
 	}
 	sub, err := followerOf(s).add(want, file, snap.Seq())
@@ -79,7 +79,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	if !known && !want.MissingOK {
 		// CppCloud's clients ignore the reply to a subscription and do not ask again: they
 		// get CppCloud's answer, and a push all the same when the file is created.
-		noSuchFile(s, h, want)
+		f.noSuchFile(s, h, want)
 		return true
 	}
 	var mtime int32
@@ -94,8 +94,12 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	return true
 }
 
-func noSuchFile(s *gate.Session, h protocol.Header, want protocol.Subscription) {
-	s.Result(h, int(codes.NotSubscribed), "no file="+want.File)
+func (f *Handlers) noSuchFile(s *gate.Session, h protocol.Header, want protocol.Subscription) {
+	desc := "no file=" + want.File
+	if broken := f.store.NeverGood([]byte(want.File)); broken != nil {
+		desc = broken.Error()
+	}
+	s.Result(h, int(codes.NotSubscribed), desc)
 }
 
 // mayFollow needs to watch a document and to read it.

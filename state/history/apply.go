@@ -29,7 +29,7 @@ type Wanted struct {
 	Offset int64  `json:"offset,omitempty" doc:"where in them text begins, in bytes: for stage, which takes long ones in pieces"`
 	Delete bool   `json:"delete,omitempty" doc:"it is not to be there"`
 	Keep   bool   `json:"keep,omitempty" doc:"it is to stay as it is: only base counts"`
-	Base   string `json:"base,omitempty" doc:"the SHA-256 of the file that this is based on, or none if there was none; if it is another, nothing is changed; absent: whatever there is"`
+	Base   string `json:"base,omitempty" doc:"the SHA-256 of the file that this is based on, or none if there was none; if it is another, nothing is changed; absent: whatever there is. While the file on disk is broken, only the SHA-256 of its bytes holds"`
 }
 
 // noBase says that a change is based on there being no document.

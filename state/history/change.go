@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/access/guard"
@@ -20,6 +22,9 @@ type Documents interface {
 	Change(change.Request, func(change.Result, error)) error
 	// Remembered is nil unless a document is served that the log does not have yet.
 	Remembered(name string) error
+	// Look returns a file as it is on disk, unless room has an error for its size, and what is wrong
+	// with it; nil if it can be served. codes.NotFound.
+	Look(name string, room func(size int64) error) ([]byte, *change.Broken, error)
 }
 
 // Clients are a page of the programs that are connected, as [confcenter/server.Server.Clients] has
@@ -60,6 +65,13 @@ type Touched struct {
 	Size  int64       `json:"size,omitempty" doc:"of the file, in bytes"`
 	Hash  string      `json:"hash,omitempty" doc:"the SHA-256 of the file; absent if it is deleted"`
 	Was   string      `json:"was,omitempty" doc:"the SHA-256 of the file that is replaced; absent if there was none"`
+	There
+}
+
+// There is a file that is there, but cannot be served: somebody edits it by hand.
+type There struct {
+	Broken string `json:"broken,omitempty" doc:"of dry_run: why the file that is there cannot be served"`
+	Holds  string `json:"holds,omitempty" doc:"of dry_run: what that file holds, at most 64 KiB of it, if you may read it"`
 }
 
 // Refused is why a document cannot be changed.
@@ -67,6 +79,7 @@ type Refused struct {
 	Name string `json:"name" doc:"of the document"`
 	Code int64  `json:"code" doc:"as an error has it: 412 if it is another than the change is based on"`
 	Desc string `json:"desc" doc:"why, and what to do"`
+	There
 }
 
 // Program is a program that uses documents.
@@ -83,6 +96,7 @@ const (
 	mostRefused  = 1000
 	mostPrograms = 100
 	mostFiles    = 10
+	mostHeld     = 64 << 10 // of a broken file
 )
 
 // change makes a change, or finds out what it would do.
@@ -93,7 +107,7 @@ func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	done, err := await(ctx, h.cfg.Documents, req)
 	switch {
 	case req.Check && len(done.Refused) > 0:
-		return &ChangeAnswer{Refused: refusedOf(done.Refused)}, nil
+		return &ChangeAnswer{Refused: refusedOf(ctx, done.Refused)}, nil
 	case err != nil:
 		return nil, err
 	case done.Replayed:
@@ -102,6 +116,9 @@ func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	answer := answerOf(done.Revision, done.Documents)
 	if req.Check {
 		who := guard.From(ctx)
+		for i := range answer.Documents {
+			answer.Documents[i].There = thereOf(who, done.Documents[i].Broken)
+		}
 		answer.Told, answer.Programs = h.told(who, done.Told)
 		answer.Held = len(done.Approval) > 0
 		for _, name := range done.Approval {
@@ -149,11 +166,25 @@ func hex(d doclog.Digest) string {
 	return string(text)
 }
 
-func refusedOf(list []change.Refusal) (refused []Refused) {
+func refusedOf(ctx context.Context, list []change.Refusal) (refused []Refused) {
 	for _, r := range list[:min(len(list), mostRefused)] {
-		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err)})
+		var broken *change.Broken
+		errors.As(r.Err, &broken)
+		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err), thereOf(guard.From(ctx), broken)})
 	}
 	return refused
+}
+
+// thereOf shows a broken file, if it is one, to those who may read it.
+func thereOf(who *guard.Caller, b *change.Broken) (t There) {
+	if b == nil {
+		return t
+	}
+	t.Broken = b.Error()
+	if who.Document(policy.Read, b.Name) == nil {
+		t.Holds = strings.ToValidUTF8(string(b.Text[:min(len(b.Text), mostHeld)]), "\uFFFD")
+	}
+	return t
 }
 
 // replayed is the answer to a change that was made before.

@@ -83,7 +83,24 @@ func (h *History) Explain(ctx context.Context, _ *access.Actor, q *ExplainAsk) (
 		answer.Value, answer.Length = shortValue(at(v.text, keys))
 	}
 	answer.Files = e.files
-	return answer, nil
+	return answer, h.cfg.neverGood(r, answer.Files)
+}
+
+// neverGood says of files that are there and were never good that they are not missing.
+func (c *Config) neverGood(r *room, files []Say) error {
+	for i := range files {
+		if files[i].Role != Missing {
+			continue
+		}
+		broken, err := c.broken(r, files[i].Name)
+		if err != nil {
+			return err
+		}
+		if broken != nil && broken.Never {
+			files[i].Why = broken.Error()
+		}
+	}
+	return nil
 }
 
 // explanation is what is known of the value at a path.

@@ -18,7 +18,7 @@ import (
 // RollbackAsk asks that a document, or all, are again what they were.
 type RollbackAsk struct {
 	Name string `json:"name,omitempty" doc:"of the document; NAME@REV is short for both" arg:"1"`
-	Rev  string `json:"rev,omitempty" doc:"as at which revision: its number, ~N for N versions before the newest, or a time; empty: as before its newest version, which brings back what was deleted" arg:"2"`
+	Rev  string `json:"rev,omitempty" doc:"as at which revision: its number, ~N for N versions before the newest, or a time; empty: as before its newest version, which brings back what was deleted; if its file is broken, what is in service" arg:"2"`
 	All  bool   `json:"all,omitempty" doc:"all documents but roles: those that were made since are deleted, those that were deleted come back; give rev, and no name"`
 	Said
 	DryRun bool `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
@@ -98,6 +98,13 @@ func (h *History) rollback(ctx context.Context, r *room, name, moment string) (r
 		if err != nil {
 			return 0, nil, err
 		}
+		broken, err := h.cfg.broken(r, d.Name)
+		if err != nil {
+			return 0, nil, err
+		}
+		if moment == "" && broken != nil && !d.Deleted {
+			moment = "~0" // what is in service
+		}
 		if rev, err = h.revision(ctx, &d, cmp.Or(moment, "~1")); err != nil {
 			return 0, nil, err
 		}
@@ -106,7 +113,7 @@ func (h *History) rollback(ctx context.Context, r *room, name, moment string) (r
 			err = h.notYet(ctx, &d)
 		}
 		if err == nil {
-			list, err = h.restore(ctx, r, list, &d, &v)
+			list, err = h.restore(ctx, r, list, &d, &v, broken)
 		}
 		return rev, list, err
 	}
@@ -114,27 +121,34 @@ func (h *History) rollback(ctx context.Context, r *room, name, moment string) (r
 		return 0, nil, err
 	}
 	err = h.eachDocument("", func(d *doclog.Document) (bool, error) {
-		if d.Revision <= rev || guard.LeftAlone(d.Name) {
+		if guard.LeftAlone(d.Name) {
 			return true, nil
+		}
+		broken, err := h.cfg.broken(r, d.Name)
+		if err != nil || d.Revision <= rev && broken == nil {
+			return true, err
 		}
 		v, err := h.find(ctx, d, rev)
 		if err == nil {
-			list, err = h.restore(ctx, r, list, d, &v)
+			list, err = h.restore(ctx, r, list, d, &v, broken)
 		}
 		return true, err
 	})
 	return rev, list, err
 }
 
-// restore adds to a change that a document is v again.
-func (h *History) restore(ctx context.Context, r *room, list []change.Document, d *doclog.Document, v *doclog.Version) ([]change.Document, error) {
-	if d.Deleted && !there(v) || !d.Deleted && there(v) && d.Hash == v.Hash {
+// restore adds to a change that a document is v again, whose file may be broken.
+func (h *History) restore(ctx context.Context, r *room, list []change.Document, d *doclog.Document, v *doclog.Version, broken *change.Broken) ([]change.Document, error) {
+	c := change.Document{Name: d.Name, Base: &d.Hash}
+	switch {
+	case broken != nil:
+		c.Base = &broken.Hash
+	case d.Deleted && !there(v), !d.Deleted && there(v) && d.Hash == v.Hash:
 		return list, nil
 	}
 	if err := h.fill(ctx, r, v); err != nil {
 		return nil, err
 	}
-	c := change.Document{Name: d.Name, Base: &d.Hash}
 	if there(v) {
 		c.File = v.File
 	}

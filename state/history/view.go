@@ -5,6 +5,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -70,7 +71,31 @@ func (c *Config) neverBeen(name string) error {
 	if err := c.remembered(name); err != nil {
 		return err
 	}
+	r := &room{pool: c.Memory}
+	defer r.give()
+	broken, err := c.broken(r, name)
+	switch {
+	case err != nil:
+		return err
+	case broken != nil:
+		return codes.Errorf(codes.NotFound, "%w", broken)
+	}
 	return codes.Errorf(codes.NotFound, "there has never been a document %.200q", name)
+}
+
+// broken is what is wrong with the file of a document; nil if nothing is, or there is none.
+func (c *Config) broken(r *room, name string) (*change.Broken, error) {
+	if c.Documents == nil {
+		return nil, nil
+	}
+	held := r.held
+	_, broken, err := c.Documents.Look(name, func(size int64) error { return r.take(int(size)) })
+	r.returns(int(r.held - held))
+	switch codes.Of(err) {
+	case codes.Busy:
+		return nil, err
+	}
+	return broken, nil
 }
 
 // notYet is for a document that was first made later.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"confcenter/access"
@@ -111,6 +112,9 @@ func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error
 	next.State, next.Decider = Pending, nil
 	if _, failed := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{next.put()}}); failed != nil {
 		return failed
+	}
+	if broken := (*change.Broken)(nil); errors.As(err, &broken) {
+		return codes.Errorf(codes.Conflict, "change %d cannot be made: %w; nothing was changed: mend the file, or move it away, and approve again", rec.Number, broken)
 	}
 	if codes.Of(err) == codes.Conflict {
 		return outdated(rec)

@@ -66,9 +66,9 @@ func (cfg Config) withDefaults() Config {
 type Documents interface {
 	// Change queues a change; it is answered on another goroutine.
 	Change(change.Request, func(change.Result, error)) error
-	// ReadFile returns a file as it is on disk, unless room has an error for its size.
-	// codes.NotFound.
-	ReadFile(name string, room func(size int64) error) ([]byte, error)
+	// Look returns a file as it is on disk, and what is wrong with it, unless room has an error for its
+	// size. codes.NotFound.
+	Look(name string, room func(size int64) error) ([]byte, *change.Broken, error)
 }
 
 // Tokens are what is known of the tokens by which authors were known.

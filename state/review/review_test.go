@@ -2,6 +2,8 @@ package review_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +195,25 @@ func TestAChangeIsMadeOnlyOnWhatItWasComparedWith(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, codes.Conflict, codes.Of(k.approve(as("max"), number)))
 	}
+}
+
+func TestNothingIsApprovedOverABrokenFile(t *testing.T) {
+	k := start(t)
+	number := k.held(k.apply(as("zoe"), "live/a.json", `{"a":2}`))
+	file := filepath.Join(k.dir, "live/a.json")
+	require.NoError(t, os.WriteFile(file, []byte("{\"a\":\n"), 0o644))
+	for range 2 {
+		err := k.approve(as("max"), number)
+		require.Equal(t, codes.Conflict, codes.Of(err), err)
+		require.ErrorContains(t, err, "live/a.json was edited by hand and is broken (line 2 column 1")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "{\"a\":\n", string(text))
+		k.docs.Reload()
+	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"a":1}`), 0o644))
+	require.NoError(t, k.approve(as("max"), number))
+	require.JSONEq(t, `{"a":2}`, k.text("live/a.json"))
 }
 
 // Every look-up by a number asks for the rights to what is behind it.

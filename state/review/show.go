@@ -165,7 +165,7 @@ func (r *Reviews) documentPart(d *document) (*Part, error) {
 		return nil, errMemory()
 	}
 	long := false
-	now, err := r.cfg.Documents.ReadFile(d.Name, func(size int64) error {
+	now, _, err := r.cfg.Documents.Look(d.Name, func(size int64) error {
 		if long = size > mostCompared; long {
 			return codes.Errorf(codes.TooLarge, "the file is too long to be compared")
 		}

@@ -22,7 +22,7 @@ const META = "_meta.json";
 const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for each key in longer texts
 
 // Kept between visits of the page.
-const drafts = new Map(); // name → {text, base: what it began from, match: its mtime, or null for a new file, comment}
+const drafts = new Map(); // name → {text, base: what it began from, match: its tag, or null for a new file, comment}
 const kept = { filter: "", deleted: false, contents: false, only: "", side: "resolved" };
 const STATES = ["broken", "deleted"]; // of which the tree can show all files and no others
 
@@ -404,10 +404,10 @@ class Page {
     const text = this.editor.value;
     const had = drafts.get(this.name);
     const server = this.file && this.file.state !== "deleted" ? this.file.text : null;
-    if (server === null ? text === "" && !had?.isNew : text === server && (!had || had.match === this.file.mtime)) drafts.delete(this.name);
+    if (server === null ? text === "" && !had?.isNew : text === server && (!had || had.match === this.file.tag)) drafts.delete(this.name);
     else if (!had) {
       if (!this.file) return; // nothing is shown yet
-      drafts.set(this.name, { text, base: server ?? "", match: server === null ? null : this.file.mtime });
+      drafts.set(this.name, { text, base: server ?? "", match: server === null ? null : this.file.tag });
     } else had.text = text;
     if (Boolean(had) !== drafts.has(this.name)) this.drawTree();
     this.drawHead();
@@ -480,7 +480,7 @@ class Page {
       draft ? null : button(t("configs.bringBack"), () => restore(this.name, (name) => this.restored(name)), { id: "bring-back", kind: "primary" })));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
-    if (draft && file && draft.match !== (file.state === "deleted" ? null : file.mtime) && draft.text !== file.text) {
+    if (draft && file && draft.match !== (file.state === "deleted" ? null : file.tag) && draft.text !== file.text) {
       banners.push(h("div", { class: "banner warn", id: "changed-elsewhere" }, icon("warn"), h("span", null, t("configs.changedElsewhere")),
         button(t("configs.compare"), () => this.settle(), { id: "compare" })));
     }
@@ -534,7 +534,7 @@ class Page {
     try {
       const { mtime } = await api.save(name, withEndings(this.file?.raw ?? "", sent), { ...(began === null ? { absent: true } : { match: began }), comment: draft.comment });
       if (draft.text === sent) drafts.delete(name);
-      else Object.assign(draft, { base: sent, match: mtime, isNew: false }); // typed meanwhile: it goes on from what was saved
+      else Object.assign(draft, { base: sent, match: String(mtime), isNew: false }); // typed meanwhile: it goes on from what was saved
       say(t("configs.saved", { name }));
       if (name === this.name) await this.load(true);
       this.drawTree();
@@ -557,13 +557,13 @@ class Page {
     const theirs = file && file.state !== "deleted" ? file.text : null;
     const choice = await settle({ name: this.name, base: draft.base, theirs, mine: draft.text });
     if (choice === "take") this.discard();
-    if (choice === "overwrite") await this.write(theirs === null ? null : file.mtime);
+    if (choice === "overwrite") await this.write(theirs === null ? null : file.tag);
     if (choice?.merged !== undefined) this.resume(draft, choice.merged, file);
   }
 
   // resume goes on with a text that holds what file has, too.
   resume(draft, text, file) {
-    Object.assign(draft, { text, base: file.text, match: file.mtime, isNew: false });
+    Object.assign(draft, { text, base: file.text, match: file.tag, isNew: false });
     this.editor.value = text;
     this.typed();
     this.drawTree();
@@ -594,7 +594,7 @@ class Page {
       title: t("configs.deleteTitle", { name }), action: t("delete"),
       text: t("configs.deleteAsk"),
       more: heirs.length ? h("p", { id: "heirs" }, h("b", { class: "bad" }, t("configs.deleteHeirs", { n: heirs.length })), " ", few(heirs.sort(compareKeys))) : null,
-      submit: () => api.remove(name, file.mtime),
+      submit: () => api.remove(name, file.tag),
     });
     if (!gone) return;
     drafts.delete(name);
