@@ -82,8 +82,8 @@ func drawn(r *rapid.T, depth int) string {
 		return "[" + drawn(r, depth-1) + "," + drawn(r, depth-1) + "]"
 	}
 	var members []string
-	for range rapid.IntRange(0, 3).Draw(r, "members") {
-		members = append(members, fmt.Sprintf("%q:%s", rapid.SampledFrom([]string{"a", "b", "/~"}).Draw(r, "key"), drawn(r, depth-1)))
+	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "/~"}), 0, 3, rapid.ID[string]).Draw(r, "keys") { // one that stands twice is refused
+		members = append(members, fmt.Sprintf("%q:%s", key, drawn(r, depth-1)))
 	}
 	return "{" + strings.Join(members, ",") + "}"
 }
