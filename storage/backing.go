@@ -41,6 +41,8 @@ const MaxOwner = 64 << 20
 // and may be called from any goroutine. Of rows that are there they tell the ones removed as
 // well.
 type Backing interface {
+	// Admit has each connection to the database be judged before its first use, from now on.
+	Admit(judge Judge)
 	// Fields returns the rows of those fields that there are.
 	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
 	// All returns all rows of an owner; codes.TooLarge if they take more than MaxOwner.
@@ -77,6 +79,10 @@ func (c *cold) asked(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, codes.TooLarge) {
 		return err // in words for peers
+	}
+	if u, ok := errors.AsType[*Unusable](err); ok {
+		c.identity.say(u, err)
+		return u // in words for peers, too
 	}
 	now, o := c.s.clock.Now(), &c.outage
 	o.mu.Lock()

@@ -24,13 +24,14 @@ import (
 // it looks for marks: one of them sees the other.
 type cold struct {
 	// set at open
-	s       *Storage
-	backing Backing
-	used    uses
-	cache   *cache
-	loads   *loads
-	most    int64 // MaxOwner, but in tests
-	outage  outage
+	s        *Storage
+	backing  Backing
+	identity *identity
+	used     uses
+	cache    *cache
+	loads    *loads
+	most     int64 // MaxOwner, but in tests
+	outage   outage
 
 	evicted  atomic.Uint64 // fields
 	filling  sync.Mutex    // held while the filter changes
@@ -56,7 +57,7 @@ type tables struct {
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
-	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
+	c := &cold{s: s, backing: cfg.Backing, identity: s.identity, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
 		tables: tables{unknown: map[string]uint64{}, known: map[string]bool{}}}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)

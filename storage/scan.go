@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -22,7 +23,9 @@ func (c *cold) scanning() {
 		if c.s.life.Err() != nil {
 			return
 		}
-		if err != nil && !told {
+		if u, bad := errors.AsType[*Unusable](err); bad {
+			c.identity.say(u, err)
+		} else if err != nil && !told {
 			c.s.log.Warn().Err(err).Msg("the database does not tell which owners it has; it is asked for each until it does")
 		}
 		told = err != nil

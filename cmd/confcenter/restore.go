@@ -23,6 +23,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/backup"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/storage"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -104,7 +105,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 		return codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
 	}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
-		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
+		return kv.OfAudit(ns) || storage.Stays(ns, key) || v.settled && doclog.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 type Database struct {
 	address *Address // set at open, as are the other parts
 	db      *sql.DB
+	connect *connector // of db
 	dialect Dialect
 	most    int64         // MaxOwner of Parts
 	large   chan struct{} // has one while somebody loads much
 
 	mu     sync.Mutex
-	learnt bool              // guarded by mu: the dialect knows the server
 	moment moment            // guarded by mu
 	checks map[string]string // guarded by mu: tables that are there, and why they cannot be used ("" if they can)
 }
@@ -56,6 +56,7 @@ type Parts struct {
 	Address *Address
 	DB      *sql.DB
 	Dialect Dialect
+	connect *connector // of DB
 
 	MaxOwner int64         // bytes of an owner, beyond which it is not loaded as a whole; 0: storage.MaxOwner
 	Large    chan struct{} // takes one while somebody loads much; nil: one of the Database's own
@@ -72,8 +73,12 @@ func PartsOf(dsn string) (Parts, error) {
 	if open == nil {
 		return Parts{}, BadDSN("it begins with " + a.Kind + ":, and this program was built without " + products[a.Kind] + " (make build has it)")
 	}
-	db, d, err := open(a)
-	return Parts{Address: a, DB: db, Dialect: d}, err
+	inner, d, err := open(a)
+	if err != nil {
+		return Parts{}, err
+	}
+	c := &connector{Connector: inner, address: a, dialect: d}
+	return Parts{Address: a, DB: sql.OpenDB(c), Dialect: d, connect: c}, nil
 }
 
 // OpenDatabase reads the DSN, see the package's comment. It does not connect: a database that
@@ -95,7 +100,7 @@ func NewDatabase(p Parts) *Database {
 	if p.Large == nil {
 		p.Large = make(chan struct{}, 1)
 	}
-	return &Database{address: p.Address, db: p.DB, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large, checks: map[string]string{}}
+	return &Database{address: p.Address, db: p.DB, connect: p.connect, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large, checks: map[string]string{}}
 }
 
 // Name is the DSN without password and parameters.
@@ -113,19 +118,15 @@ func (d *Database) failure(err error) error {
 	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.Hide(err.Error())}
 }
 
-// learn has the dialect know the server. Several who come first may ask it at the same time.
+// Admit implements storage.Backing.
+func (d *Database) Admit(judge storage.Judge) { d.connect.judge.Store(&judge) }
+
+// learn has the dialect know the server, by a connection if there was none yet.
 func (d *Database) learn(ctx context.Context) error {
-	d.mu.Lock()
-	learnt := d.learnt
-	d.mu.Unlock()
-	if learnt {
+	if d.connect.opened.Load() > 0 {
 		return nil
 	}
-	err := d.dialect.Learn(ctx, d.db)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.learnt = d.learnt || err == nil
-	return err
+	return d.db.PingContext(ctx)
 }
 
 // until is the end of ctx in the database's clock, in µs since 1970. A process that is stopped
@@ -267,15 +268,19 @@ func (d *Database) Tables(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, d.failure(err)
 	}
-	var tables []string
+	return fieldTables(d.dialect, names), nil
+}
+
+// fieldTables are those of the tables of a database whose names are those of tables of fields.
+func fieldTables(d Dialect, names []string) (tables []string) {
 	for _, name := range names {
-		table := d.dialect.Unfold(name)
+		table := d.Unfold(name)
 		if _, _, ok := field.ParseTable(table); ok {
 			tables = append(tables, table)
 		}
 	}
 	slices.Sort(tables)
-	return tables, nil
+	return tables
 }
 
 // ready makes the table if it is not there. An error of codes.Storage says that it is one that

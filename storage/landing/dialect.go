@@ -3,6 +3,7 @@ package landing
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"confcenter/storage"
@@ -11,9 +12,9 @@ import (
 // Dialect is what differs between the databases. Its methods may be called from any goroutine.
 // The names of tables that they take are folded and not yet quoted.
 type Dialect interface {
-	// Learn asks the database for what its statements depend on. It is called before all
-	// others but Fault, at least once, and by several at the same time.
-	Learn(ctx context.Context, db *sql.DB) error
+	// Learn asks the database for what its statements depend on. It is called for each new
+	// connection, so before all others but Fault and Bind, and by several at the same time.
+	Learn(ctx context.Context, conn *Conn) error
 	// Quote writes an identifier.
 	Quote(name string) string
 	// Bind writes a statement's question marks as the database wants them.
@@ -52,7 +53,7 @@ type Dialect interface {
 
 // Opener prepares to work with the database of an address. It refuses with BadDSN what it cannot
 // use, and does not connect.
-type Opener func(*Address) (*sql.DB, Dialect, error)
+type Opener func(*Address) (driver.Connector, Dialect, error)
 
 var dialects = map[string]Opener{}
 

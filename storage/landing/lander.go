@@ -164,7 +164,7 @@ func (l *Lander) fails(err error) {
 	l.pause = min(max(2*l.pause, firstPause), longPause)
 	l.proved = nil // the database may be another one when it is back
 	trouble, event := hasToWait, l.cfg.Log.Warn()
-	if errors.As(err, new(elsewhere)) {
+	if errors.As(err, new(elsewhere)) || errors.As(err, new(*storage.Unusable)) {
 		trouble, event = isWrong, l.cfg.Log.Error()
 	}
 	if l.trouble == "" || l.trouble == hasToWait && trouble == isWrong {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,7 +33,7 @@ type server struct {
 	foldsCase bool // names of tables have no case, as on Windows
 }
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	given, err := a.Parameters("socket", "tls", "timeout")
 	if err != nil {
 		return nil, nil, err
@@ -64,19 +66,22 @@ func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	return sql.OpenDB(connector), &dialect{}, nil
+	return connector, &dialect{}, nil
 }
 
-func (d *dialect) Learn(ctx context.Context, db *sql.DB) error {
-	var version string
-	var lower, packet int
-	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet").Scan(&version, &lower, &packet)
+func (d *dialect) Learn(ctx context.Context, conn *landing.Conn) error {
+	rows, err := conn.Query(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet")
+	if err != nil {
+		return err
+	}
+	version, lower := rows[0][0], rows[0][1]
+	packet, err := strconv.Atoi(rows[0][2])
 	if err != nil {
 		return err
 	}
 	// Two texts are equal only if their bytes are: no case, and no trailing blanks that do
 	// not count.
-	s := &server{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != 0}
+	s := &server{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != "0"}
 	if strings.Contains(version, "MariaDB") {
 		s.collation = "utf8mb4_nopad_bin"
 	}

@@ -4,6 +4,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -24,7 +25,7 @@ func init() { landing.Register("postgres", open) }
 // dialect is for PostgreSQL.
 type dialect struct{}
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	cfg, err := pgx.ParseConfig(a.URL.String())
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
@@ -32,10 +33,10 @@ func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
 	if a.Password == "" {
 		a.Password = cfg.Password // of the environment or a file
 	}
-	return stdlib.OpenDB(*cfg), dialect{}, nil
+	return stdlib.GetConnector(*cfg), dialect{}, nil
 }
 
-func (dialect) Learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+func (dialect) Learn(context.Context, *landing.Conn) error { return nil }
 
 func (dialect) Quote(name string) string { return landing.QuoteDouble(name) }
 

@@ -1,0 +1,176 @@
+package landing
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"confcenter/codes"
+	"confcenter/storage"
+)
+
+// connector makes connections, each of which it looks at before it is used: it may lead to
+// another database than the one before.
+type connector struct {
+	driver.Connector
+	address *Address // set at open, as is dialect
+	dialect Dialect
+
+	opened atomic.Int64                  // connections
+	judge  atomic.Pointer[storage.Judge] // nil: any database will do
+}
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime) // the pool may have none
+	defer cancel()
+	raw, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := &Conn{raw, c.dialect}
+	if err = c.dialect.Learn(ctx, conn); err == nil {
+		err = c.identify(ctx, conn)
+	}
+	if err != nil {
+		_ = raw.Close() // whatever it says, it is not used
+		return nil, err
+	}
+	c.opened.Add(1)
+	return raw, nil
+}
+
+// identityTable has a row for each thing that a database says of itself. It is no name of a table of
+// fields.
+const identityTable = "confcenter__identity"
+
+// What its rows are about.
+const (
+	aboutDatabase = "database"
+	aboutStore    = "store"
+)
+
+// identify has the database be judged, and says what it shall say of itself. Several may do so at
+// the same time: the first one counts, and the others look again.
+func (c *connector) identify(ctx context.Context, conn *Conn) error {
+	judge := c.judge.Load()
+	if judge == nil {
+		return nil
+	}
+	var written error
+	for range 3 {
+		is, there, err := c.identity(ctx, conn)
+		if err != nil {
+			return err
+		}
+		want, err := (*judge)(ctx, is, func() ([]string, error) {
+			names, err := conn.Query(ctx, c.dialect.Tables())
+			return fieldTables(c.dialect, firsts(names)), err
+		})
+		if err != nil {
+			written = fmt.Errorf("%s: %w", c.address.name, err)
+			if again, _, failed := c.identity(ctx, conn); failed == nil && again != is {
+				continue // another connection has just said what this one did not see
+			}
+			return written
+		}
+		if want == is {
+			return nil
+		}
+		written = c.say(ctx, conn, there, is, want)
+	}
+	return cmp.Or(written, error(codes.Errorf(codes.Busy, "others change what the database %s says of itself all the time", c.address.name)))
+}
+
+// identity reads what the database says of itself. It may have no table for that.
+func (c *connector) identity(ctx context.Context, conn *Conn) (is storage.Identity, there bool, err error) {
+	rows, err := conn.Query(ctx, "SELECT what, name FROM "+identityTable+" WHERE what IN (?, ?)", aboutDatabase, aboutStore)
+	if err != nil && c.dialect.Fault(err) == Absent {
+		return is, false, nil
+	}
+	for _, row := range rows {
+		switch row[0] {
+		case aboutDatabase:
+			is.Database = row[1]
+		case aboutStore:
+			is.Store = row[1]
+		}
+	}
+	return is, true, err
+}
+
+// say changes what the database says of itself, as far as it still is what it was.
+func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want storage.Identity) error {
+	if !there {
+		if err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+identityTable+" (what VARCHAR(150) NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL)"); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, one := range [...]struct{ about, is, want string }{{aboutDatabase, is.Database, want.Database}, {aboutStore, is.Store, want.Store}} {
+		switch one.is {
+		case one.want:
+		case "":
+			errs = append(errs, conn.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, ?)", one.about, one.want))
+		default:
+			errs = append(errs, conn.Exec(ctx, "UPDATE "+identityTable+" SET name = ? WHERE what = ? AND name = ?", one.want, one.about, one.is))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Conn is a connection before its first use.
+type Conn struct {
+	raw     driver.Conn
+	dialect Dialect
+}
+
+// Exec executes a statement, whose arguments are question marks in it.
+func (c *Conn) Exec(ctx context.Context, statement string, args ...string) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(ctx, c.dialect.Bind(statement), named(args))
+	return err
+}
+
+// Query reads rows as texts.
+func (c *Conn) Query(ctx context.Context, query string, args ...string) (list [][]string, err error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(ctx, c.dialect.Bind(query), named(args))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	values := make([]driver.Value, len(rows.Columns()))
+	for {
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
+			return list, nil
+		} else if err != nil {
+			return nil, err
+		}
+		texts := make([]string, len(values))
+		for i, value := range values {
+			if text, ok := value.([]byte); ok {
+				value = string(text)
+			}
+			texts[i] = fmt.Sprint(value)
+		}
+		list = append(list, texts)
+	}
+}
+
+func named(args []string) (list []driver.NamedValue) {
+	for i, arg := range args {
+		list = append(list, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	}
+	return list
+}
+
+func firsts(rows [][]string) []string {
+	list := make([]string, len(rows))
+	for i, row := range rows {
+		list[i] = row[0]
+	}
+	return list
+}
