@@ -20,12 +20,22 @@ type connector struct {
 	address *Address // set at open, as is dialect
 	dialect Dialect
 
-	opened atomic.Int64                  // connections
+	opened atomic.Int64                  // connections of the pool
 	judge  atomic.Pointer[storage.Judge] // nil: any database will do
 }
 
 // Connect implements driver.Connector.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.opened.Add(1)
+	return conn.raw, nil
+}
+
+// dial makes a connection that is not the pool's.
+func (c *connector) dial(ctx context.Context) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime) // the pool may have none
 	defer cancel()
 	raw, err := c.Connector.Connect(ctx)
@@ -40,8 +50,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = raw.Close() // whatever it says, it is not used
 		return nil, err
 	}
-	c.opened.Add(1)
-	return raw, nil
+	return conn, nil
 }
 
 // identityTable has a row for each thing that a database says of itself. It is no name of a table of
@@ -158,6 +167,24 @@ func (c *Conn) Query(ctx context.Context, query string, args ...string) (list []
 		}
 		list = append(list, texts)
 	}
+}
+
+// Setting is what a session has, and must have.
+type Setting struct{ Name, Value string }
+
+// Has reads a row with the settings of a session, in that order, and fails with storage.Unusable
+// if it has another one: what stands between may have taken no notice of what it was told.
+func (c *Conn) Has(ctx context.Context, query string, settings []Setting) error {
+	rows, err := c.Query(ctx, query)
+	if err != nil {
+		return err
+	}
+	for i, s := range settings {
+		if got := rows[0][i]; got != s.Value {
+			return storage.Unusablef("a session of the landing database has %s = %s, although it was told to have %s: look for a proxy that does not pass on what it is told", s.Name, got, s.Value)
+		}
+	}
+	return nil
 }
 
 func named(args []string) (list []driver.NamedValue) {

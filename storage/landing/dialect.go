@@ -12,8 +12,9 @@ import (
 // Dialect is what differs between the databases. Its methods may be called from any goroutine.
 // The names of tables that they take are folded and not yet quoted.
 type Dialect interface {
-	// Learn asks the database for what its statements depend on. It is called for each new
-	// connection, so before all others but Fault and Bind, and by several at the same time.
+	// Learn makes the session of a new connection what statements depend on, whatever the
+	// database and its user begin sessions with, and asks for what they depend on besides. It
+	// is called before all others but Fault and Bind, and by several at the same time.
 	Learn(ctx context.Context, conn *Conn) error
 	// Quote writes an identifier.
 	Quote(name string) string

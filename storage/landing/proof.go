@@ -8,11 +8,15 @@ import (
 
 	"confcenter/codes"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Proof is whose fields Prove writes. They have a table of their own, which stays, empty:
 // several who prove at the same time cannot take it from each other.
 var Proof = storage.Owner{App: "confcenter", Region: "proof", Logic: "database", ID: "proof"}
+
+// proofValue is what the fields of proofs are.
+const proofValue = "\x00é'\\\xff"
 
 // proofTime is after how long the field of a proof is that of a process that was killed.
 const proofTime = time.Hour
@@ -21,7 +25,7 @@ const proofTime = time.Hour
 // takes it away again.
 func (d *Database) Prove(ctx context.Context, look func(name string) error) error {
 	now := time.Now().UnixMilli()
-	row := storage.DirtyRow{Row: storage.Row{Owner: Proof, Name: rand.Text(), Created: now}}
+	row := storage.DirtyRow{Row: storage.Row{Owner: Proof, Name: rand.Text() + " é😀", Value: []byte(proofValue), Created: now}} // and not only letters that are the same in all encodings
 	w, err := d.Write(ctx, []storage.DirtyRow{row})
 	for _, f := range w.Failed {
 		err = codes.Errorf(codes.Storage, "the database cannot be proved to be the server's: %s", f.Reason)
@@ -34,6 +38,33 @@ func (d *Database) Prove(ctx context.Context, look func(name string) error) erro
 	defer cancel()
 	_, gone := d.db.ExecContext(ctx, d.dialect.Bind("DELETE FROM "+d.dialect.Quote(d.dialect.Fold(Proof.Table()))+" WHERE primary_key = ? OR create_time < ?"), row.Key(), now-proofTime.Milliseconds())
 	return errors.Join(err, d.failure(gone))
+}
+
+// Self is the Prover of a Lander whose Source is in this process: what one connection has written
+// another one reads, as long as there is none that is new.
+func (d *Database) Self() Prover { return self{d} }
+
+type self struct{ *Database }
+
+func (s self) Connection() any { return s.connect.opened.Load() }
+
+func (s self) Prove(ctx context.Context, d *Database) error {
+	return d.Prove(ctx, func(name string) error {
+		conn, err := d.connect.dial(ctx)
+		if err != nil {
+			return d.failure(err)
+		}
+		defer conn.raw.Close()
+		key := field.Ref{Owner: Proof, Name: name}.Key()
+		rows, err := conn.Query(ctx, "SELECT "+quoteAll(d.dialect, []string{"key", "value"})+" FROM "+d.dialect.Quote(d.dialect.Fold(Proof.Table()))+" WHERE primary_key = ?", key)
+		switch {
+		case err != nil && d.dialect.Fault(err) != Absent:
+			return d.failure(err)
+		case len(rows) != 1 || rows[0][0] != name || rows[0][1] != proofValue:
+			return codes.Errorf(codes.Conflict, "what one connection has written to %s, another one does not read as it was written, so that nothing would be safe there: look for triggers and rights on the table %s, for a proxy, and for replicas behind it", d.Name(), Proof.Table())
+		}
+		return nil
+	})
 }
 
 // Prover tells whether a Source that is another process loads from the Database. If it does
@@ -58,7 +89,8 @@ func (l *Lander) prove(ctx context.Context) error {
 	if l.cfg.Prover == nil {
 		return nil
 	}
-	for {
+	const often = 3 // a pool that many ask makes new connections all the time
+	for range often {
 		over := l.cfg.Prover.Connection()
 		if over != nil && over == l.proved {
 			return nil
@@ -72,4 +104,5 @@ func (l *Lander) prove(ctx context.Context) error {
 		}
 		l.proved = over
 	}
+	return nil
 }

@@ -117,10 +117,6 @@ func aDatabaseThatWasMadeAgainIsNotTaken(t *testing.T, d *Database) {
 	Exec(t, d.Again(t), "DROP TABLE confcenter__identity")
 	Exec(t, d.Again(t), "DROP TABLE "+d.Dialect.Quote("1_1"))
 	d.DB.SetMaxIdleConns(0) // as when it was away
-	cold := Player
-	cold.ID = "not in memory"
-	_, err := a.Load(ctx, cold, []string{"a"})
-	require.NoError(t, err, "nobody has ever had it")
 	require.NoError(t, a.update(t, "a", "2"))
 	a.l.Pass(t, "it is told", func() bool { return strings.Contains(a.l.Log.String(), "nothing is landed until this is put right") })
 	require.Contains(t, a.l.Log.String(), was)

@@ -57,8 +57,6 @@ func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 		cfg.TLS = &tls.Config{ServerName: a.URL.Hostname()}
 	}
 	cfg.Collation = "utf8mb4_bin"
-	// Whatever the server's default is: nothing is cut silently.
-	cfg.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"}
 	cfg.InterpolateParams = true // one round trip for a statement
 	cfg.MaxAllowedPacket = 0     // the server's
 	cfg.Logger = &mysql.NopLogger{}
@@ -69,7 +67,39 @@ func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	return connector, &dialect{}, nil
 }
 
+// session is what sessions are whatever the server's defaults and its init_connect are, which
+// comes after all that the driver sets: what was written is there, as it was written, nothing is
+// cut silently, and nothing is left out.
+var session = []landing.Setting{
+	{Name: "autocommit", Value: "1"},
+	{Name: "character_set_client", Value: "utf8mb4"}, {Name: "character_set_results", Value: "utf8mb4"}, {Name: "collation_connection", Value: "utf8mb4_bin"},
+	{Name: "sql_mode", Value: "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"},
+	{Name: "time_zone", Value: "+00:00"},
+	{Name: "sql_select_limit", Value: "18446744073709551615"},
+}
+
+// begin sets the session, outside of any transaction, and looks whether it is so.
+func begin(ctx context.Context, conn *landing.Conn) error {
+	set, get := make([]string, len(session)), make([]string, len(session))
+	for i, s := range session {
+		value := s.Value
+		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+			value = "'" + value + "'"
+		}
+		set[i], get[i] = "SESSION "+s.Name+" = "+value, "@@SESSION."+s.Name
+	}
+	for _, statement := range []string{"ROLLBACK", "SET " + strings.Join(set, ", ")} {
+		if err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return conn.Has(ctx, "SELECT "+strings.Join(get, ", "), session)
+}
+
 func (d *dialect) Learn(ctx context.Context, conn *landing.Conn) error {
+	if err := begin(ctx, conn); err != nil {
+		return err
+	}
 	rows, err := conn.Query(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet")
 	if err != nil {
 		return err

@@ -36,7 +36,23 @@ func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	return stdlib.GetConnector(*cfg), dialect{}, nil
 }
 
-func (dialect) Learn(context.Context, *landing.Conn) error { return nil }
+// session is what sessions are whatever the database and the role begin them with.
+var session = []landing.Setting{
+	{Name: "client_encoding", Value: "UTF8"}, {Name: "TimeZone", Value: "UTC"}, {Name: "standard_conforming_strings", Value: "on"},
+}
+
+func (dialect) Learn(ctx context.Context, conn *landing.Conn) error {
+	set, get := make([]string, len(session)), make([]string, len(session))
+	for i, s := range session {
+		set[i], get[i] = "set_config('"+s.Name+"', '"+s.Value+"', false)", "current_setting('"+s.Name+"')"
+	}
+	// What counts as landed has to be on the database's disk.
+	const durable = "set_config('synchronous_commit', COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on'), false)"
+	if err := conn.Exec(ctx, "SELECT "+strings.Join(append(set, durable), ", ")); err != nil {
+		return err
+	}
+	return conn.Has(ctx, "SELECT "+strings.Join(get, ", "), session)
+}
 
 func (dialect) Quote(name string) string { return landing.QuoteDouble(name) }
 
