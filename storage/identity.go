@@ -224,7 +224,7 @@ func (i *identity) say(u *Unusable, err error) {
 // nowhere is the Backing of a store that has landed in a database, and is served without one.
 type nowhere struct{ why *Unusable }
 
-func (n nowhere) Admit(Judge) {}
+func (n nowhere) Admit(Judge, bool) {}
 
 func (n nowhere) Fields(context.Context, Owner, []string) ([]Row, error) { return nil, n.why }
 

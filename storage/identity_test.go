@@ -133,9 +133,9 @@ func TestOneStoreLandsInADatabase(t *testing.T) {
 	other.with(sql, true)
 	other.settle()
 	require.Equal(t, "7", other.get(coldOne, "n")["n"])
-	sql.Admit(k.identity.judge)
+	sql.Admit(k.identity.judge, false)
 	k.isClosed(mine, other.identity.text(storeKey))
-	sql.Admit(other.identity.judge)
+	sql.Admit(other.identity.judge, false)
 	other.with(sql, false)
 	require.Equal(t, "Ann", other.get(coldOne, "name")["name"], "once is enough")
 }
@@ -199,4 +199,29 @@ func TestADatabaseThatHasMovedGetsWhatIsInMemory(t *testing.T) {
 	k.with(nil, true) // there is none any more
 	require.Empty(t, k.get(coldOne, "n"))
 	require.Equal(t, "1", k.incr(coldOne, "n", 1))
+}
+
+// What was restored from a backup may know less than the database has.
+func TestARestoredStoreLooksForAllOwners(t *testing.T) {
+	sql := newDatabase()
+	k, _ := startLanded(t, sql)
+	later := Owner{App: "1", Region: "1", Logic: "user", ID: "later"}
+	sql.insert(Row{Owner: later, Name: "a", Value: []byte("1")}) // landed after the backup
+	k.reopen()
+	k.settle()
+	require.Empty(t, k.get(later, "a"), "it is known that there is none")
+	k.shut()
+	for _, old := range []kv.Value{kv.StringValue("of the store before"), kv.BoolValue(true)} {
+		txn := kv.PutTxn(Landing, knownPrefix+"1_1", old)
+		txn.System = true
+		_, err := kv.Commit(t.Context(), k.engine, txn)
+		require.NoError(t, err)
+		k.open()
+		require.Equal(t, "1", k.get(later, "a")["a"])
+		k.settle()
+		require.Equal(t, "1", k.get(later, "a")["a"])
+		k.reopen()
+		require.True(t, k.cold.knows("1_1"), "it is looked for once")
+		k.shut()
+	}
 }

@@ -263,7 +263,7 @@ type database struct {
 	judge Judge      // guarded by mu
 }
 
-func (d *database) Admit(judge Judge) {
+func (d *database) Admit(judge Judge, _ bool) {
 	d.set(func(d *database) { d.judge = judge })
 }
 

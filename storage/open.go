@@ -132,7 +132,7 @@ func (s *Storage) identify(cfg *Config) error {
 		s.identity.say(why, why)
 	}
 	if s.backing = cfg.Backing; s.backing != nil {
-		s.backing.Admit(s.identity.judge)
+		s.backing.Admit(s.identity.judge, cfg.Moved)
 	}
 	return nil
 }

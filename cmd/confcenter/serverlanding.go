@@ -146,7 +146,7 @@ func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zer
 		}
 		return
 	}
-	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Prover: s.landed.db.Self(), Who: who, Log: log})
+	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Prover: landing.Self(), Who: who, Log: log})
 }
 
 // adopt puts the settings of the configuration in force, if they are others.

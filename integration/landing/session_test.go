@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/dbtest"
+	"confcenter/kvstore/kvtest"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
@@ -48,7 +50,7 @@ func TestWhateverSessionsBeginWithWhatIsWrittenIsThere(t *testing.T) {
 				for _, name := range names {
 					s.Put(player, name, name+" \x00\xff\\'")
 				}
-				l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: d.Self(), Who: "a"})
+				l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: landing.Self(), Who: "a"})
 				l.Lands(t, s)
 				require.Empty(t, s.Reasons())
 				s.Agree(t, direct) // over other connections, which are as they should be
@@ -66,4 +68,39 @@ func TestWhateverSessionsBeginWithWhatIsWrittenIsThere(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A database may be dropped and made again while connections to it are open, which go on there.
+func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
+	d := mariaDB.Open(t)
+	name := d.Address.Database()
+	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	s, err := storage.Open(storage.Config{Store: store, Backing: d.Database})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Close())
+	})
+	update := func(value string) {
+		t.Helper()
+		got := make(chan error, 1)
+		s.Do(&storage.Write{Owner: player, Kind: storage.Update, Fields: []storage.Field{{Name: "a", Value: []byte(value)}}}, func(_ *storage.Outcome, err error) { got <- err })
+		require.NoError(t, <-got)
+	}
+	l := landingtest.StartWith(t, landing.Config{Source: landing.Local(s), Database: d.Database, Prover: landing.Self(), Who: "a"})
+	update("1")
+	l.Pass(t, "it is landed", func() bool { return s.Status()[0].Dirty == 0 })
+	admin := dbtest.MariaDB(t).DB(t)
+	for _, statement := range []string{"DROP DATABASE " + name, "CREATE DATABASE " + name} {
+		_, err := admin.Exec(statement)
+		require.NoError(t, err)
+	}
+	_, err = d.All(ctx, player)
+	require.ErrorAs(t, err, new(*storage.Unusable))
+	update("2")
+	l.Pass(t, "it is told", func() bool { return strings.Contains(l.Log.String(), "nothing is landed until this is put right") })
+	tables, err := d.Again(t).Tables(ctx)
+	require.NoError(t, err)
+	require.NotContains(t, tables, "1_1")
+	require.EqualValues(t, 1, s.Status()[0].Dirty)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"confcenter/codes"
@@ -22,6 +23,7 @@ type connector struct {
 
 	opened atomic.Int64                  // connections of the pool
 	judge  atomic.Pointer[storage.Judge] // nil: any database will do
+	moved  atomic.Bool                   // tables that the database should have are forgotten, once
 }
 
 // Connect implements driver.Connector.
@@ -61,7 +63,10 @@ const identityTable = "confcenter__identity"
 const (
 	aboutDatabase = "database"
 	aboutStore    = "store"
+	aboutTable    = "table/" // one for each table that was in use
 )
+
+const createIdentity = "CREATE TABLE IF NOT EXISTS " + identityTable + " (what VARCHAR(150) NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL)"
 
 // identify has the database be judged, and says what it shall say of itself. Several may do so at
 // the same time: the first one counts, and the others look again.
@@ -86,6 +91,12 @@ func (c *connector) identify(ctx context.Context, conn *Conn) error {
 				continue // another connection has just said what this one did not see
 			}
 			return written
+		}
+		if want == is && c.moved.Load() {
+			if err := c.settle(ctx, conn); err != nil {
+				return err
+			}
+			c.moved.Store(false)
 		}
 		if want == is {
 			return nil
@@ -115,7 +126,12 @@ func (c *connector) identity(ctx context.Context, conn *Conn) (is storage.Identi
 // say changes what the database says of itself, as far as it still is what it was.
 func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want storage.Identity) error {
 	if !there {
-		if err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+identityTable+" (what VARCHAR(150) NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL)"); err != nil {
+		if err := conn.Exec(ctx, createIdentity); err != nil {
+			return err
+		}
+	}
+	if is.Database == "" { // of a version that has not registered them, or others
+		if err := c.settle(ctx, conn); err != nil {
 			return err
 		}
 	}
@@ -127,6 +143,37 @@ func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want st
 			errs = append(errs, conn.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, ?)", one.about, one.want))
 		default:
 			errs = append(errs, conn.Exec(ctx, "UPDATE "+identityTable+" SET name = ? WHERE what = ? AND name = ?", one.want, one.about, one.is))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settle has the database say that it has the tables that it has, and no others.
+func (c *connector) settle(ctx context.Context, conn *Conn) error {
+	names, err := conn.Query(ctx, c.dialect.Tables())
+	if err != nil {
+		return err
+	}
+	tables := map[string]bool{}
+	for _, table := range fieldTables(c.dialect, firsts(names)) {
+		tables[about(table)] = table != Proof.Table()
+	}
+	rows, err := conn.Query(ctx, "SELECT what FROM "+identityTable)
+	if err != nil {
+		return err
+	}
+	for _, what := range firsts(rows) {
+		if strings.HasPrefix(what, aboutTable) && !tables[what] {
+			if err := conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what); err != nil {
+				return err
+			}
+		}
+		delete(tables, what)
+	}
+	var errs []error
+	for what, missed := range tables {
+		if missed {
+			errs = append(errs, conn.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, '')", what))
 		}
 	}
 	return errors.Join(errs...)

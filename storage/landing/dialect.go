@@ -27,8 +27,9 @@ type Dialect interface {
 	// Columns is the query for the names of the columns of a table; its argument is the
 	// name.
 	Columns() string
-	// Unfit says why an existing table cannot hold fields; "" if it can.
-	Unfit(ctx context.Context, db *sql.DB, table string) (string, error)
+	// Unfit says why an existing table cannot hold fields, "" if it can; and whether it mixes
+	// them up, since keys that are different are equal there.
+	Unfit(ctx context.Context, db *sql.DB, table string) (why string, mixes bool, err error)
 	// Indexed is the query for the columns by which a table's rows are found without reading
 	// all of it; its argument is the name. It is "" if Create makes the index of a table that
 	// is there as well.

@@ -41,14 +41,14 @@ func (d *Database) Prove(ctx context.Context, look func(name string) error) erro
 }
 
 // Self is the Prover of a Lander whose Source is in this process: what one connection has written
-// another one reads, as long as there is none that is new.
-func (d *Database) Self() Prover { return self{d} }
+// another one reads.
+func Self() Prover { return self{} }
 
-type self struct{ *Database }
+type self struct{}
 
-func (s self) Connection() any { return s.connect.opened.Load() }
+func (self) Connection() any { return self{} } // it is always the same process
 
-func (s self) Prove(ctx context.Context, d *Database) error {
+func (self) Prove(ctx context.Context, d *Database) error {
 	return d.Prove(ctx, func(name string) error {
 		conn, err := d.connect.dial(ctx)
 		if err != nil {
@@ -84,15 +84,22 @@ type elsewhere struct{ error }
 // Unwrap returns what the Prover said.
 func (e elsewhere) Unwrap() error { return e.error }
 
-// prove returns nil if the database is proved for the present connection.
+// proved is what a proof holds for: the connection to the Source, and the connections to the
+// database that there were, as a new one may lead to another database.
+type proved struct {
+	over   any
+	opened int64
+}
+
+// prove returns nil if the database is proved for the present connections.
 func (l *Lander) prove(ctx context.Context) error {
 	if l.cfg.Prover == nil {
 		return nil
 	}
 	const often = 3 // a pool that many ask makes new connections all the time
 	for range often {
-		over := l.cfg.Prover.Connection()
-		if over != nil && over == l.proved {
+		now := proved{l.cfg.Prover.Connection(), l.cfg.Database.connect.opened.Load()}
+		if now.over != nil && now == l.proved {
 			return nil
 		}
 		err := l.cfg.Prover.Prove(ctx, l.cfg.Database)
@@ -102,7 +109,7 @@ func (l *Lander) prove(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		l.proved = over
+		l.proved = now
 	}
 	return nil
 }

@@ -125,12 +125,12 @@ func (s *swapped) Dirty(ctx context.Context, table, limit int) (*storage.Batch, 
 // anything, and once there is a new connection.
 func TestWhatOneConnectionWritesAnotherOneReads(t *testing.T) {
 	d, s := landingtest.SQLite.Open(t), landingtest.NewSource()
-	require.NoError(t, d.Self().Prove(ctx, d.Database)) // makes the table
+	require.NoError(t, landing.Self().Prove(ctx, d.Database)) // makes the table
 	spoil := map[string]string{
 		"it is gone":    `CREATE TRIGGER spoil AFTER INSERT ON confcenter_proof BEGIN DELETE FROM confcenter_proof; END`,
 		"it is another": `CREATE TRIGGER spoil AFTER INSERT ON confcenter_proof BEGIN UPDATE confcenter_proof SET value = CAST('x' AS BLOB); END`,
 	}
-	l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: d.Self(), Who: "a"})
+	l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: landing.Self(), Who: "a"})
 	said := 0
 	for what, trigger := range spoil {
 		landingtest.Exec(t, d, trigger)

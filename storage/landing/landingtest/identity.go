@@ -19,6 +19,7 @@ import (
 var identityChecks = []check{
 	{"OneStoreLandsInADatabase", oneStoreLandsInADatabase},
 	{"ADatabaseThatWasMadeAgainIsNotTaken", aDatabaseThatWasMadeAgainIsNotTaken},
+	{"TablesThatAreThereAreMissedLater", tablesThatAreThereAreMissedLater},
 	{"ManyConnectionsAgreeOnANewName", manyConnectionsAgreeOnANewName},
 }
 
@@ -138,4 +139,35 @@ func manyConnectionsAgreeOnANewName(t *testing.T, d *Database) {
 		require.NoError(t, err)
 	}
 	require.NotEmpty(t, said(t, d.Again(t), "database"))
+}
+
+// Whoever has made the tables of a database: once it has a name they are missed if they go, until
+// they are given up.
+func tablesThatAreThereAreMissedLater(t *testing.T, d *Database) {
+	Write(t, d, Row(Player, "a", "1", 1))
+	Exec(t, d, "DROP TABLE confcenter__identity") // as an earlier version leaves it
+	store := newStore(t)
+	a := serve(t, d.Again(t), store, false)
+	reads := func(s *server) error {
+		_, err := s.Load(ctx, Player, []string{"a", "nope"})
+		return err
+	}
+	require.NoError(t, reads(a))
+	Exec(t, d, "DROP TABLE "+d.Dialect.Quote("1_1"))
+	b := serve(t, d.Again(t), store, false)
+	require.ErrorIs(t, reads(b), codes.Unreachable)
+	require.ErrorContains(t, reads(b), "is not in the landing database any more")
+	require.Contains(t, b.log.String(), `"level":"error"`)
+	require.NoError(t, b.update(t, "mine", "2"))
+	b.l.Pass(t, "it is told", func() bool {
+		return strings.Contains(b.l.Log.String(), "in the list of errors until this is put right")
+	})
+	require.Contains(t, b.l.Log.String(), `"level":"error"`)
+	require.NotEmpty(t, b.Status()[0].Refused)
+
+	c := serve(t, d.Again(t), store, true)
+	require.NoError(t, reads(c))
+	_, err := c.Retry(ctx, nil)
+	require.NoError(t, err)
+	c.l.Pass(t, "it is landed", func() bool { return c.Status()[0].Refused == 0 })
 }

@@ -151,33 +151,33 @@ func (d *dialect) Tables() string {
 
 // Unfit refuses above all the tables of homo's landers, where K and k would share a row, and a
 // value of 64 KiB is too long.
-func (d *dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (d *dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	rows, err := db.QueryContext(ctx, `SELECT column_name, data_type, COALESCE(collation_name, 'binary'), column_key
 		FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?`, table)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var name, kind, collation, key string
 		if err := rows.Scan(&name, &kind, &collation, &key); err != nil {
-			return "", err
+			return "", false, err
 		}
 		switch name {
 		case "primary_key", "query_all_key":
 			if exact := collation == "binary" || strings.HasSuffix(collation, "_nopad_bin") || collation == "utf8mb4_0900_bin"; !exact {
-				return "its column " + name + " has the collation " + collation + ", under which different keys are equal", rows.Err()
+				return "its column " + name + " has the collation " + collation + ", under which different keys are equal", true, rows.Err()
 			}
 			if name == "primary_key" && key != "PRI" {
-				return "its column primary_key is not the primary key", rows.Err()
+				return "its column primary_key is not the primary key", false, rows.Err()
 			}
 		case "value":
 			if kind != "mediumblob" && kind != "longblob" {
-				return "its column value is a " + kind + ", which is too short", rows.Err()
+				return "its column value is a " + kind + ", which is too short", false, rows.Err()
 			}
 		}
 	}
-	return "", rows.Err()
+	return "", false, rows.Err()
 }
 
 func (d *dialect) Most() (rows, bytes int) {
@@ -215,7 +215,7 @@ func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []s
 // Errors of MySQL that are not about a statement's rows: of limits on the server, of rights and
 // passwords, of locks, of its end.
 var trouble = []uint16{
-	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
+	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1046, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
 	1142, 1143, 1152, 1157, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1613, 1614, 1637, 1689, 1698, 1792, 1836, 1927, 1969,
 	3024, 3118, 3572, 4031,
 }

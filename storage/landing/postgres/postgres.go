@@ -96,7 +96,7 @@ func (dialect) Tables() string {
 }
 
 // Unfit asks for the collation in a way that servers understand on which all are deterministic.
-func (d dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (d dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	return landing.UnfitKeys(ctx, db, `SELECT a.attname,
 			CASE WHEN a.atttypid IN ('text'::regtype, 'varchar'::regtype) THEN 'has the collation ' || COALESCE(c.collname, '') ELSE 'is of type ' || format_type(a.atttypid, NULL) END,
 			a.atttypid IN ('text'::regtype, 'varchar'::regtype) AND COALESCE(to_jsonb(c)->>'collisdeterministic', 'true') = 'true',

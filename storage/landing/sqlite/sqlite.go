@@ -53,7 +53,7 @@ func (dialect) Tables() string {
 }
 
 // Unfit asks the indexes, of which each of the two columns has one.
-func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	return landing.UnfitKeys(ctx, db, `SELECT x.name, 'has the collation ' || x.coll, x.coll = 'BINARY',
 			l."unique" AND NOT l.partial AND (SELECT COUNT(*) FROM pragma_index_xinfo(l.name) WHERE key) = 1
 		FROM pragma_index_list(?) l JOIN pragma_index_xinfo(l.name) x ON x.key AND x.name IS NOT NULL`, table)
