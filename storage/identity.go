@@ -76,11 +76,13 @@ func (i *identity) text(key string) string {
 }
 
 func (i *identity) remember(ctx context.Context, key, text string) error {
-	_, err := i.s.commit(ctx, kv.PutTxn(Landing, key, kv.StringValue(text)))
+	txn := kv.PutTxn(Landing, key, kv.StringValue(text))
+	txn.Must = true // also if the store is full: what is landed can leave it
+	_, err := i.s.commit(ctx, txn)
 	return err
 }
 
-// name is that of the store, which it is given when it is first needed.
+// name is that of the store, which it is given when it is first needed; "" if it cannot be.
 func (i *identity) name(ctx context.Context) (string, error) {
 	i.naming.Lock()
 	defer i.naming.Unlock()
@@ -88,7 +90,10 @@ func (i *identity) name(ctx context.Context) (string, error) {
 		return name, nil
 	}
 	name := rand.Text()
-	return name, i.remember(ctx, storeKey, name)
+	if err := i.remember(ctx, storeKey, name); err != nil {
+		return "", err
+	}
+	return name, nil
 }
 
 // judge is a Judge, which remembers what came of it.
@@ -108,10 +113,7 @@ func (i *identity) judge(ctx context.Context, is Identity, tables func() ([]stri
 }
 
 func (i *identity) decide(ctx context.Context, is Identity, tables func() ([]string, error)) (Identity, error) {
-	mine, err := i.name(ctx)
-	if err != nil {
-		return is, err
-	}
+	mine, unwritten := i.name(ctx)
 	known := i.text(databaseKey)
 	switch {
 	case known != "" && is.Database == "":
@@ -126,6 +128,9 @@ func (i *identity) decide(ctx context.Context, is Identity, tables func() ([]str
 			return is, err
 		}
 	}
+	if unwritten != nil {
+		return is, nil // nothing is landed either until the store can be written
+	}
 	want := is
 	if want.Store = mine; want.Database == "" {
 		want.Database = rand.Text()
@@ -134,7 +139,7 @@ func (i *identity) decide(ctx context.Context, is Identity, tables func() ([]str
 		return want, nil
 	}
 	if err := i.remember(ctx, databaseKey, is.Database); err != nil {
-		return is, err
+		return is, nil // the next connection is asked, too
 	}
 	i.s.log.Info().Str("database", is.Database).Str("store", mine).Msg("player storage belongs to this landing database from now on, and takes no other one")
 	return is, nil

@@ -225,3 +225,29 @@ func TestARestoredStoreLooksForAllOwners(t *testing.T) {
 		k.shut()
 	}
 }
+
+// unwritable is a store that takes no writes, as one whose disk is full.
+type unwritable struct{ kv.Archive }
+
+func (unwritable) Commit(*kv.Txn, func(*kv.Result, error)) error { return codes.Storage }
+
+// A store that takes no writes is read all the same, whatever it could not be told yet.
+func TestADatabaseIsReadThatCannotBeRemembered(t *testing.T) {
+	sql := newDatabase()
+	sql.insert(Row{Owner: player, Name: "a", Value: []byte("1")})
+	k := startOn(t, nil)
+	k.shut()
+	k.cfg.Store, k.cfg.Backing = unwritable{k.engine.(kv.Archive)}, sql
+	k.open()
+	fields, err := k.Load(t.Context(), player, []string{"a"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "1"}, texts(fields))
+	require.Empty(t, sql.is, "nothing is said that would not be remembered")
+
+	other, _ := startLanded(t, newDatabase())
+	k.shut()
+	k.cfg.Backing = other.sql
+	k.open()
+	_, err = k.Load(t.Context(), player, []string{"a"})
+	require.ErrorContains(t, err, other.sql.is.Store)
+}
