@@ -19,7 +19,7 @@ import (
 var sessions = map[string][]string{
 	"mysql": {
 		"SET autocommit=0", "SET NAMES latin1", "SET NAMES utf8mb3", "SET character_set_results=latin1", "SET sql_mode=''", "SET sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
-		"SET time_zone='+05:00'", "SET sql_select_limit=1", "BEGIN", "SET autocommit=0; SET NAMES latin1; SET sql_select_limit=1",
+		"SET time_zone='+05:00'", "SET sql_select_limit=1", "SET sql_safe_updates=1", "SET default_storage_engine=MEMORY", "USE information_schema", "BEGIN", "SET autocommit=0; SET NAMES latin1; SET sql_select_limit=1",
 	},
 	"postgres": {"client_encoding = 'LATIN1'", "client_encoding = 'SQL_ASCII'", "TimeZone = 'Asia/Shanghai'", "standard_conforming_strings = off", "synchronous_commit = off"},
 }

@@ -235,8 +235,11 @@ func (d *Database) query(ctx context.Context, table string, read func(ctx contex
 	if err == nil && there {
 		err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
 	}
-	if err != nil && d.dialect.Fault(err) == Absent {
-		err = d.absent(ctx, table)
+	if err != nil && d.dialect.Fault(err) == Absent { // since it was looked at
+		d.forget(table)
+		if there, err = d.legible(ctx, table); err == nil && there {
+			err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
+		}
 	}
 	return d.failure(err)
 }

@@ -126,31 +126,28 @@ func missing(name string) string {
 // rows.
 func (d *Database) legible(ctx context.Context, table string) (there bool, err error) {
 	u, ok := d.known(table)
-	if !ok {
-		if there, u, err = d.inspect(ctx, table); err != nil {
+	for tries := 0; !ok; tries++ {
+		if ok, u, err = d.inspect(ctx, table); err != nil {
 			return false, err
 		}
-		if !there {
-			return false, d.absent(ctx, table)
-		}
-		if u.read {
+		if ok && u.read {
 			d.note(table, u)
+		}
+		if ok {
+			break
+		}
+		registered, err := d.registered(ctx, table)
+		if err != nil || !registered {
+			return false, err
+		}
+		if tries > 0 { // else it may have been made just now
+			return false, d.unusable("%s", missing(d.dialect.Fold(table)))
 		}
 	}
 	if !u.read && u.why != "" {
 		return false, d.unusable("the table %s cannot be read: %s; rename it and import it from there, or alter it", d.dialect.Fold(table), u.why)
 	}
 	return true, nil
-}
-
-// absent fails with storage.Unusable if a table that is not there has ever been.
-func (d *Database) absent(ctx context.Context, table string) error {
-	d.forget(table)
-	registered, err := d.registered(ctx, table)
-	if err == nil && registered {
-		return d.unusable("%s", missing(d.dialect.Fold(table)))
-	}
-	return err
 }
 
 // unusable is a storage.Unusable with the name of the database, which peers are not told.

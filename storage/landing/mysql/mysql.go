@@ -23,7 +23,8 @@ func init() { landing.Register("mysql", open) }
 
 // dialect is for MySQL and MariaDB.
 type dialect struct {
-	about atomic.Pointer[server] // nil until Learn
+	database string                 // set at open
+	about    atomic.Pointer[server] // nil until Learn
 }
 
 // server is what one has to know of a server.
@@ -64,7 +65,7 @@ func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	return connector, &dialect{}, nil
+	return connector, &dialect{database: cfg.DBName}, nil
 }
 
 // session is what sessions are whatever the server's defaults and its init_connect are, which
@@ -76,10 +77,12 @@ var session = []landing.Setting{
 	{Name: "sql_mode", Value: "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"},
 	{Name: "time_zone", Value: "+00:00"},
 	{Name: "sql_select_limit", Value: "18446744073709551615"},
+	{Name: "sql_safe_updates", Value: "0"},
+	{Name: "default_storage_engine", Value: "InnoDB"},
 }
 
-// begin sets the session, outside of any transaction, and looks whether it is so.
-func begin(ctx context.Context, conn *landing.Conn) error {
+// begin sets the session, in the right database and outside of any transaction, and looks whether it is so.
+func (d *dialect) begin(ctx context.Context, conn *landing.Conn) error {
 	set, get := make([]string, len(session)), make([]string, len(session))
 	for i, s := range session {
 		value := s.Value
@@ -88,7 +91,7 @@ func begin(ctx context.Context, conn *landing.Conn) error {
 		}
 		set[i], get[i] = "SESSION "+s.Name+" = "+value, "@@SESSION."+s.Name
 	}
-	for _, statement := range []string{"ROLLBACK", "SET " + strings.Join(set, ", ")} {
+	for _, statement := range []string{"ROLLBACK", "USE " + d.Quote(d.database), "SET " + strings.Join(set, ", ")} {
 		if err := conn.Exec(ctx, statement); err != nil {
 			return err
 		}
@@ -97,7 +100,7 @@ func begin(ctx context.Context, conn *landing.Conn) error {
 }
 
 func (d *dialect) Learn(ctx context.Context, conn *landing.Conn) error {
-	if err := begin(ctx, conn); err != nil {
+	if err := d.begin(ctx, conn); err != nil {
 		return err
 	}
 	rows, err := conn.Query(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet")
