@@ -263,3 +263,20 @@ func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
 	}
 	require.Equal(t, "{\"port\": }\n", tree(t, conf)["win.json"])
 }
+
+// TestWhatStandsTwiceIsNeitherAppliedNorSet: check says where it is.
+func TestWhatStandsTwiceIsNeitherAppliedNorSet(t *testing.T) {
+	addr, conf := serve(t)
+	dir := t.TempDir()
+	put(t, dir, "app1.json", "{\n  \"a\": 1,\n  \"\\u0061\": 2\n}\n")
+	for _, args := range [][]string{{"check", dir}, at(addr, "apply", dir)} {
+		code, out, _ := told(t, args...)
+		require.Equal(t, exitFailed, code, args)
+		require.Contains(t, out, "app1.json:3:3: the member \"a\" stands twice in an object", args)
+	}
+	original := tree(t, conf)
+	code, _, errs := told(t, at(addr, "set", "app1", filepath.Join(dir, "app1.json"))...)
+	require.NotEqual(t, exitOK, code)
+	require.Contains(t, errs, "line 3 column 3: the member \"a\" stands twice")
+	require.Equal(t, original, tree(t, conf))
+}

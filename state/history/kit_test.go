@@ -7,9 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/client"
 	"confcenter/clienttest"
 	"confcenter/confstore"
+	"confcenter/internal/jsontext"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/state/history"
@@ -64,6 +66,9 @@ func (k *kit) write(name, text string) {
 	req := confstore.SetRequest{Name: name, Exact: true}
 	if text != "-" {
 		req.Contents = []byte(text)
+		if jsontext.Twice(req.Contents) != nil { // which only what was in service may be
+			req.Actor = &access.Actor{Origin: access.Rollback}
+		}
 	}
 	k.set(req)
 }
