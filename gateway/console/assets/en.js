@@ -542,7 +542,6 @@ export default {
   "problem.lastVersion": "has changed, but its version is at the end of all versions, so that clients do not fetch it; {why}",
   "problem.wayOut": "edit the file itself, which always counts, or use another name; `confcenter renumber` begins all versions again, see docs/operator.md",
   "problem.logDamaged": "what the state store has of the configurations is damaged: {key}: {why}; restore the data directory from a backup",
-  "problem.logBusy": "a large change is being made; try again",
   "problem.logUntried": "the write was not tried: {why}",
   "problem.logNothing": "nothing was changed: {why}",
   "problem.logUnknown": "it is not known whether the write takes effect, so ask again with its token, or read: {why}",

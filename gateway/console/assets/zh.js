@@ -542,7 +542,6 @@ export default {
   "problem.lastVersion": "已修改，但其版本已到版本号的尽头，因此客户端不会获取；{why}",
   "problem.wayOut": "请直接编辑该文件（始终有效），或换一个名称；`confcenter renumber` 可使所有版本重新开始，见 docs/zh/operator.md",
   "problem.logDamaged": "状态存储中的配置数据已损坏：{key}：{why}；请用备份恢复数据目录",
-  "problem.logBusy": "正在进行一次大的更改；请重试",
   "problem.logUntried": "未尝试写入：{why}",
   "problem.logNothing": "未作任何更改：{why}",
   "problem.logUnknown": "尚不知道写入是否生效，请用原令牌再次请求，或读取确认：{why}",
