@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -23,9 +22,7 @@ func (c *cold) scanning() {
 		if c.s.life.Err() != nil {
 			return
 		}
-		if u, bad := errors.AsType[*Unusable](err); bad {
-			c.identity.say(u, err)
-		} else if err != nil && !told {
+		if err != nil && !told {
 			c.s.log.Warn().Err(err).Msg("the database does not tell which owners it has; it is asked for each until it does")
 		}
 		told = err != nil
@@ -48,21 +45,15 @@ func (c *cold) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var unusable error // one of the tables, which does not hold up the others
 	for table, said := range c.learn(tables) {
-		err := c.scanTable(ctx, table)
-		if errors.As(err, new(*Unusable)) {
-			unusable = err
-			continue
+		if err := c.scanTable(ctx, table); err != nil {
+			return err
 		}
-		if err == nil {
-			err = c.scanned(ctx, table, said)
-		}
-		if err != nil {
+		if err := c.scanned(ctx, table, said); err != nil {
 			return err
 		}
 	}
-	return unusable
+	return nil
 }
 
 // learn notes which tables there are, and returns those whose owners are to be looked for.
@@ -78,7 +69,7 @@ func (c *cold) learn(tables []string) map[string]uint64 {
 		if _, told := c.unknown[table]; told {
 			continue
 		}
-		if c.knows(table) {
+		if e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table)); e != nil {
 			c.known[table] = true
 		} else {
 			c.unknown[table] = c.said
@@ -134,7 +125,7 @@ func (c *cold) scanned(ctx context.Context, table string, said uint64) error {
 	if again {
 		return nil
 	}
-	if _, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{c.knownOp(table)}}); err != nil {
+	if _, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{knownOp(table)}}); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -242,8 +242,7 @@ func (j *job) dependent() bool {
 	if w.Kind == Remove || w.Kind == Restore || len(w.Expect) > 0 {
 		return true
 	}
-	// Where the database cannot be the right one, the write would never be landed.
-	return j.s.cold != nil && (w.Kind == Incr || w.WantPrev || j.s.identity.closed.Load() != nil) && !j.s.cold.absentOrHere(j)
+	return (w.Kind == Incr || w.WantPrev) && j.s.cold != nil && !j.s.cold.absentOrHere(j)
 }
 
 func (j *job) key(name string) string {

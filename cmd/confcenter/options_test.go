@@ -93,7 +93,6 @@ kv-reserve = 256MiB                         # default
 kv-ack-before-disk-may-lose-writes = false  # default
 kv-accept-loss = false                      # default
 landing = ""                                # default
-landing-moved = false                       # default
 lander = true                               # default
 landing-settings = landing.json             # default
 `
