@@ -63,6 +63,9 @@ func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
 	return k
 }
 
+// moved takes the place of a store that has lost its data directory.
+func moved(c *Config) { c.Moved = true }
+
 func (k *kit) open() {
 	var err error
 	k.Storage, err = Open(k.cfg)
@@ -228,6 +231,9 @@ func (k *kit) landOnce(table int) bool {
 	if b == nil {
 		return false
 	}
+	if k.sql == nil {
+		return false
+	}
 	failed, newer, err := k.sql.write(b)
 	if err != nil {
 		return false
@@ -251,6 +257,30 @@ type database struct {
 	writes int                       // statements; guarded by mu
 	put    int                       // rows; guarded by mu
 	hold   chan struct{}             // if not nil, reads wait for it; guarded by mu
+
+	admit sync.Mutex // held while the database is judged
+	is    Identity   // guarded by mu
+	judge Judge      // guarded by mu
+}
+
+func (d *database) Admit(judge Judge, _ bool) {
+	d.set(func(d *database) { d.judge = judge })
+}
+
+// admitted has the database be judged, as if each query came over a new connection.
+func (d *database) admitted(ctx context.Context) error {
+	d.admit.Lock()
+	defer d.admit.Unlock()
+	for {
+		d.mu.Lock()
+		is, judge, tables := d.is, d.judge, slices.Sorted(maps.Keys(d.rows))
+		d.mu.Unlock()
+		want, err := judge(ctx, is, func() ([]string, error) { return tables, nil })
+		if err != nil || want == is {
+			return err
+		}
+		d.set(func(d *database) { d.is = want })
+	}
 }
 
 func newDatabase() *database { return &database{rows: map[string]map[string]Row{}} }
@@ -270,7 +300,7 @@ func (d *database) read(ctx context.Context) error {
 	if down {
 		return codes.Errorf(codes.Unreachable, "the database is down")
 	}
-	return nil
+	return d.admitted(ctx)
 }
 
 func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []Row, err error) {
@@ -301,7 +331,10 @@ func (d *database) All(ctx context.Context, o Owner) (list []Row, err error) {
 	return list, nil
 }
 
-func (d *database) Owners(_ context.Context, q OwnerQuery, each func(key []byte)) error {
+func (d *database) Owners(ctx context.Context, q OwnerQuery, each func(key []byte)) error {
+	if err := d.admitted(ctx); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down {
@@ -348,11 +381,16 @@ func (d *database) Purge(_ context.Context, p Purge) (done Purged, err error) {
 	return done, nil
 }
 
-func (d *database) Tables(context.Context) ([]string, error) {
+func (d *database) Tables(ctx context.Context) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down {
 		return nil, codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	d.mu.Unlock()
+	err := d.admitted(ctx)
+	if d.mu.Lock(); err != nil {
+		return nil, err
 	}
 	return slices.Sorted(maps.Keys(d.rows)), nil
 }
@@ -360,6 +398,9 @@ func (d *database) Tables(context.Context) ([]string, error) {
 // write writes a batch. newer is the greatest version of a row that is not older than what was
 // to be written but differs from it.
 func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
+	if err := d.admitted(context.Background()); err != nil {
+		return nil, 0, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down {

@@ -3,6 +3,7 @@ package landing
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"confcenter/storage"
@@ -11,9 +12,10 @@ import (
 // Dialect is what differs between the databases. Its methods may be called from any goroutine.
 // The names of tables that they take are folded and not yet quoted.
 type Dialect interface {
-	// Learn asks the database for what its statements depend on. It is called before all
-	// others but Fault, at least once, and by several at the same time.
-	Learn(ctx context.Context, db *sql.DB) error
+	// Learn makes the session of a new connection what statements depend on, whatever the
+	// database and its user begin sessions with, and asks for what they depend on besides. It
+	// is called before all others but Fault and Bind, and by several at the same time.
+	Learn(ctx context.Context, conn *Conn) error
 	// Quote writes an identifier.
 	Quote(name string) string
 	// Bind writes a statement's question marks as the database wants them.
@@ -25,8 +27,9 @@ type Dialect interface {
 	// Columns is the query for the names of the columns of a table; its argument is the
 	// name.
 	Columns() string
-	// Unfit says why an existing table cannot hold fields; "" if it can.
-	Unfit(ctx context.Context, db *sql.DB, table string) (string, error)
+	// Unfit says why an existing table cannot hold fields, "" if it can; and whether it mixes
+	// them up, since keys that are different are equal there.
+	Unfit(ctx context.Context, db *sql.DB, table string) (why string, mixes bool, err error)
 	// Indexed is the query for the columns by which a table's rows are found without reading
 	// all of it; its argument is the name. It is "" if Create makes the index of a table that
 	// is there as well.
@@ -52,7 +55,7 @@ type Dialect interface {
 
 // Opener prepares to work with the database of an address. It refuses with BadDSN what it cannot
 // use, and does not connect.
-type Opener func(*Address) (*sql.DB, Dialect, error)
+type Opener func(*Address) (driver.Connector, Dialect, error)
 
 var dialects = map[string]Opener{}
 

@@ -95,10 +95,10 @@ func Affected(ctx context.Context, db *sql.DB, statement string, args []any, row
 // UnfitKeys says why the columns of keys cannot be those of fields. The query, whose argument is
 // the table, tells of columns the name, of what kind it is, whether different texts are different
 // in it, and whether it identifies a row.
-func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string, err error) {
+func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string, mixes bool, err error) {
 	rows, err := db.QueryContext(ctx, query, table)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	why = "its column primary_key is not the primary key"
@@ -107,14 +107,14 @@ func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string
 		var exact, identifies bool
 		switch err := rows.Scan(&name, &kind, &exact, &identifies); {
 		case err != nil:
-			return "", err
+			return "", false, err
 		case !exact && (name == "primary_key" || name == "query_all_key"):
-			return "its column " + name + " " + kind + ", under which different keys are equal", nil
+			return "its column " + name + " " + kind + ", under which different keys are equal", true, nil
 		case identifies && name == "primary_key":
 			why = ""
 		}
 	}
-	return why, rows.Err()
+	return why, false, rows.Err()
 }
 
 // FoldCase marks capital letters: for databases whose names of tables have no case. A name of

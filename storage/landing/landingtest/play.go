@@ -71,8 +71,8 @@ func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Sourc
 	p := &play{d: d, asked: &asked{Database: d.Database}, clock: clock.NewFake(time.Unix(1_700_000_000, 0))}
 	p.engine = kvtest.NewMemory(kvtest.MemoryConfig{Clock: p.clock})
 	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
-	var err error
-	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock})
+	var err error // Moved, as another one may have landed there in the same test
+	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock, Moved: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	p.l = Start(t, wrap(landing.Local(p.Storage)), d, "lander")

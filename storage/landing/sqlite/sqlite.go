@@ -4,6 +4,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"net/url"
 	"slices"
@@ -21,13 +22,13 @@ func init() { landing.Register("sqlite", open) }
 // dialect is for SQLite, a file on this machine.
 type dialect struct{}
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: a.Path}).EscapedPath()+"?"+options.Encode())
-	return db, dialect{}, err
+	connector, err := sqlite.NewConnector("file:" + (&url.URL{Path: a.Path}).EscapedPath() + "?" + options.Encode())
+	return connector, dialect{}, err
 }
 
-func (dialect) Learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+func (dialect) Learn(context.Context, *landing.Conn) error { return nil }
 
 func (dialect) Quote(name string) string     { return landing.QuoteDouble(name) }
 func (dialect) Bind(statement string) string { return statement }
@@ -52,7 +53,7 @@ func (dialect) Tables() string {
 }
 
 // Unfit asks the indexes, of which each of the two columns has one.
-func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	return landing.UnfitKeys(ctx, db, `SELECT x.name, 'has the collation ' || x.coll, x.coll = 'BINARY',
 			l."unique" AND NOT l.partial AND (SELECT COUNT(*) FROM pragma_index_xinfo(l.name) WHERE key) = 1
 		FROM pragma_index_list(?) l JOIN pragma_index_xinfo(l.name) x ON x.key AND x.name IS NOT NULL`, table)
