@@ -89,11 +89,12 @@ func (i *identity) name(ctx context.Context) (string, error) {
 	if name := i.text(storeKey); name != "" {
 		return name, nil
 	}
-	name := rand.Text()
-	if err := i.remember(ctx, storeKey, name); err != nil {
+	txn := kv.PutTxn(Landing, storeKey, kv.StringValue(rand.Text()))
+	txn.Must, txn.If = true, []kv.Compare{kv.Absent(Landing, storeKey)} // another server of the store may be faster
+	if _, err := i.s.commit(ctx, txn); err != nil && !errors.Is(err, codes.Conflict) {
 		return "", err
 	}
-	return name, nil
+	return i.text(storeKey), nil
 }
 
 // judge is a Judge, which remembers what came of it.
@@ -123,7 +124,7 @@ func (i *identity) decide(ctx context.Context, is Identity, tables func() ([]str
 	case is.Store != "" && is.Store != mine && !i.moved.Load():
 		return is, Unusablef("store %s lands in the database %s, and this is the store %s: two would overwrite each other; %s", is.Store, is.Database, mine, moveOn)
 	}
-	if known == "" {
+	if known == "" && !i.moved.Load() {
 		if err := i.has(tables); err != nil {
 			return is, err
 		}

@@ -70,7 +70,7 @@ func (k *kit) open() {
 	var err error
 	k.Storage, err = Open(k.cfg)
 	require.NoError(k.t, err)
-	k.stopped = false
+	k.stopped, k.cfg.Moved = false, false // which is for one start
 }
 
 func (k *kit) shut() {

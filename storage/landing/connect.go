@@ -93,7 +93,7 @@ func (c *connector) identify(ctx context.Context, conn *Conn) error {
 			return written
 		}
 		if want == is && c.moved.Load() {
-			if err := c.settle(ctx, conn); err != nil {
+			if err := c.settle(ctx, conn, true); err != nil {
 				return err
 			}
 			c.moved.Store(false)
@@ -131,7 +131,7 @@ func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want st
 		}
 	}
 	if is.Database == "" { // of a version that has not registered them, or others
-		if err := c.settle(ctx, conn); err != nil {
+		if err := c.settle(ctx, conn, false); err != nil {
 			return err
 		}
 	}
@@ -148,8 +148,8 @@ func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want st
 	return errors.Join(errs...)
 }
 
-// settle has the database say that it has the tables that it has, and no others.
-func (c *connector) settle(ctx context.Context, conn *Conn) error {
+// settle has the database say that it has the tables that it has, and with givenUp no others.
+func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error {
 	names, err := conn.Query(ctx, c.dialect.Tables())
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (c *connector) settle(ctx context.Context, conn *Conn) error {
 		return err
 	}
 	for _, what := range firsts(rows) {
-		if strings.HasPrefix(what, aboutTable) && !tables[what] {
+		if givenUp && strings.HasPrefix(what, aboutTable) && !tables[what] {
 			if err := conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what); err != nil {
 				return err
 			}
