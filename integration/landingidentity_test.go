@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,6 +33,20 @@ func fields(t *testing.T, p *Process) (status int, body string) {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return resp.StatusCode, string(text)
+}
+
+// logsError waits for an error in the log that says why requests fail, also if it came before
+// the server was ready.
+func logsError(t *testing.T, p *Process, why string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for line := range strings.Lines(p.Said()) {
+			if strings.Contains(line, "fail until this is put right") && strings.Contains(line, why) && strings.Contains(line, `"level":"error"`) {
+				return true
+			}
+		}
+		return false
+	}, servertest.Patience, time.Millisecond, why)
 }
 
 // A server with another database, an empty one or none answers for nothing that it does not have
@@ -60,7 +75,7 @@ func TestAServerTakesNoOtherDatabase(t *testing.T) {
 			require.Equal(t, http.StatusBadGateway, status, body)
 			require.Contains(t, body, "two would overwrite each other")
 			require.NotContains(t, body, "players.db")
-			require.Contains(t, second.Line("fail until this is put right"), `"level":"error"`)
+			logsError(t, second, "two would overwrite each other")
 			require.Contains(t, second.Peer().Call(protocol.KVGet, `{"ns":"n","key":"k"}`), `"code":404`, "all else is served")
 			second.Stop()
 
@@ -159,9 +174,7 @@ func TestATableThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 		_, err := bag.Incr(t.Context(), map[string]int64{"n": 1})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.ErrorContains(t, err, why)
-		line := p.Line("fail until this is put right")
-		require.Contains(t, line, `"level":"error"`)
-		require.Contains(t, line, why)
+		logsError(t, p, why)
 		p.Stop()
 	}
 	change(`ALTER TABLE "1_1" RENAME TO away`)
