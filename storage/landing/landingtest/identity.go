@@ -115,9 +115,10 @@ func aDatabaseThatWasMadeAgainIsNotTaken(t *testing.T, d *Database) {
 	require.NoError(t, a.update(t, "a", "1"))
 	a.lands(t)
 	was := said(t, d.Again(t), "database")
+	d.DB.SetMaxIdleConns(0) // as when it was away
+	require.Eventually(t, func() bool { return d.DB.Stats().OpenConnections == 0 }, Patience, time.Millisecond)
 	Exec(t, d.Again(t), "DROP TABLE confcenter__identity")
 	Exec(t, d.Again(t), "DROP TABLE "+d.Dialect.Quote("1_1"))
-	d.DB.SetMaxIdleConns(0) // as when it was away
 	require.NoError(t, a.update(t, "a", "2"))
 	a.l.Pass(t, "it is told", func() bool { return strings.Contains(a.l.Log.String(), "nothing is landed until this is put right") })
 	require.Contains(t, a.l.Log.String(), was)

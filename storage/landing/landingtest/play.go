@@ -154,7 +154,10 @@ func texts(fields []storage.Field) map[string]string {
 func (p *play) settle(t testing.TB) {
 	t.Helper()
 	stranger := storage.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
-	require.Eventually(t, func() bool { return p.warm(stranger, "a") }, Patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		p.clock.Advance(100 * time.Millisecond) // what could not be asked is asked again after a while
+		return p.warm(stranger, "a")
+	}, Patience, 10*time.Millisecond)
 }
 
 // chill lands everything and waits until no owner is in memory any more.
