@@ -24,6 +24,15 @@ type connector struct {
 	opened atomic.Int64                  // connections of the pool
 	judge  atomic.Pointer[storage.Judge] // nil: any database will do
 	moved  atomic.Bool                   // tables that the database should have are forgotten, once
+	name   atomic.Pointer[string]        // of the database that the newest connection leads to; nil: none
+}
+
+// database is its name; "" if it has none.
+func (c *connector) database() string {
+	if name := c.name.Load(); name != nil {
+		return *name
+	}
+	return ""
 }
 
 // Connect implements driver.Connector.
@@ -73,7 +82,9 @@ const createIdentity = "CREATE TABLE IF NOT EXISTS " + identityTable + " (what V
 func (c *connector) identify(ctx context.Context, conn *Conn) error {
 	judge := c.judge.Load()
 	if judge == nil {
-		return nil
+		is, _, err := c.identity(ctx, conn)
+		c.name.Store(&is.Database)
+		return err
 	}
 	var written error
 	for range 3 {
@@ -99,6 +110,7 @@ func (c *connector) identify(ctx context.Context, conn *Conn) error {
 			c.moved.Store(false)
 		}
 		if want == is {
+			c.name.Store(&is.Database)
 			return nil
 		}
 		written = c.say(ctx, conn, there, is, want)

@@ -27,9 +27,10 @@ type Database struct {
 	most    int64         // MaxOwner of Parts
 	large   chan struct{} // has one while somebody loads much
 
+	checks checks // of tables
+
 	mu     sync.Mutex
-	moment moment             // guarded by mu
-	checks map[string]checked // guarded by mu: tables that were looked at
+	moment moment // guarded by mu
 }
 
 // Limits of a Database.
@@ -100,7 +101,7 @@ func NewDatabase(p Parts) *Database {
 	if p.Large == nil {
 		p.Large = make(chan struct{}, 1)
 	}
-	return &Database{address: p.Address, db: p.DB, connect: p.connect, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large, checks: map[string]checked{}}
+	return &Database{address: p.Address, db: p.DB, connect: p.connect, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large}
 }
 
 // Name is the DSN without password and parameters.
@@ -125,6 +126,7 @@ func (d *Database) failure(err error) error {
 func (d *Database) Admit(judge storage.Judge, moved bool) {
 	d.connect.moved.Store(moved)
 	d.connect.judge.Store(&judge)
+	d.renew() // those that there are were not judged
 }
 
 // learn has the dialect know the server, by a connection if there was none yet.
@@ -224,7 +226,8 @@ func (d *Database) collect(ctx context.Context, rows *sql.Rows, o storage.Owner)
 }
 
 // query has a function read a table, whose name it gets quoted. A table that was never there has
-// no rows; storage.Unusable says that it was, or mixes rows up.
+// no rows; storage.Unusable says that it was, or mixes rows up. What was read of another database
+// than the one before, which the connection goes on in, does not count.
 func (d *Database) query(ctx context.Context, table string, read func(ctx context.Context, table string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -236,10 +239,13 @@ func (d *Database) query(ctx context.Context, table string, read func(ctx contex
 		err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
 	}
 	if err != nil && d.dialect.Fault(err) == Absent { // since it was looked at
-		d.forget(table)
+		d.checks.forget(table)
 		if there, err = d.legible(ctx, table); err == nil && there {
 			err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
 		}
+	}
+	if err == nil && there {
+		err = d.same(ctx)
 	}
 	return d.failure(err)
 }
@@ -369,9 +375,10 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	// wait for each other.
 	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
 	most, bytes := d.dialect.Most()
+	g := Guard{until, d.connect.database()}
 	for len(rows) > 0 {
 		n := fits(rows, most, bytes)
-		if err := d.statement(ctx, table, rows[:n], until, w); err != nil {
+		if err := d.statement(ctx, table, rows[:n], g, w); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -392,11 +399,11 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 
 // statement writes rows with one statement or, if that is refused, halves them until those that
 // the database refuses are alone.
-func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
-	err := d.upsert(ctx, table, rows, until, w)
+func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
+	err := d.upsert(ctx, table, rows, g, w)
 	alone := w.isolate && len(rows) == 1
 	for n := 1; n < MaxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
-		err = d.upsert(ctx, table, rows, until, w)
+		err = d.upsert(ctx, table, rows, g, w)
 	}
 	switch {
 	case err == nil:
@@ -407,6 +414,9 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 		return nil
 	case d.dialect.Fault(err) == Late:
 		d.setMoment(moment{}) // perhaps its clock was set
+		if err := d.same(ctx); err != nil {
+			return d.failure(err)
+		}
 		return codes.Errorf(codes.Unreachable, "a statement reached the database %s after its time, so that it wrote nothing; the rows are taken again", d.Name())
 	case w.isolate && d.broke(err) && d.answers(ctx, true):
 		if alone && w.Rows == 0 && len(w.Failed) == maxBlamed {
@@ -424,10 +434,10 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 		w.fail(&rows[0], d.address.Hide(err.Error()))
 		return nil
 	}
-	if err := d.statement(ctx, table, rows[:len(rows)/2], until, w); err != nil {
+	if err := d.statement(ctx, table, rows[:len(rows)/2], g, w); err != nil {
 		return err
 	}
-	return d.statement(ctx, table, rows[len(rows)/2:], until, w)
+	return d.statement(ctx, table, rows[len(rows)/2:], g, w)
 }
 
 // Rows are to blame for a connection that breaks once they have broken it so often, and only so
@@ -463,18 +473,18 @@ func (d *Database) answers(ctx context.Context, broke bool) bool {
 	return d.db.QueryRowContext(ctx, "SELECT 1").Scan(&one) == nil
 }
 
-func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
+func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	name := d.dialect.Fold(table)
 	w.Statements++
-	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, until)
+	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, g)
 	if err != nil && d.dialect.Fault(err) == Absent { // somebody has dropped it
-		d.forget(table)
+		d.checks.forget(table)
 		if err := d.ready(ctx, table, false); err != nil {
 			return err
 		}
-		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, until)
+		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, g)
 	}
 	if err != nil || !kept {
 		return err

@@ -40,9 +40,9 @@ type Dialect interface {
 	// steadily, whatever the time zone.
 	Now() string
 	// Upsert writes rows, but replaces none by an older version; kept says that it may have
-	// left some alone for that. If it reaches the database after that time (in µs since 1970),
-	// it changes nothing, and the error means Late.
-	Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (kept bool, err error)
+	// left some alone for that. If what the Guard says is not so, it changes nothing, and the error
+	// means Late, or Absent if the database has no name.
+	Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g Guard) (kept bool, err error)
 	// Most is how many rows, and bytes of values, a statement may have.
 	Most() (rows, bytes int)
 	// Fault says what an error of a statement means.
@@ -76,7 +76,7 @@ const (
 	Unreachable Fault = iota // the database cannot work now: the same will succeed later
 	Refused                  // the database does not take these rows, or this statement
 	Absent                   // there is no such table
-	Late                     // the statement came after its time
+	Late                     // the statement came after its time, or to another database
 	Broken                   // the connection broke, and the database has said nothing
 )
 

@@ -134,6 +134,7 @@ func TestWhatOneConnectionWritesAnotherOneReads(t *testing.T) {
 	said := 0
 	for what, trigger := range spoil {
 		landingtest.Exec(t, d, trigger)
+		l.Clock.BlockUntil(1)   // its round is over: it holds no connection
 		d.DB.SetMaxIdleConns(0) // as when it was away
 		d.DB.SetMaxIdleConns(2)
 		s.Put(player, "a", what)

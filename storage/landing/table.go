@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -27,25 +28,34 @@ type checked struct {
 	unfit
 }
 
-// known returns what was found lately about a table.
-func (d *Database) known(table string) (u unfit, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c, ok := d.checks[table]
-	return c.unfit, ok && time.Since(c.at) < checkTime
+// checks are the tables that were looked at.
+type checks struct {
+	mu     sync.Mutex
+	tables map[string]checked // guarded by mu
 }
 
-func (d *Database) note(table string, u unfit) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.checks[table] = checked{time.Now(), u}
+// known returns what was found lately about a table.
+func (c *checks) known(table string) (u unfit, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.tables[table]
+	return found.unfit, ok && time.Since(found.at) < checkTime
+}
+
+func (c *checks) note(table string, u unfit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tables == nil {
+		c.tables = map[string]checked{}
+	}
+	c.tables[table] = checked{time.Now(), u}
 }
 
 // forget has a table looked at again when it is needed next.
-func (d *Database) forget(table string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.checks, table)
+func (c *checks) forget(table string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tables, table)
 }
 
 // inspect looks at a table. It makes nothing.
@@ -70,7 +80,7 @@ func (d *Database) ready(ctx context.Context, table string, anyway bool) error {
 	if err := d.learn(ctx); err != nil {
 		return d.failure(err)
 	}
-	if u, ok := d.known(table); ok && u.why == "" && !anyway {
+	if u, ok := d.checks.known(table); ok && u.why == "" && !anyway {
 		return nil
 	}
 	name := d.dialect.Fold(table)
@@ -78,7 +88,7 @@ func (d *Database) ready(ctx context.Context, table string, anyway bool) error {
 	for range 2 { // two who make it at the same time may disturb each other
 		u, err := d.makeTable(ctx, table, anyway)
 		if err == nil && u.why == "" {
-			d.note(table, u)
+			d.checks.note(table, u)
 			return nil
 		}
 		if why = u.why; err == nil {
@@ -125,13 +135,13 @@ func missing(name string) string {
 // legible fails with storage.Unusable if a table must not be read. One that was never there has no
 // rows.
 func (d *Database) legible(ctx context.Context, table string) (there bool, err error) {
-	u, ok := d.known(table)
+	u, ok := d.checks.known(table)
 	for tries := 0; !ok; tries++ {
 		if ok, u, err = d.inspect(ctx, table); err != nil {
 			return false, err
 		}
 		if ok && u.read {
-			d.note(table, u)
+			d.checks.note(table, u)
 		}
 		if ok {
 			break
@@ -160,20 +170,39 @@ func (d *Database) unusable(format string, args ...any) error {
 func about(table string) string { return aboutTable + FoldCase(table) }
 
 // registered reports whether a table was in use: it is missed if it is not there. That of proofs
-// is not, as nothing stays in it.
+// is not, as nothing stays in it. It fails if the database has not the name that it had.
 func (d *Database) registered(ctx context.Context, table string) (bool, error) {
-	if table == Proof.Table() {
+	name := d.connect.database()
+	has, err := column(ctx, d.db, d.dialect.Bind("SELECT what FROM "+identityTable+" WHERE what = ? OR what = ? AND name = ?"), about(table), aboutDatabase, name)
+	absent := err != nil && d.dialect.Fault(err) == Absent
+	switch {
+	case name != "" && (absent || err == nil && !slices.Contains(has, aboutDatabase)):
+		return false, d.another(ctx)
+	case absent:
 		return false, nil
 	}
-	has, err := column(ctx, d.db, d.dialect.Bind("SELECT what FROM "+identityTable+" WHERE what = ?"), about(table))
-	switch {
-	case err == nil || d.dialect.Fault(err) != Absent:
-		return len(has) > 0, err
-	case d.connect.judge.Load() != nil: // and it had a name when the connection was made
-		d.renew()
-		return false, d.unusable("the landing database has lost its name while it was in use: it is empty, or was made again")
+	return table != Proof.Table() && slices.Contains(has, about(table)), err
+}
+
+// same fails if the database has not the name that it had: a connection goes on in one that was
+// made again.
+func (d *Database) same(ctx context.Context) error {
+	if d.connect.database() == "" {
+		return nil
 	}
-	return false, nil
+	_, err := d.registered(ctx, Proof.Table())
+	return err
+}
+
+// another says what is wrong with a database that has not the name that it had.
+func (d *Database) another(ctx context.Context) error {
+	d.renew()
+	conn, err := d.connect.dial(ctx)
+	if err != nil {
+		return err
+	}
+	_ = conn.raw.Close() // it was only to be judged
+	return codes.Errorf(codes.Unreachable, "a connection to the database %s led to another one than those before; it is not used any more", d.Name())
 }
 
 // register has a table be missed from now on. Another one may do so at the same time.
@@ -186,13 +215,13 @@ func (d *Database) register(ctx context.Context, table string) error {
 		return err
 	}
 	err := insert()
-	if err != nil && d.dialect.Fault(err) == Absent {
+	if err != nil && d.dialect.Fault(err) == Absent && d.connect.database() == "" {
 		if _, err = d.db.ExecContext(ctx, createIdentity); err == nil {
 			err = insert()
 		}
 	}
-	if there, failed := d.registered(ctx, table); failed == nil && there {
-		return nil
+	if there, failed := d.registered(ctx, table); failed != nil || there {
+		return failed
 	}
 	return err
 }

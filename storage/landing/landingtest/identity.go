@@ -19,6 +19,7 @@ import (
 var identityChecks = []check{
 	{"OneStoreLandsInADatabase", oneStoreLandsInADatabase},
 	{"ADatabaseThatWasMadeAgainIsNotTaken", aDatabaseThatWasMadeAgainIsNotTaken},
+	{"ADatabaseThatIsMadeAgainUnderAConnectionIsNotTaken", aDatabaseThatIsMadeAgainUnderAConnectionIsNotTaken},
 	{"TablesThatAreThereAreMissedLater", tablesThatAreThereAreMissedLater},
 	{"ManyConnectionsAgreeOnANewName", manyConnectionsAgreeOnANewName},
 }
@@ -114,6 +115,7 @@ func aDatabaseThatWasMadeAgainIsNotTaken(t *testing.T, d *Database) {
 	a := serve(t, d, store, false)
 	require.NoError(t, a.update(t, "a", "1"))
 	a.lands(t)
+	a.l.Clock.BlockUntil(1) // its round is over
 	was := said(t, d.Again(t), "database")
 	d.DB.SetMaxIdleConns(0) // as when it was away
 	require.Eventually(t, func() bool { return d.DB.Stats().OpenConnections == 0 }, Patience, time.Millisecond)
@@ -130,6 +132,40 @@ func aDatabaseThatWasMadeAgainIsNotTaken(t *testing.T, d *Database) {
 	b.lands(t)
 	require.True(t, strings.HasPrefix(All(t, d.Again(t), Player)["a"], "2 v"))
 	require.NotEqual(t, was, said(t, d.Again(t), "database"))
+}
+
+// A connection that is in use goes on in the database that was made again: it may be empty, or one
+// that another store lands in by now.
+func aDatabaseThatIsMadeAgainUnderAConnectionIsNotTaken(t *testing.T, d *Database) {
+	for _, taken := range []bool{false, true} {
+		again := d.Again(t)
+		again.DB.SetMaxOpenConns(1) // which is there all the time
+		a := serve(t, again, newStore(t), true)
+		require.NoError(t, a.update(t, "a", "1"))
+		a.lands(t)
+		a.l.Clock.BlockUntil(1) // its round is over
+		was := said(t, d, "database")
+		require.Equal(t, 1, again.DB.Stats().OpenConnections)
+		for _, table := range []string{"confcenter__identity", "1_1"} {
+			Exec(t, d, "DROP TABLE "+d.Dialect.Quote(table))
+		}
+		there := map[string]string{}
+		if taken {
+			b := serve(t, d.Again(t), newStore(t), false)
+			require.NoError(t, b.update(t, "b", "1"))
+			b.lands(t)
+			there = All(t, d.Again(t), Player)
+			require.Len(t, there, 1)
+		}
+		require.NoError(t, a.update(t, "a", "2"))
+		a.l.Pass(t, "it is told", func() bool { return strings.Contains(a.l.Log.String(), "nothing is landed until this is put right") })
+		require.Contains(t, a.l.Log.String(), was)
+		require.Equal(t, there, All(t, d.Again(t), Player))
+		_, err := again.All(ctx, Player)
+		require.ErrorContains(t, err, was)
+		_, err = again.Purge(ctx, storage.Purge{App: "1", Region: "1", Limit: 1})
+		require.ErrorContains(t, err, was)
+	}
 }
 
 func manyConnectionsAgreeOnANewName(t *testing.T, d *Database) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock"
@@ -72,7 +73,7 @@ func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Sourc
 	p.engine = kvtest.NewMemory(kvtest.MemoryConfig{Clock: p.clock})
 	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
 	var err error // Moved, as another one may have landed there in the same test
-	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock, Moved: true})
+	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock, Moved: true, Log: zerolog.New(zerolog.NewTestWriter(t))})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	p.l = Start(t, wrap(landing.Local(p.Storage)), d, "lander")

@@ -195,10 +195,10 @@ func (d *dialect) Now() string {
 
 // Upsert finds out in the same statement whether it has left a row alone: only then the
 // server has a "last insert id" to tell, unless the table numbers its rows.
-func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
 	var b strings.Builder
 	b.WriteString(landing.Insert(d, table))
-	b.WriteString(landing.Values(d, len(rows)))
+	b.WriteString(landing.Values(d, g, len(rows)))
 	b.WriteString(" ON DUPLICATE KEY UPDATE ")
 	for _, column := range landing.Replaced { // up_version is compared in all, so it is the last to change
 		otherwise := column
@@ -207,7 +207,7 @@ func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []s
 		}
 		b.WriteString(column + " = IF(COALESCE(up_version, 0) <= VALUES(up_version), VALUES(" + column + "), " + otherwise + "), ")
 	}
-	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), landing.Arguments(rows, until)...)
+	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), landing.Arguments(rows, g)...)
 	if err != nil {
 		return false, err
 	}

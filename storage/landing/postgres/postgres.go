@@ -112,7 +112,7 @@ func (dialect) Now() string {
 
 // Upsert hands over the columns as arrays, so that the statement is the same for any number of
 // rows.
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
 	n := len(rows)
 	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
 	for i := range texts {
@@ -135,10 +135,10 @@ func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []st
 		numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i] = r.Version, r.RemovedAt, r.Created, r.Updated
 	}
 	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) +
-		d.Bind("SELECT "+landing.InTime(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
+		d.Bind("SELECT "+g.Key(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
 			"?::text[], ?::text[], ?::text[], ?::text[], ?::bytea[], ?::bigint[], ?::integer[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[]"+
 			") AS r (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)") + landing.OnConflict(d)
-	args := []any{until, texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
+	args := append(g.Arguments(), texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3])
 	return landing.Affected(ctx, db, statement, args, n)
 }
 

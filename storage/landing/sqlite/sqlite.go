@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
@@ -25,8 +26,30 @@ type dialect struct{}
 func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
 	connector, err := sqlite.NewConnector("file:" + (&url.URL{Path: a.Path}).EscapedPath() + "?" + options.Encode())
-	return connector, dialect{}, err
+	return patient{connector}, dialect{}, err
 }
+
+// patient waits for others who make the file at the same time: SQLite has them fail at once, as
+// if each would otherwise wait for the other.
+type patient struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (p patient) Connect(ctx context.Context) (driver.Conn, error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		conn, err := p.Connector.Connect(ctx)
+		if said := (*sqlite.Error)(nil); !errors.As(err, &said) || said.Code()&primary != sqlitelib.SQLITE_BUSY {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// primary has what an error is about; the rest of its code tells more about it.
+const primary = 0xFF
 
 func (dialect) Learn(context.Context, *landing.Conn) error { return nil }
 
@@ -66,15 +89,14 @@ func (dialect) Now() string {
 	return "CAST((JULIANDAY('now') - 2440587.5) * 86400000000 AS INTEGER)"
 }
 
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
-	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) + landing.Values(d, len(rows)) + landing.OnConflict(d)
-	return landing.Affected(ctx, db, statement, landing.Arguments(rows, until), len(rows))
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
+	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) + landing.Values(d, g, len(rows)) + landing.OnConflict(d)
+	return landing.Affected(ctx, db, statement, landing.Arguments(rows, g), len(rows))
 }
 
 // Fault knows the errors that are about rows; all others are about the file or its locks.
 func (dialect) Fault(err error) landing.Fault {
 	var said *sqlite.Error
-	const primary = 0xFF // the rest tells more about it
 	switch {
 	case !errors.As(err, &said):
 		return landing.Unreachable
