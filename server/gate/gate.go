@@ -156,7 +156,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	case len(b) < f.size:
 		s.Needs(f.size)
 		return stays
-	case !s.Admit(row.Write && !h.Command.IsReply()):
+	case !s.Admit(orderOf(row, h)):
 		return stays
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
@@ -173,6 +173,17 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		}
 	}
 	return passed
+}
+
+func orderOf(row *Route, h protocol.Header) loop.Order {
+	switch {
+	case h.Command.IsReply():
+	case row.Write:
+		return loop.Writes
+	case row.Reads:
+		return loop.Reads
+	}
+	return loop.Strict
 }
 
 // hasRight refuses a session that has not the row's right.
