@@ -25,6 +25,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/state/auth"
+	"confcenter/storage"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -109,7 +110,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	}
 	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
-		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
+		return kv.OfAudit(ns) || storage.Stays(ns, key) || v.settled && doclog.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {
