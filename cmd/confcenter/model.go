@@ -24,6 +24,7 @@ import (
 type special struct {
 	long   bool // it may change or read very much
 	define func(command *cobra.Command)
+	before func(question any)     // called before it is asked
 	show   func(answer any) error // prints an answer as text
 	// follow goes on after the first answer; ask asks again.
 	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
@@ -76,6 +77,9 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
 		}
 		print := func(answer any) error { return c.show(answer, func() error { return more.show(answer) }) }
+		if more.before != nil {
+			more.before(question)
+		}
 		answer, err := ask()
 		if err == nil {
 			err = print(answer)
@@ -104,7 +108,7 @@ func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question
 			continue
 		}
 		words, use = append(words, w), append(use, w.usage())
-		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.member.Doc)
+		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.doc())
 	}
 	command.Use = strings.Join(use, " ")
 	command.Long = command.Short + "."
@@ -133,12 +137,15 @@ func (w *word) usage() string {
 	return name
 }
 
+// doc is what help says of the member: a shell takes ~N for its own unless it is quoted.
+func (w *word) doc() string { return strings.ReplaceAll(w.member.Doc, "~N", "'~N'") }
+
 func (w *word) define(command *cobra.Command) {
 	letter := ""
 	if w.member.Name == commentFlag {
 		letter = commentLetter
 	}
-	doc := w.member.Doc
+	doc := w.doc()
 	switch {
 	case w.texts():
 		doc += "; several are separated by commas"

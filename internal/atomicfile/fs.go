@@ -44,6 +44,8 @@ type Root interface {
 	// results is a *syscall.Stat_t.
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
+	// Readlink is what a symlink says, as it is.
+	Readlink(name string) (string, error)
 	// Mkdir makes one directory. It is durable after SyncDir of its parent.
 	Mkdir(name string, perm fs.FileMode) error
 	// Rename replaces newname in one step. It is durable after SyncDir.
