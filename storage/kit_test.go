@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // player is the owner most tests are about.
 var player = Owner{App: "1", Region: "1", Logic: "user", ID: "100"}

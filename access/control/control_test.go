@@ -53,7 +53,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 		k.put(name, text)
 	}
 	var err error
-	k.config, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: store,
+	k.config, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: store, SetTimeout: time.Minute,
 		Check: func(name string, before, contents []byte, by *access.Actor) error {
 			return k.Control.Check(name, before, contents, by)
 		}})

@@ -159,7 +159,7 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state})
+	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state, SetTimeout: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long a test waits for what must come.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Player is the owner of whom most tests are about.
 var Player = storage.Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
