@@ -167,7 +167,7 @@ func newTarget(dir string) (*target, error) {
 		return nil, codes.Errorf(codes.Storage, "%w", err)
 	}
 	if t.root, err = atomicfile.OS().OpenRoot(dir); err == nil {
-		t.lock, err = t.root.Lock(lockName)
+		t.lock, err = lockData(t.root)
 	}
 	if errors.Is(err, atomicfile.ErrLocked) {
 		return nil, errors.Join(codes.Errorf(codes.Busy, "%s is in use: another restore to it, or a server, is running", dir), t.root.Close())
