@@ -400,6 +400,19 @@ func TestTypesAreNarrow(t *testing.T) {
 	complain(t, wideTypes(sources(t)))
 }
 
+// TestOnlySettingsAreToBeRaised: a text that tells people to raise a limit names the setting.
+func TestOnlySettingsAreToBeRaised(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			text, ok := node.(*ast.BasicLit)
+			if ok && !s.test && (strings.Contains(text.Value, "raise the limit") || strings.Contains(text.Value, "raise its limit")) && !strings.Contains(text.Value, "--") {
+				t.Errorf("%s:%d: %s: name the setting that raises the limit; if there is none, say so", s.path, s.line(text.Pos()), text.Value)
+			}
+			return true
+		})
+	}
+}
+
 // wideTypes lists the types with too many fields or methods and no reason beside them, and
 // the reasons that are not needed any more.
 func wideTypes(list []*source) (wrong []string) {
