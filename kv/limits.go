@@ -52,6 +52,7 @@ const (
 	AuditLines     = "@audit/lines" // its lines: Archived as well, and written by the store itself
 
 	ConfigNamespace = "@conf"  // what is known of each document of the configurations
+	DocumentPrefix  = "doc/"   // before the name of a document, in its key there
 	archivePrefix   = "@conf/" // their versions and contents: Archived as well
 )
 
@@ -74,7 +75,7 @@ func GuardedRoot(ns string) string {
 }
 
 // Guarded says whose a namespace is that only transactions of the server's own may write to,
-// see Txn.System; everybody may read and watch it. "" if everybody may write to it.
+// see Txn.System; who may read what its owner keeps may read and watch it. "" if everybody may write to it.
 func Guarded(ns string) (owner string) { return owners[GuardedRoot(ns)] }
 
 // OfAudit reports whether a namespace belongs to the audit.

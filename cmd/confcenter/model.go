@@ -24,6 +24,7 @@ import (
 type special struct {
 	long   bool // it may change or read very much
 	define func(command *cobra.Command)
+	before func(question any)     // called before it is asked
 	show   func(answer any) error // prints an answer as text
 	// verdict is the error that makes the exit code say what an answer says, after it was printed.
 	verdict func(answer any) error
@@ -78,6 +79,9 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
 		}
 		print := func(answer any) error { return c.show(answer, func() error { return more.show(answer) }) }
+		if more.before != nil {
+			more.before(question)
+		}
 		answer, err := ask()
 		if err == nil {
 			err = print(answer)
@@ -109,7 +113,7 @@ func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question
 			continue
 		}
 		words, use = append(words, w), append(use, w.usage())
-		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.member.Doc)
+		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.doc())
 	}
 	command.Use = strings.Join(use, " ")
 	command.Long = command.Short + "."
@@ -138,12 +142,15 @@ func (w *word) usage() string {
 	return name
 }
 
+// doc is what help says of the member: a shell takes ~N for its own unless it is quoted.
+func (w *word) doc() string { return strings.ReplaceAll(w.member.Doc, "~N", "'~N'") }
+
 func (w *word) define(command *cobra.Command) {
 	letter := ""
 	if w.member.Name == commentFlag {
 		letter = commentLetter
 	}
-	doc := w.member.Doc
+	doc := w.doc()
 	switch {
 	case w.texts():
 		doc += "; several are separated by commas"
