@@ -59,6 +59,7 @@ $(BIN)/ccload: FORCE | modules
 # As it takes the least time to build; what is compiled for it is there for the tests, too.
 run: ## build a server in the shortest time, without SQLite, and serve the sample ./conf on 127.0.0.1:4800
 	@GO='$(GO)' sh scripts/modules.sh . $(call with,nosqlite) ./cmd/confcenter
+	@echo 'building $(BIN)/confcenter, which takes some minutes the first time; then it serves ./conf'
 	$(GO) build $(call with,nosqlite) -ldflags '$(LDFLAGS)' -o $(BIN)/confcenter ./cmd/confcenter
 	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
 

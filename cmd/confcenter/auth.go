@@ -24,7 +24,7 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "revoke": {show: a.showRevoked}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
@@ -66,6 +66,11 @@ func (a *app) showDecision(answer any) error {
 		return err
 	}
 	return nil
+}
+
+func (a *app) showRevoked(answer any) error {
+	_, err := fmt.Fprintf(a.stdout, "revoked: from revision %d on it is of no use\n", answer.(*auth.Revoked).Revision)
+	return err
 }
 
 // failUnlessAllowed makes the exit code say what the answer says.
