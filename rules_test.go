@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"internal/atomicfile":          {"golang.org/x/sys"},
 	"internal/authority":           {},
 	"internal/clock":               {},
-	"internal/gitrepo":             {},
+	"internal/gitrepo":             {"internal/atomicfile"},
 	"internal/gitrepo/gitrepotest": {"github.com/stretchr/testify"},
 	"internal/health":              {},
 	"internal/datasync":            {},

@@ -98,6 +98,9 @@ func (in *intake) noteEvent(rel string) bool {
 		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
 	}
 	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
+		if fault := otherFormat(rel); fault != "" && !known {
+			in.reportName(rel, fault)
+		}
 		in.settle.dirs[rel] = struct{}{}
 		return true
 	}
@@ -112,7 +115,7 @@ func (in *intake) noteEvent(rel string) bool {
 // reportName reports a file that a scan would skip because of its name.
 func (in *intake) reportName(rel, fault string) {
 	text := ""
-	if _, err := in.dir.root.Lstat(rel); err == nil {
+	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, suffix) || info.Mode().IsRegular()) {
 		text = notServed(fault)
 	}
 	in.dir.problems.set(OfDirectory, shownName(rel), text)
