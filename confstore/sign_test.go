@@ -26,7 +26,8 @@ func (k *kit) by(name string) doclog.By {
 	require.NoError(k.t, err)
 	change, err := k.recorder.log.Change(k.t.Context(), v.Seq)
 	require.NoError(k.t, err)
-	by := v.Who(&change)
+	by, err := k.recorder.log.Who(k.t.Context(), &v, &change)
+	require.NoError(k.t, err)
 	require.NotZero(k.t, by.Time)
 	by.Time = 0
 	return by
