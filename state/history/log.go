@@ -6,7 +6,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
@@ -110,11 +109,11 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		answer.Compacted = gone > 0
 	}
 	who := guard.From(ctx)
-	signing := signing{log: h.log, who: who, left: mostSigned}
+	signing, all := signing{log: h.log, who: who, left: mostSigned}, who.RecallsAll()
 	for i := range list {
 		c := changeOf(&list[i])
 		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !who.Recalls(touch.Name) })
-		if len(told) < len(list[i].First) {
+		if !all {
 			c.Count = int64(len(told)) // how many others there are is not told either
 		}
 		if len(told) == 0 && len(list[i].First) > 0 {
@@ -233,14 +232,10 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	if err != nil {
 		return nil, err
 	}
-	all := guard.From(ctx).Whole(policy.History, policy.Config) == nil
 	for i := range list {
 		c, err := h.changeBy(ctx, &made[i], &list[i])
 		if err != nil {
 			return nil, err
-		}
-		if !all {
-			c.Count = 1 // how many others there are is not told
 		}
 		answer.Changes = append(answer.Changes, c)
 	}
@@ -259,6 +254,9 @@ func documentOf(v *doclog.Version) Document {
 func (h *History) changeBy(ctx context.Context, m *doclog.Made, v *doclog.Version) (Change, error) {
 	by, err := h.log.Who(ctx, v, m)
 	c := changeOf(m)
+	if !guard.From(ctx).RecallsAll() {
+		c.Count = 1 // how many others there are is not told
+	}
 	c.By, c.Documents = By(by), []Document{documentOf(v)}
 	return c, err
 }
