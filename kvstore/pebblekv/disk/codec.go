@@ -27,6 +27,13 @@ const ownersVersion = 2
 // askersVersion is of log records and rows of tokens that say who used the tokens, likewise.
 const askersVersion = 3
 
+// livesVersion is of log records and rows of keys that say that a key has a time to live: a bit of its
+// type does.
+const (
+	livesVersion = 4
+	lives        = 0x80
+)
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
@@ -42,6 +49,8 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
 	version := byte(formatVersion)
 	switch {
+	case slices.ContainsFunc(group, alive):
+		version = livesVersion
 	case slices.ContainsFunc(group, asked):
 		version = askersVersion
 	case slices.ContainsFunc(group, owned):
@@ -130,8 +139,7 @@ func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []b
 	dst = binary.AppendVarint(dst, e.Updated-change.Time)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, byte(e.Value.Type))
-	return appendBytes(dst, e.Value.Data)
+	return appendBytes(append(dst, typeOf(e)), e.Value.Data)
 }
 
 func appendToken(dst []byte, t *replica.Token) []byte {
@@ -189,15 +197,39 @@ func appendOwner(dst []byte, id *access.Identity) []byte {
 
 // appendEntry appends the value of a row; namespace and key are in the row's key.
 func appendEntry(dst []byte, e *kv.Entry) []byte {
-	dst = append(dst, formatVersion)
+	version := byte(formatVersion)
+	if e.Ends != 0 {
+		version = livesVersion
+	}
+	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(e.Create))
 	dst = binary.AppendUvarint(dst, uint64(e.Mod))
 	dst = binary.AppendUvarint(dst, uint64(e.Version))
 	dst = binary.AppendVarint(dst, e.Updated)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, byte(e.Value.Type))
-	return append(dst, e.Value.Data...)
+	return append(append(dst, typeOf(e)), e.Value.Data...)
+}
+
+// typeOf is the type of a value, and whether the key has a time to live.
+func typeOf(e *kv.Entry) byte {
+	if e.Ends != 0 {
+		return byte(e.Value.Type) | lives
+	}
+	return byte(e.Value.Type)
+}
+
+// typed reads what typeOf says. When a time to live is over is known as a moment only.
+func (r *reader) typed(e *kv.Entry) {
+	b := r.byte()
+	if e.Value.Type = kv.Type(b &^ lives); b&lives != 0 {
+		e.Ends = e.Expires
+	}
+}
+
+// alive reports whether a transaction writes keys with a time to live.
+func alive(c replica.Commit) bool {
+	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.Ends != 0 })
 }
 
 func appendBytes(dst, b []byte) []byte {
@@ -319,7 +351,8 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	e.Updated = change.Time + r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	e.Value = kv.Value{Type: kv.Type(r.byte()), Data: r.bytes()}
+	r.typed(e)
+	e.Value.Data = r.bytes()
 	if e.Value.Data == nil && e.Value.Type != 0 {
 		e.Value.Data = []byte{} // as it was written: empty, not missing
 	}
@@ -368,7 +401,7 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	e.Updated = r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	e.Value.Type = kv.Type(r.byte())
+	r.typed(e)
 	if r.err != nil {
 		return r.end("entry")
 	}
@@ -380,8 +413,8 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 
 func (r *reader) version() byte {
 	v := r.byte()
-	if (v < formatVersion || v > askersVersion) && r.err == nil {
-		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, askersVersion)
+	if (v < formatVersion || v > livesVersion) && r.err == nil {
+		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, livesVersion)
 	}
 	return v
 }

@@ -238,7 +238,7 @@ func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 		return err
 	}
 	require.NoError(t, changed(0, formatVersion))
-	require.ErrorContains(t, changed(0, askersVersion+1), "its format is 4, this version reads up to 3")
+	require.ErrorContains(t, changed(0, livesVersion+1), "its format is 5, this version reads up to 4")
 	require.ErrorContains(t, changed(3, 0x80), "does not know")
 
 	group[0].Token = &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}
