@@ -11,6 +11,7 @@
 //	@conf/changes   SEQ             who changed what together, and why: a Made
 //	@conf/touched   SEQ/PART        further documents that it touched
 //	@conf/tokens    TOKEN           which change was asked for with it
+//	@conf/applied   SOURCE          at which revision documents were last brought from there: a Change's Source
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
 //	@conf/stage     PART            what builds before wrote large changes in, see settle
 //
@@ -48,6 +49,7 @@ const (
 	changes  = space + "/changes"
 	touched  = space + "/touched"
 	tokens   = space + "/tokens"
+	applied  = space + "/applied"
 	freed    = space + "/freed"
 	stage    = space + "/stage"
 
