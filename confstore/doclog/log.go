@@ -12,6 +12,7 @@
 //	@conf/touched   SEQ/PART        further documents that it touched
 //	@conf/completed NAME//N/KIND    who made a version, as git told it later: a By
 //	@conf/tokens    TOKEN           which change was asked for with it
+//	@conf/applied   SOURCE          at which revision documents were last brought from there: a Change's Source
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
 //	@conf/stage     PART            what builds before wrote large changes in, see settle
 //
@@ -50,6 +51,7 @@ const (
 	touched   = space + "/touched"
 	completed = space + "/completed"
 	tokens    = space + "/tokens"
+	applied   = space + "/applied"
 	freed     = space + "/freed"
 	stage     = space + "/stage"
 
