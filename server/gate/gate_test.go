@@ -40,7 +40,7 @@ func TestARefusalSaysWhatMayNotBeDone(t *testing.T) {
 	s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.Command(0x0305), "", protocol.KVTxn, ""))
 	require.Equal(t, []string{
 		`GETCONFIG_RSP/1 {"code":1025,"desc":"you may not read \"config\"; ask an administrator for a role that allows it"}`,
-		`CFPRUNE_RSP/2 {"code":1025,"desc":"you may not remove versions for good; administrators may, and others who may grant roles"}`,
+		`CFPRUNE_RSP/2 {"code":1025,"desc":"you may not remove versions for good; only administrators may"}`,
 		`KVTXN_RSP/3 {"code":1025,"desc":"you may not read \"kv\"; ask an administrator for a role that allows it"}`,
 	}, gatetest.Frames(t, w))
 }

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/flow"
@@ -482,5 +484,34 @@ func TestAReplicaHasNoReplicas(t *testing.T) {
 			{Key: "node.Nb", Parent: "flow.Fb", Fields: map[string]flow.Raw{"subidx": raw("1")}}, {Key: "node.Nb-1", Parent: "flow.Fb"}}})
 		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.Nb", Count: 2})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.Nb-1", Count: 2}) // which is only called like one
+	})
+}
+
+// The machine's clock is put back, by an hour: what a member's log and its atime say never is.
+func TestTimesOfALogNeverStepBack(t *testing.T) {
+	inside(t, func(k *kit) {
+		at := func(hour int64) *kit {
+			other := *k
+			other.have(k.open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
+			return &other
+		}
+		noon, before := at(12), at(11)
+		noon.sample(1)
+		noon.join("W")
+		ask(before, before.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
+		for _, s := range []string{"STARTING", "WORKING", "EXITED"} {
+			ask(before, before.SetStatus, flow.StatusAsk{Key: "node.N0", Status: s})
+		}
+		ask(before, before.Set, flow.SetAsk{Key: "node.N0.x", Value: raw("1")})
+		ask(before, before.Leave, flow.LeaveAsk{Key: "wokr.W"})
+		before.join("W")
+		for _, m := range []string{"node.N0", "wokr.W"} {
+			lines := ask(k, k.Oplog, flow.LogAsk{Key: m}).Lines
+			require.Greater(k.t, len(lines), 2)
+			for _, line := range lines {
+				require.Equal(k.t, 12*time.Hour.Nanoseconds(), line.Time, "%s %d %s", m, line.Line, line.What)
+			}
+			require.Equal(k.t, fmt.Sprint(12*time.Hour.Nanoseconds()), k.value(m+".atime"))
+		}
 	})
 }
