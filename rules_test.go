@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 	"state/bench":         {"access", "codes", "kv", "state", "internal/clock", "go.yaml.in/yaml/v3"},
 	"state/review":        {"access", "access/guard", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/health", "internal/memory", "kv", "state", "state/auth", "state/history"},
 	"state/audit":         {"access", "access/trail", "codes", "internal/clock", "kv", "state", "github.com/rs/zerolog"},
-	"state/auth":          {"access", "access/policy", "access/quota", "codes", "internal/clock", "kv", "state"},
+	"state/auth":          {"access", "access/guard", "access/policy", "access/quota", "codes", "internal/clock", "kv", "state"},
 	"state/history":       {"access/seal", "access", "access/guard", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/jsonpath", "internal/jsontext", "internal/memory", "internal/roster", "kv", "meta", "state", "github.com/rogpeppe/go-internal"},
 	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
 	"state/flow":          {"access", "access/guard", "access/policy", "codes", "kv", "state", "internal/clock", "internal/jsontext"},

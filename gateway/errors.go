@@ -13,6 +13,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
 	"confcenter/storage/storagejson"
@@ -64,6 +65,7 @@ func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	err = withRemedy(rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
+	err = w.rights.Told(err)
 	var plain *plainError
 	cutOff := w.status != 0 && code != codes.Closed
 	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
@@ -119,6 +121,11 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 		storagejson.WriteVersions(&out, mismatch.Fields)
 		body = out.Buf
 	}
+	if taken := (*kv.Taken)(nil); errors.As(err, &taken) {
+		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
+		out.Entry(kvjson.Current, taken.Holder)
+		body = out.Buf
+	}
 	if held := (*access.Held)(nil); errors.As(err, &held) {
 		body = appendNumber(body, `,"held":`, held.Number)
 	}
@@ -141,6 +148,9 @@ func failPlain(w *reply, plain *plainError, err error) {
 		case codes.BadMethod:
 			plain.text = "method not allowed"
 		case codes.NotFound:
+			if !errors.Is(err, errUnknownPath) {
+				break
+			}
 			plain.text = "404 page not found"
 		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
 			if codes.RetryAfter(err) == 0 {

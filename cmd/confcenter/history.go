@@ -141,7 +141,7 @@ func whatChanged(c *history.Change, one bool) string {
 // showText prints a piece of what a document was, as it is.
 func (a *app) showText(answer any) error {
 	show := answer.(*history.ShowAnswer)
-	if show.Deleted {
+	if show.Deleted && show.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
 	}
 	_, err := io.WriteString(a.stdout, show.Text)
@@ -247,7 +247,7 @@ func (a *app) showExplain(answer any) error {
 			row("%s\t%s\t%s\t%s", f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why)
 		}
 	})
-	if err == nil && e.Winner == "" {
+	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}
 	if err == nil {

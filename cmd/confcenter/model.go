@@ -26,6 +26,8 @@ type special struct {
 	define func(command *cobra.Command)
 	before func(question any)     // called before it is asked
 	show   func(answer any) error // prints an answer as text
+	// verdict is the error that makes the exit code say what an answer says, after it was printed.
+	verdict func(answer any) error
 	// follow goes on after the first answer; ask asks again.
 	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
 }
@@ -83,6 +85,9 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 		answer, err := ask()
 		if err == nil {
 			err = print(answer)
+		}
+		if err == nil && more.verdict != nil {
+			err = more.verdict(answer)
 		}
 		if err != nil || more.follow == nil {
 			return err
@@ -244,7 +249,7 @@ func (a *app) showAnswer(answer any) error {
 			}
 		case len(members) == 1:
 			fmt.Fprintln(a.stdout, textOf(field))
-		case !field.IsZero():
+		case !field.IsZero(), m.Form == cluster.Flag && !m.Optional: // which is the answer
 			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}

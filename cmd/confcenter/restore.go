@@ -25,6 +25,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/state/auth"
+	"confcenter/storage"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -100,7 +101,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	}
 	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
-		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
+		return kv.OfAudit(ns) || storage.Stays(ns, key) || v.settled && doclog.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {
@@ -166,7 +167,7 @@ func newTarget(dir string) (*target, error) {
 		return nil, codes.Errorf(codes.Storage, "%w", err)
 	}
 	if t.root, err = atomicfile.OS().OpenRoot(dir); err == nil {
-		t.lock, err = t.root.Lock(lockName)
+		t.lock, err = lockData(t.root)
 	}
 	if errors.Is(err, atomicfile.ErrLocked) {
 		return nil, errors.Join(codes.Errorf(codes.Busy, "%s is in use: another restore to it, or a server, is running", dir), t.root.Close())

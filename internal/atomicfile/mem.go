@@ -313,13 +313,21 @@ func (r *memRoot) SyncDir(name string) error {
 }
 
 func (r *memRoot) Lock(name string) (unlock io.Closer, err error) {
+	take := func(n *memNode) error {
+		if r.locks[n] {
+			return ErrLocked
+		}
+		r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
+		return nil
+	}
+	if name == "." {
+		err = r.at(r.dir, "lock", name, take)
+		return unlock, err
+	}
 	err = r.in(r.dir, "lock", name, func(entries map[string]*memNode, last string) error {
 		n, err := r.open(entries, last, os.O_RDWR|os.O_CREATE, 0o600)
-		if err == nil && r.locks[n] {
-			err = ErrLocked
-		}
 		if err == nil {
-			r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
+			err = take(n)
 		}
 		return err
 	})

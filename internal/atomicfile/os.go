@@ -68,7 +68,7 @@ func (o osRoot) SyncDir(name string) error {
 
 func (o osRoot) Lock(name string) (io.Closer, error) {
 	f, err := o.r.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if IsReadOnly(err) {
+	if IsReadOnly(err) || errors.Is(err, unix.EISDIR) {
 		f, err = o.r.Open(name)
 	}
 	if err != nil {

@@ -84,14 +84,14 @@ func TestADocumentAsItWasResolvedAtARevision(t *testing.T) {
 			{"app", fmt.Sprint(shallow), `{"a":{"x":9},"b":1}`, []string{"base.json"}},
 			{"app", fmt.Sprint(deep), `{"a":{"x":9,"y":2},"b":1}`, []string{"base.json"}},
 			{"app", "", `{"b":2,"c":3}`, []string{"base.json"}},
-			{"app@~1", "", ``, []string{"base.json"}},
+			{"app@~1", "", `{"b":2}`, []string{"base.json"}},
 			{"app@~2", "", `{"a":{"x":9}}`, nil},
 			{"ghost", fmt.Sprint(shallow), `{"a":{"x":1,"y":2},"b":1}`, []string{"base.json", "none.json"}},
 		} {
 			answer, is := k.show(history.ShowAsk{Name: c.name, Rev: c.rev, Resolved: true})
 			require.Equal(t, c.want, is, "%s@%s", c.name, c.rev)
 			require.Equal(t, c.bases, answer.Bases)
-			require.Equal(t, c.want == "", answer.Deleted)
+			require.Equal(t, c.name == "app@~1", answer.Deleted)
 		}
 		_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "ghost", Resolved: true})
 		k.refused(err, codes.NotFound, "never been a document")

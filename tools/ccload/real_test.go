@@ -145,7 +145,7 @@ func serveReal(args []string) int {
 		flags.String(ignored, "", "")
 	}
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
-	dsn, lands := flags.String("landing", "", ""), flags.Bool("lander", true, "")
+	dsn, moved, lands := flags.String("landing", "", ""), flags.Bool("landing-moved", false, ""), flags.Bool("lander", true, "")
 	var secure tlsfiles.Paths
 	guarded, place := flags.Bool("access-control", false, ""), flags.String("listen-as", "", "")
 	secureListen := flags.String("tls-listen", "", "")
@@ -165,7 +165,7 @@ func serveReal(args []string) int {
 		return 1
 	}
 	locks := kvlock.New(state, kvlock.Config{})
-	cfg := storage.Config{Store: state}
+	cfg := storage.Config{Store: state, Moved: *moved}
 	var db *landing.Database
 	if *dsn != "" {
 		if db, err = landing.OpenDatabase(*dsn); err != nil {

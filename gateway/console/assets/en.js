@@ -723,6 +723,8 @@ export default {
   "access.revoke": "Revoke",
   "access.revokeText": "Revoke the token of {name}? Whoever uses it is cut off at once.",
   "access.revoked": "Revoked the token of {name}.",
+  "access.revokeMade": "Revoke these, too",
+  "access.madeText": "Tokens of the name {name} had made others, which still count: {names}. Revoke these as well?",
   "access.end": "End",
   "access.endText": "End the session of {who}?",
   "access.forWhom": "Whose it is to be",

@@ -723,6 +723,8 @@ export default {
   "access.revoke": "吊销",
   "access.revokeText": "吊销 {name} 的令牌吗？正在使用它的人会立即断开。",
   "access.revoked": "已吊销 {name} 的令牌。",
+  "access.revokeMade": "也吊销这些",
+  "access.madeText": "名为 {name} 的令牌曾签发其他令牌，它们仍然有效：{names}。也吊销这些吗？",
   "access.end": "结束",
   "access.endText": "结束 {who} 的会话吗？",
   "access.forWhom": "给谁用",

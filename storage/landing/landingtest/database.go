@@ -64,6 +64,18 @@ func Open(t testing.TB, dsn string) *Database {
 	return d
 }
 
+// Again opens the same database once more, over connections of its own.
+func (d *Database) Again(t testing.TB) *Database {
+	t.Helper()
+	dsn := "sqlite:" + d.Address.Path
+	if d.Address.URL != nil {
+		dsn = d.Address.URL.String()
+	}
+	other := Open(t, dsn)
+	other.Kind = d.Kind
+	return other
+}
+
 // With is the same database with other parts, which knows nothing yet of its tables.
 func (d *Database) With(change func(p *landing.Parts)) *Database {
 	other := &Database{Parts: d.Parts, Kind: d.Kind}
