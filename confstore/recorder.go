@@ -338,7 +338,10 @@ func (r *recorder) checkMeta() {
 		add(p.Name, p.Text)
 	}
 	for _, p := range now.rules.meta.CheckEach(func(name string) string {
-		if now.Node(name).live() {
+		if n := now.Node(name); n.live() {
+			if !n.own.object() {
+				return meta.NoObject
+			}
 			return ""
 		}
 		if broken := r.neverGood([]byte(name)); broken != nil {

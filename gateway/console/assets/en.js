@@ -574,6 +574,8 @@ export default {
   "problem.stateStopped": "the store accepts no writes because writing to its disk has failed; restart the server",
   "problem.stateClosed": "the store is closed",
   "problem.stateRestart": "{why}; writes resume when the server is restarted",
+  "problem.baseNoObject": "base \"{base}\" is no JSON object, so nothing of it is inherited",
+  "problem.addressForm": "no address is written like this, so the section counts for none; write \"{address}\"",
   "problem.noBase": "base \"{base}\" does not exist",
   "problem.neverBase": "base \"{base}\" is broken and was never good: {why}",
   "problem.neverMain": "the main configuration \"{conf}\" of \"{app}\" is broken and was never good: {why}",

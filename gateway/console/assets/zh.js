@@ -574,6 +574,8 @@ export default {
   "problem.stateStopped": "写入磁盘失败，存储不再接受写入；请重启服务器",
   "problem.stateClosed": "存储已关闭",
   "problem.stateRestart": "{why}；重启服务器后恢复写入",
+  "problem.baseNoObject": "基础文件“{base}”不是 JSON 对象，因此不会继承其中任何内容",
+  "problem.addressForm": "没有地址会写成这样，因此这一节对谁都不起作用；请写成“{address}”",
   "problem.noBase": "基础文件“{base}”不存在",
   "problem.neverBase": "基础文件“{base}”已损坏，且从未有过完好的版本：{why}",
   "problem.neverMain": "“{app}”的主配置“{conf}”已损坏，且从未有过完好的版本：{why}",
