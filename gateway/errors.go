@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"confcenter/access"
@@ -32,8 +33,19 @@ func badMethod(method string) error {
 	return codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", method)
 }
 
-func tooLarge(limit int64) error {
-	return codes.Errorf(codes.TooLarge, "the request body is longer than the limit of %d bytes", limit)
+func tooLarge(limit int64) error { return bodyLimit(&http.MaxBytesError{Limit: limit}) }
+
+func bodyLimit(err *http.MaxBytesError) error {
+	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
+}
+
+// withRemedy adds to the refusal of a body that is too long what takes such a one.
+func withRemedy(rt *route, err error) error {
+	var tooLong *http.MaxBytesError
+	if !errors.As(err, &tooLong) || !strings.HasPrefix(rt.name, "config.") && !strings.HasPrefix(rt.name, "history.") {
+		return err
+	}
+	return &codes.Error{Code: codes.TooLarge, Text: codes.Message(err) + "; `confcenter apply` takes larger files", Err: err}
 }
 
 // bodyError turns an error of reading a body into one with a code.
@@ -41,7 +53,7 @@ func bodyError(err error) error {
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		return tooLarge(tooLong.Limit)
+		return bodyLimit(tooLong)
 	case codes.Of(err) != codes.Internal:
 		return err
 	}
@@ -50,6 +62,7 @@ func bodyError(err error) error {
 
 // fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
+	err = withRemedy(rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
 	err = w.rights.Told(err)

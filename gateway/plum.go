@@ -257,7 +257,7 @@ func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]by
 	w.b = append(w.b, begin...)
 	list.MaxBytes = plumPage
 	for first := true; ; first = false {
-		page, err := view.List(list)
+		page, err := w.rights.Page(view, list)
 		if err != nil {
 			return err
 		}
