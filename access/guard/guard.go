@@ -313,18 +313,18 @@ func onlyAdministrators(do, what, text string) error {
 
 // ownerOf is the class of what is kept in a guarded namespace; ok is false if it is not guarded.
 func ownerOf(ns string) (class policy.Class, ok bool) {
-	switch {
-	case kv.Guarded(ns) == "":
+	switch kv.GuardedRoot(ns) {
+	case "":
 		return policy.KV, false
-	case kv.Reserved(ns):
+	case kv.LandingNamespace, kv.StorageRoot:
 		return policy.Storage, true
-	case strings.HasPrefix(ns, kv.FlowPrefix):
+	case kv.FlowRoot:
 		return policy.Flow, true
-	case ns == kv.BenchNamespace:
+	case kv.BenchNamespace:
 		return policy.Bench, true
-	case kv.OfAudit(ns):
+	case kv.AuditNamespace:
 		return policy.Audit, true
-	case ns == kv.ConfigNamespace, kv.Archived(ns):
+	case kv.ConfigNamespace:
 		return policy.Config, true
 	}
 	return policy.Roles, true

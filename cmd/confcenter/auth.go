@@ -30,7 +30,7 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "revoke": {show: a.showRevoked, follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, verdict: unlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "revoke": {show: a.showRevoked, follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
@@ -74,8 +74,7 @@ func (a *app) showDecision(answer any) error {
 	return nil
 }
 
-// failUnlessAllowed makes the exit code say what the answer says.
-func failUnlessAllowed(_ context.Context, _ *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
+func unlessAllowed(answer any) error {
 	if !answer.(*auth.CanAnswer).Allowed {
 		return errMayNot
 	}
