@@ -116,7 +116,7 @@ func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Dura
 
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
 	child.WaitDelay = commandGrace
 	// The kernel sends the command SIGTERM if the thread that started it ends: so the
 	// thread must last as long as this process.
