@@ -289,7 +289,7 @@ func (in *intake) admit(name string) bool {
 	if in.full(name, 0) == nil && (in.files[name] != nil || isRole(name) || !in.cfg.Documents.Over()) {
 		return true
 	}
-	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the limit or the server's --memory")
+	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
 	return false
 }
 
@@ -298,7 +298,7 @@ func (in *intake) full(name string, more int) error {
 	if in.files[name] != nil || len(in.files)+more < in.cfg.MaxFiles {
 		return nil
 	}
-	return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some or raise the limit", in.cfg.MaxFiles)
+	return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some", in.cfg.MaxFiles)
 }
 
 func (in *intake) takeFault(r reading, now time.Time, final bool) {

@@ -76,6 +76,10 @@ func (o *auditOptions) level(control bool) string {
 	return auditOff
 }
 
+// names is how long names of tokens are kept that have ended: a day longer than lines about them, which
+// are not removed at once.
+func (o *auditOptions) names() time.Duration { return time.Duration(o.days+1) * 24 * time.Hour }
+
 // config is how the audit works that t takes the lines of; nil: there is none.
 func (o *auditOptions) config(t *trail.Trail) audit.Config {
 	cfg := audit.Config{Trail: t, Age: time.Duration(o.days) * 24 * time.Hour, Bytes: int64(o.bytes)}

@@ -322,10 +322,12 @@ func TestKVLockRunsACommand(t *testing.T) {
 	require.Equal(t, exitUsage, call(t, "", "kv", "lock", "ns", "job", "--").code)
 
 	r = lock("--holder me", "sh", "-c", file+` kv get ns job; `+file+` kv lock ns job --no-wait -- true; echo $?; `+
-		file+` kv lock ns job --wait 50ms -- true; echo $?; `+file+` kv put ns out mine --fenced`)
+		file+` kv lock ns job --wait 50ms -- true; echo $?; `+file+` kv put ns job other; echo $?; `+file+` kv put ns out mine --fenced`)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^me\n5\n5\n\d+\n$`, r.stdout)
-	require.Contains(t, r.stderr, `held by "me"`)
+	require.Regexp(t, `^me\n5\n5\n5\n\d+\n$`, r.stdout)
+	require.Contains(t, r.stderr, `job of ns: held by "me"`)
+	require.Regexp(t, `was not free within 50ms: held by "me" since revision \d+\n`, r.stderr)
+	require.Regexp(t, `a lock that is held by "me" since revision \d+`, r.stderr)
 
 	r = lock("", "sh", "-c", `trap "" TERM; `+file+` kv del ns job; `+file+` kv put ns out late --fenced; echo $?`)
 	require.Contains(t, r.stdout, "\n5\n", "a late write is refused")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"confcenter/internal/settings"
 )
 
 // version is stamped by the Makefile.
@@ -74,6 +76,10 @@ func flagError(_ *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
 		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
+	}
+	var invalid *pflag.InvalidValueError
+	if why := settings.Reason(err); why != err && errors.As(err, &invalid) {
+		return fmt.Errorf("invalid argument %q for \"--%s\" flag: %w", invalid.GetValue(), invalid.GetFlag().Name, why)
 	}
 	return err
 }

@@ -27,6 +27,13 @@ const ownersVersion = 2
 // askersVersion is of log records and rows of tokens that say who used the tokens, likewise.
 const askersVersion = 3
 
+// locksVersion is of log records and rows of keys that say that a key is a lock, likewise: the type
+// of its value has the bit lockBit.
+const (
+	locksVersion      = 4
+	lockBit      byte = 0x80
+)
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
@@ -42,6 +49,8 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
 	version := byte(formatVersion)
 	switch {
+	case slices.ContainsFunc(group, locks):
+		version = locksVersion
 	case slices.ContainsFunc(group, asked):
 		version = askersVersion
 	case slices.ContainsFunc(group, owned):
@@ -130,7 +139,7 @@ func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []b
 	dst = binary.AppendVarint(dst, e.Updated-change.Time)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, byte(e.Value.Type))
+	dst = append(dst, typeOf(e))
 	return appendBytes(dst, e.Value.Data)
 }
 
@@ -189,15 +198,32 @@ func appendOwner(dst []byte, id *access.Identity) []byte {
 
 // appendEntry appends the value of a row; namespace and key are in the row's key.
 func appendEntry(dst []byte, e *kv.Entry) []byte {
-	dst = append(dst, formatVersion)
+	version := byte(formatVersion)
+	if e.Lock() {
+		version = locksVersion
+	}
+	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(e.Create))
 	dst = binary.AppendUvarint(dst, uint64(e.Mod))
 	dst = binary.AppendUvarint(dst, uint64(e.Version))
 	dst = binary.AppendVarint(dst, e.Updated)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, byte(e.Value.Type))
+	dst = append(dst, typeOf(e))
 	return append(dst, e.Value.Data...)
+}
+
+// locks reports whether a transaction makes or writes locks.
+func locks(c replica.Commit) bool {
+	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.Lock() })
+}
+
+// typeOf is the type of an entry's value as it is kept.
+func typeOf(e *kv.Entry) byte {
+	if e.Lock() {
+		return byte(e.Value.Type) | lockBit
+	}
+	return byte(e.Value.Type)
 }
 
 func appendBytes(dst, b []byte) []byte {
@@ -319,11 +345,18 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	e.Updated = change.Time + r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	e.Value = kv.Value{Type: kv.Type(r.byte()), Data: r.bytes()}
+	r.typeOf(e)
+	e.Value.Data = r.bytes()
 	if e.Value.Data == nil && e.Value.Type != 0 {
 		e.Value.Data = []byte{} // as it was written: empty, not missing
 	}
 	return prev
+}
+
+func (r *reader) typeOf(e *kv.Entry) {
+	b := r.byte()
+	e.SetLock(b&lockBit != 0)
+	e.Value.Type = kv.Type(b &^ lockBit)
 }
 
 func (r *reader) token() *replica.Token {
@@ -368,7 +401,7 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	e.Updated = r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	e.Value.Type = kv.Type(r.byte())
+	r.typeOf(e)
 	if r.err != nil {
 		return r.end("entry")
 	}
@@ -380,8 +413,8 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 
 func (r *reader) version() byte {
 	v := r.byte()
-	if (v < formatVersion || v > askersVersion) && r.err == nil {
-		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, askersVersion)
+	if (v < formatVersion || v > locksVersion) && r.err == nil {
+		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, locksVersion)
 	}
 	return v
 }
