@@ -151,7 +151,7 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 		out["prev"] = newEntry(did.Prev)
 	}
 	if text == nil {
-		return c.showLine(out, res.Revision)
+		return c.showLine(out, fmt.Sprint("revision ", res.Revision))
 	}
 	return c.showLine(out, text(did))
 }

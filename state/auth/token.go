@@ -285,6 +285,7 @@ type ListAsk struct {
 type Listed struct {
 	Tokens []Token `json:"tokens" doc:"a line for each"`
 	Next   string  `json:"next,omitempty" doc:"ask again after this one; empty: there are no more"`
+	Note   string  `json:"note,omitempty" doc:"why they are of no use: there is no access control; absent: there is"`
 }
 
 // Token is what is told of a token.
@@ -312,6 +313,9 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 		return nil, err
 	}
 	answer := new(Listed)
+	if t.judge.Load() == nil {
+		answer.Note = "this server has no access control, so tokens open nothing; start it with --access-control"
+	}
 	for _, e := range page.Entries {
 		id := strings.TrimPrefix(e.Key, tokenPrefix)
 		r := t.record(id)

@@ -13,8 +13,9 @@ import (
 )
 
 // markVersion is what the mark says of the whole store. It rises when an older build may not use
-// it: since 2 a change of documents is one transaction, and older builds would write it in parts.
-const markVersion = 2
+// it: since 2 a change of documents is one transaction, and older builds would write it in parts;
+// since 3 a record of its own may say who made a version, which older builds would leave behind.
+const markVersion = 3
 
 // formatVersion is of everything else here: keys, rows, log records. It rises
 // when an older build could not read what is written.
