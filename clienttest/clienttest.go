@@ -40,7 +40,7 @@ import (
 
 // patience is how long an orderly stop may take, and how long a disk is given to answer: a
 // machine that has much else to do is not one whose disk hangs.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Options change what a test needs to be different. The zero value is a server without
 // files and keys.

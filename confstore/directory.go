@@ -199,6 +199,9 @@ func (d *directory) read(name string, keep bool) reading {
 		}
 		r.check(data, d.first || r.raw == d.room.served(name))
 		if r.fault == "" {
+			r.fault = RoleFault(d.root, name)
+		}
+		if r.fault == "" {
 			if err := d.cfg.Check(name, nil, r.text, nil); err != nil {
 				r.fault, r.text = "is refused: "+codes.Message(err), nil
 			}

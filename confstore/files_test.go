@@ -441,11 +441,11 @@ func TestSymlinksThatLeaveAreReportedAndNotServed(t *testing.T) {
 		reported = append(reported, p.Name)
 		require.NotContains(t, p.Text, base, "problems are shown to peers")
 	}
-	require.Equal(t, []string{"absolute.json", "circle.json", "dir", "indirect.json", "up.json"}, reported)
+	require.Equal(t, []string{"absolute.json", "circle.json", "dir", "indirect.json", "nowhere.json", "up.json"}, reported)
 
 	require.NoError(t, os.Remove(k.path("good.json")))
 	require.NoError(t, os.Symlink("../secret/s.json", k.path("good.json")))
-	k.await("the report", func() bool { return len(k.Problems()) == 6 })
+	k.await("the report", func() bool { return len(k.Problems()) == 7 })
 	require.Equal(t, `{"v":1}`, k.text("good"))
 	_, err := k.set(SetRequest{Name: "dir/new.json", Contents: []byte("1")})
 	require.Error(t, err)

@@ -246,6 +246,7 @@ func (t *settling) suspected(name string) bool {
 
 // takeReading updates what is known of one file and returns the change, if any.
 func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
+	in.tree.noteLink(in.dir, r.name)
 	switch {
 	case in.placer.stale(r):
 		return edit{}, false

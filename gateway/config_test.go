@@ -266,6 +266,11 @@ func TestConfigWrites(t *testing.T) {
 	step("PUT", "a.json", `{"v":3}`, "If-Match: *", 200, "")
 	step("PUT", "none.json", `{"v":3}`, "If-Match: *", 412, "conflict")
 	step("PUT", "new/deep/n.json", `{"v":3}`, "If-None-Match: *", 200, "")
+	for _, tag := range []string{`"0-` + strings.Repeat("0", 64) + `"`, `"0-"`} {
+		step("PUT", "never.json", `{"v":3}`, "If-Match: "+tag, 412, "conflict")
+		step("DELETE", "never.json", "", "If-Match: "+tag, 412, "conflict")
+		step("PUT", "new.json", `{"v":3}`, "If-Match: "+tag, 412, "conflict")
+	}
 	a = step("PUT", "never.json", `{"v":3}`, `If-Match: "0"`, 412, "conflict")
 	step("PUT", "never.json", `{"v":3}`, "If-Match: "+a.header.Get("ETag"), 200, "")
 	step("PUT", "a.json", `{"v":4}`, "", 200, "")

@@ -128,6 +128,9 @@ func failPlain(w *reply, plain *plainError, err error) {
 		case codes.BadMethod:
 			plain.text = "method not allowed"
 		case codes.NotFound:
+			if !errors.Is(err, errUnknownPath) {
+				break
+			}
 			plain.text = "404 page not found"
 		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
 			if codes.RetryAfter(err) == 0 {

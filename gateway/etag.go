@@ -62,7 +62,7 @@ func conditionOf(r *http.Request) (condition, error) {
 	c := condition{kind: ifIs, value: n}
 	if broken {
 		c.file = new(confstore.Digest)
-		if c.file.UnmarshalText([]byte(digest)) != nil || digest == "" {
+		if c.file.UnmarshalText([]byte(digest)) != nil || *c.file == (confstore.Digest{}) { // which stands for no file
 			return condition{kind: ifNever}, nil
 		}
 	}

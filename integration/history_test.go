@@ -112,10 +112,11 @@ func TestHistoryOverEveryEdge(t *testing.T) {
 	require.Equal(t, 3, code)
 	require.Contains(t, stderr, "app.json was deleted by revision")
 	require.Contains(t, p.ok("show", "app@~1"), `"host":"b"`)
+	p.deletedWithBases("app", `{"db":{"host":"a","port":1}}`)
 	require.Contains(t, p.ok("log", "app"), " deleted ")
 	for want, args := range map[string][]string{
 		"there has never been a document": {"show", "none"}, "is in the future": {"show", "app@999999999999999999"}, "revisions begin at 1": {"diff", "app", "--", "-3"},
-		"is no revision": {"blame", "app", "--rev", "x"}, "app.json was deleted": {"explain", "app", "/n"}, "NAME is missing": {"show"},
+		"is no revision": {"blame", "app", "--rev", "x"}, "app.json has no /n": {"explain", "app", "/n"}, "NAME is missing": {"show"},
 	} {
 		code, stdout, stderr := p.verb(args...)
 		require.NotZero(t, code, "%v: %s", args, stdout)
@@ -147,7 +148,7 @@ func TestHistoryOverEveryEdge(t *testing.T) {
 	show, err := calls.Show(t.Context(), &history.ShowAsk{Name: "app", Rev: "~2"})
 	require.NoError(t, err)
 	require.Equal(t, "{ \"n\": 1 }\n", show.Text)
-	_, err = calls.Explain(t.Context(), &history.ExplainAsk{Name: "app"})
+	_, err = calls.Explain(t.Context(), &history.ExplainAsk{Name: "none"})
 	require.Equal(t, codes.NotFound, codes.Of(err), "%v", err)
 
 	// A file that is broken has no version, and one that is renamed is another document.
@@ -165,6 +166,28 @@ func TestHistoryOverEveryEdge(t *testing.T) {
 
 	p.server.Restart()
 	require.Equal(t, "{ \"n\": 1 }\n", p.ok("show", "app@~2"), "it outlives the server")
+}
+
+// deletedWithBases asserts that of a deleted file is told what programs get that still ask for it.
+func (p *past) deletedWithBases(name, want string) {
+	p.t.Helper()
+	require.Contains(p.t, p.ok("get", name, "--merged", "-o", "json"), `"contents":`+want+`}`, "over TCP")
+	r, err := http.Get("http://" + p.server.HTTP + "/v1/config/resolved?name=" + name + ".json")
+	require.NoError(p.t, err)
+	defer func() { _ = r.Body.Close() }()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(p.t, err)
+	require.Contains(p.t, string(body), `"document":`+want+`,`, "over HTTP")
+
+	require.Equal(p.t, want, p.ok("show", name, "--resolved"))
+	require.Contains(p.t, p.ok("explain", name), "\n/ = "+want+"\n")
+	require.Contains(p.t, p.ok("explain", name, "/db/host"), "\n/db/host = \"a\"\n")
+	require.Regexp(p.t, `(?s)/db/host +base.json .*/db/port +base.json `, p.ok("blame", name))
+	require.Equal(p.t, "~ /db/host \"b\" -> \"a\"\n- /n 2\n", p.ok("diff", name, "--resolved", "--paths"))
+	for path, query := range map[string]string{"show": "resolved", "diff": "resolved", "explain": "path", "blame": "path"} {
+		status, body := p.get(path, "name", name, query, map[string]string{"resolved": "1", "path": "/"}[query])
+		require.Equal(p.t, 200, status, body)
+	}
 }
 
 // A file as long as files may be is shown byte for byte.

@@ -335,7 +335,7 @@ func (t *Txn) Relieves() bool {
 		return false
 	}
 	for i := range t.Then {
-		if t.Then[i].NS != landingNamespace {
+		if t.Then[i].NS != LandingNamespace {
 			return false
 		}
 	}

@@ -258,7 +258,7 @@ func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
 	}
 	c.name = policy.AppendName(c.name[:0], ns, key)
 	if len(ns) > 0 && ns[0] == '@' && kv.Guarded(string(ns)) != "" {
-		return c.owned(v, string(ns))
+		return c.owned(v, string(ns), string(key), true)
 	}
 	if c.Permits.May(v, policy.KV, c.name) {
 		return nil
@@ -272,7 +272,7 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 		return nil
 	}
 	if kv.Guarded(ns) != "" {
-		return c.owned(v, ns)
+		return c.owned(v, ns, prefix, false)
 	}
 	if c.Permits.Covers(v, policy.KV, string(policy.AppendName(nil, ns, prefix))) {
 		return nil
@@ -280,49 +280,60 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 	return forbidden(v, policy.KV, shownKey(ns, prefix)+"*")
 }
 
-// owned needs v with everything that the owner of a guarded namespace has, since its keys are
-// not the owner's names. A right to keys is no right to what owners keep in them.
-func (c *Caller) owned(v policy.Verb, ns string) error {
-	if ns == kv.ReviewNamespace { // what is held may be of any class
-		return whatIsHeld(c, v)
+// owned needs v with what the owner of a guarded namespace has under a key, or with whole unset under
+// all that begin so. Keys are not the owner's names, but for those of scopes and documents, so most
+// need v with everything that the owner has. A right to keys is no right to what owners keep in them.
+func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
+	if ns == kv.AccessNamespace || ns == kv.ReviewNamespace { // digests of tokens are in what is held, too
+		return c.administers(v, ns)
 	}
 	if scope, ok := scopeOf(ns); ok {
 		return c.Scope(v, scope)
 	}
 	class, _ := ownerOf(ns)
 	if class == policy.Config && v == policy.Read {
-		v = policy.History
+		if err := c.owned(policy.History, ns, key, whole); err != nil {
+			return err
+		}
 	}
-	return c.Whole(v, class)
+	switch name, ok := strings.CutPrefix(key, kv.DocumentPrefix); {
+	case !ok || ns != kv.ConfigNamespace:
+		return c.Whole(v, class)
+	case whole:
+		return c.Document(v, name)
+	default:
+		return c.Documents(v, name)
+	}
+}
+
+// administers needs to be an administrator, for what no role allows.
+func (c *Caller) administers(v policy.Verb, what string) error {
+	if c.Who.Administrator() {
+		return nil
+	}
+	return &codes.Error{
+		Code: codes.Forbidden, Err: &access.Denial{Do: v.String(), What: policy.KV.String() + ":" + what},
+		Text: fmt.Sprintf("you may not %s %.200q; only administrators may", v, policy.KV.String()+":"+what),
+	}
 }
 
 // ownerOf is the class of what is kept in a guarded namespace; ok is false if it is not guarded.
 func ownerOf(ns string) (class policy.Class, ok bool) {
-	switch {
-	case kv.Guarded(ns) == "":
+	switch kv.GuardedRoot(ns) {
+	case "":
 		return policy.KV, false
-	case kv.Reserved(ns):
+	case kv.LandingNamespace, kv.StorageRoot:
 		return policy.Storage, true
-	case strings.HasPrefix(ns, kv.FlowPrefix):
+	case kv.FlowRoot:
 		return policy.Flow, true
-	case ns == kv.BenchNamespace:
+	case kv.BenchNamespace:
 		return policy.Bench, true
-	case kv.OfAudit(ns):
+	case kv.AuditNamespace:
 		return policy.Audit, true
-	case ns == kv.ConfigNamespace, kv.Archived(ns):
+	case kv.ConfigNamespace:
 		return policy.Config, true
 	}
 	return policy.Roles, true
-}
-
-// whatIsHeld needs v with everything that can be held for approval.
-func whatIsHeld(c *Caller, v policy.Verb) error {
-	for _, class := range [...]policy.Class{policy.Roles, policy.KV, policy.Config} {
-		if err := c.Whole(v, class); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func shownKey(ns, key string) string { return ns + "/" + key }
@@ -337,9 +348,6 @@ func (c *Caller) Many(ns string, keys []string) error {
 	return nil
 }
 
-// List needs what a page of keys tells.
-func (c *Caller) List(l *kv.List) error { return c.Keys(policy.Read, l.NS, l.Prefix) }
-
 // Watch needs what a watch tells: events have the values, and with prev those before.
 func (c *Caller) Watch(f kv.Filter) error {
 	if c == nil {
@@ -349,7 +357,7 @@ func (c *Caller) Watch(f kv.Filter) error {
 		var err error
 		switch {
 		case f.NS == "":
-			err = c.everywhere(v)
+			err = c.administers(v, "*") // tokens are among all keys
 		case f.Exact:
 			err = c.Key(v, []byte(f.NS), []byte(f.Text))
 		default:
@@ -360,19 +368,6 @@ func (c *Caller) Watch(f kv.Filter) error {
 		}
 	}
 	return nil
-}
-
-// everywhere needs v with every key of every namespace, whosever it is.
-func (c *Caller) everywhere(v policy.Verb) error {
-	for _, class := range [...]policy.Class{policy.KV, policy.Storage, policy.Flow, policy.Bench, policy.Roles, policy.Audit} {
-		if v&class.Verbs() == 0 {
-			return forbidden(v, class, "")
-		}
-		if err := c.Whole(v, class); err != nil {
-			return err
-		}
-	}
-	return c.owned(v, kv.ConfigNamespace)
 }
 
 // Leases needs to have a use for leases: keys that may have one, or locks. Which of them somebody

@@ -254,6 +254,10 @@ func (r *later) check(name string, before, contents []byte, by *access.Actor) er
 	return r.control.Load().Check(name, before, contents, by)
 }
 
+func (r *later) mayChange(name string, deletes bool, by *access.Actor) error {
+	return r.control.Load().MayChange(name, deletes, by)
+}
+
 // reachable are the addresses that other machines reach.
 func (o *options) reachable() (list []string) {
 	for _, address := range []string{o.listen, o.http.listen, o.tls.listen, o.http.tls} {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"confcenter/client"
 	"confcenter/state/auth"
 )
 
@@ -24,7 +22,7 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, follow: failUnlessAllowed}, "token": {show: a.showToken}, "revoke": {show: a.showRevoked}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, verdict: unlessAllowed}, "token": {show: a.showToken}, "revoke": {show: a.showRevoked}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
@@ -73,8 +71,7 @@ func (a *app) showRevoked(answer any) error {
 	return err
 }
 
-// failUnlessAllowed makes the exit code say what the answer says.
-func failUnlessAllowed(_ context.Context, _ *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
+func unlessAllowed(answer any) error {
 	if !answer.(*auth.CanAnswer).Allowed {
 		return errMayNot
 	}

@@ -186,6 +186,8 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 		name := path.Join(dir, entry.Name())
 		info, err := c.root.Stat(name) // follows symlinks that stay inside, as the server does
 		switch {
+		case err != nil && confstore.LinksToNothing(c.root, name) != "":
+			c.report(name, "%s", confstore.LinksToNothing(c.root, name))
 		case err != nil:
 			c.report(name, "cannot be read: %v", cause(err))
 		case info.IsDir():
@@ -239,6 +241,9 @@ func (c *checker) file(name string, info fs.FileInfo) {
 	}
 	if name == meta.FileName {
 		c.metaText = text
+	}
+	if fault := confstore.RoleFault(c.root, name); fault != "" {
+		c.report(name, "%s", fault)
 	}
 	if c.take != nil {
 		c.take(name, info, text)

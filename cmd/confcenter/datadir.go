@@ -13,12 +13,34 @@ import (
 	"confcenter/internal/clock"
 )
 
-// lockName is the file in --data that a running server has locked.
+// lockName is the file in --data that a running server has locked, beside the directory itself.
 const lockName = "config.lock"
 
 // lockWait lets a server start while its predecessor is still ending. lockPoll is how often it
 // tries.
 const lockWait, lockPoll = 3 * time.Second, 20 * time.Millisecond
+
+// lockData takes a data directory. The directory itself is locked, because a file in it may be removed,
+// and a file as well, because builds before look at that only, and not every file system locks
+// directories.
+func lockData(root atomicfile.Root) (io.Closer, error) {
+	whole, err := root.Lock(".")
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, err
+	}
+	file, err := root.Lock(lockName)
+	if whole == nil {
+		return file, err
+	}
+	if err != nil {
+		return nil, errors.Join(err, whole.Close())
+	}
+	return dataLock{file, whole}, nil
+}
+
+type dataLock struct{ file, whole io.Closer }
+
+func (l dataLock) Close() error { return errors.Join(l.file.Close(), l.whole.Close()) }
 
 // takeData makes the data directory if there is none, and takes it for this process until the
 // result is closed.
@@ -34,7 +56,7 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 	timer := c.NewTimer(lockPoll)
 	defer timer.Stop()
 	for end := c.Now().Add(wait); ; {
-		lock, err := root.Lock(lockName)
+		lock, err := lockData(root)
 		switch {
 		case err == nil:
 			if err := unfinished(root, dir); err != nil {

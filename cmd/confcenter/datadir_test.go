@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +19,12 @@ func TestTheDataDirectoryIsWaitedForWhileItIsBeingGivenUp(t *testing.T) {
 	_, err = takeData(dir, clock.Real(), 0)
 	require.ErrorIs(t, err, codes.Busy)
 	require.ErrorContains(t, err, "in use by another server")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
+	_, err = takeData(dir, clock.Real(), 0)
+	require.ErrorIs(t, err, codes.Busy, "the directory is locked, not only a file in it")
+	_, err = newTarget(dir)
+	require.ErrorIs(t, err, codes.Busy)
 
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
 	opened := make(chan error, 1)

@@ -31,14 +31,17 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
-		"show":    "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
+		"show":    "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
+		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths",
 		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
-	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack}
-	examples["rollback"] = "  confcenter rollback app1-dev ~1 -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
+	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack, before: func(question any) {
+		_, moment := question.(*history.RollbackAsk).Target()
+		a.repeatTime(moment)
+	}}
+	examples["rollback"] = "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
 	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -138,7 +141,7 @@ func whatChanged(c *history.Change, one bool) string {
 // showText prints a piece of what a document was, as it is.
 func (a *app) showText(answer any) error {
 	show := answer.(*history.ShowAnswer)
-	if show.Deleted {
+	if show.Deleted && show.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
 	}
 	_, err := io.WriteString(a.stdout, show.Text)
@@ -244,7 +247,7 @@ func (a *app) showExplain(answer any) error {
 			row("%s\t%s\t%s\t%s", f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why)
 		}
 	})
-	if err == nil && e.Winner == "" {
+	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}
 	if err == nil {

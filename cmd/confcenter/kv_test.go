@@ -135,6 +135,8 @@ func TestSessionOfKVWrites(t *testing.T) {
 
 		{"with a time", "", words("put ns short x --ttl 1h -o json"), exitOK, `"expires":\d+`, ``},
 		{"at a moment", "", words("put ns short x --expires 2100-01-02T03:04:05Z -o json"), exitOK, `"expires":4102542245000`, ``},
+		{"at a moment without a zone", "", words("put ns short x --expires 2100-01-02T03:04 -o json"), exitOK, `"expires":4102542240000`, `2100-01-02T03:04 is 2100-01-02T03:04:00Z`},
+		{"at a moment elsewhere", "", words("put ns short x --expires 2100-01-02T11:04:05+08:00 -o json"), exitOK, `"expires":4102542245000`, `2100-01-02T11:04:05\+08:00 is 2100-01-02T03:04:05Z`},
 		{"in the past", "", words("put ns short x --expires 5"), exitOK, `^revision \d+\n$`, ``},
 		{"it has ended", "", words("get ns short"), exitNotFound, ``, `short`},
 		{"both", "", words("put ns short x --ttl 1h --expires 5"), exitUsage, ``, `ttl`},

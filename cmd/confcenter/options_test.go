@@ -93,6 +93,7 @@ kv-reserve = 256MiB                         # default
 kv-ack-before-disk-may-lose-writes = false  # default
 kv-accept-loss = false                      # default
 landing = ""                                # default
+landing-moved = false                       # default
 lander = true                               # default
 landing-settings = landing.json             # default
 `

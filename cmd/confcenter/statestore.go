@@ -177,7 +177,7 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 	if err != nil {
 		return nil, err
 	}
-	cfg := storage.Config{Store: store, Settings: settings, Log: log}
+	cfg := storage.Config{Store: store, Settings: settings, Moved: o.landing.moved, Log: log}
 	if landed.db != nil {
 		cfg.Backing = landed.db
 	}

@@ -106,14 +106,16 @@ func TestReadFileKeepsItsLimits(t *testing.T) {
 
 func TestLockIsExclusiveAndGivenBack(t *testing.T) {
 	roots(t, func(t *testing.T, root Root) {
-		lock, err := root.Lock("l")
-		require.NoError(t, err)
-		_, err = root.Lock("l")
-		require.ErrorIs(t, err, ErrLocked)
-		require.NoError(t, lock.Close())
-		lock, err = root.Lock("l")
-		require.NoError(t, err)
-		require.NoError(t, lock.Close())
+		for _, name := range []string{"l", "."} {
+			lock, err := root.Lock(name)
+			require.NoError(t, err)
+			_, err = root.Lock(name)
+			require.ErrorIs(t, err, ErrLocked)
+			require.NoError(t, lock.Close())
+			lock, err = root.Lock(name)
+			require.NoError(t, err)
+			require.NoError(t, lock.Close())
+		}
 	})
 }
 

@@ -51,6 +51,8 @@ type Root interface {
 	// results.
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
+	// Readlink is what a symlink says, as it is.
+	Readlink(name string) (string, error)
 	// Mkdir makes one directory. It is durable after SyncDir of its parent.
 	Mkdir(name string, perm fs.FileMode) error
 	// Rename replaces newname in one step. It is durable after SyncDir.
@@ -62,7 +64,7 @@ type Root interface {
 	// SyncDir makes the entries of directory name durable. After an error what
 	// is on the disk is unknown; do not try again.
 	SyncDir(name string) error
-	// Lock takes an exclusive lock on the file name, which it creates; one that
+	// Lock takes an exclusive lock on a directory, or on the file name, which it creates; one that
 	// exists need only be readable. It never waits: somebody else's lock is an error that wraps ErrLocked. Close of the
 	// result or the end of the process gives the lock back.
 	Lock(name string) (io.Closer, error)

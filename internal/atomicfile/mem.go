@@ -252,6 +252,10 @@ func (r *memRoot) Stat(name string) (info fs.FileInfo, err error) {
 
 func (r *memRoot) Lstat(name string) (fs.FileInfo, error) { return r.Stat(name) }
 
+func (r *memRoot) Readlink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.EINVAL} // there are none
+}
+
 func (r *memRoot) Mkdir(name string, perm fs.FileMode) error {
 	return r.in(r.dir, "mkdir", name, func(entries map[string]*memNode, last string) error {
 		if entries[last] != nil {
@@ -309,13 +313,21 @@ func (r *memRoot) SyncDir(name string) error {
 }
 
 func (r *memRoot) Lock(name string) (unlock io.Closer, err error) {
+	take := func(n *memNode) error {
+		if r.locks[n] {
+			return ErrLocked
+		}
+		r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
+		return nil
+	}
+	if name == "." {
+		err = r.at(r.dir, "lock", name, take)
+		return unlock, err
+	}
 	err = r.in(r.dir, "lock", name, func(entries map[string]*memNode, last string) error {
 		n, err := r.open(entries, last, os.O_RDWR|os.O_CREATE, 0o600)
-		if err == nil && r.locks[n] {
-			err = ErrLocked
-		}
 		if err == nil {
-			r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
+			err = take(n)
 		}
 		return err
 	})

@@ -50,6 +50,7 @@ func (o osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func (o osRoot) Stat(name string) (fs.FileInfo, error)      { return o.r.Stat(name) }
 func (o osRoot) Lstat(name string) (fs.FileInfo, error)     { return o.r.Lstat(name) }
+func (o osRoot) Readlink(name string) (string, error)       { return o.r.Readlink(name) }
 func (o osRoot) Mkdir(name string, perm fs.FileMode) error  { return o.r.Mkdir(name, perm) }
 func (o osRoot) Rename(oldname, newname string) error       { return o.r.Rename(oldname, newname) }
 func (o osRoot) Remove(name string) error                   { return o.r.Remove(name) }
@@ -69,7 +70,7 @@ func (o osRoot) SyncDir(name string) error {
 
 func (o osRoot) Lock(name string) (io.Closer, error) {
 	f, err := o.r.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if IsReadOnly(err) {
+	if IsReadOnly(err) || errors.Is(err, syscall.EISDIR) {
 		f, err = o.r.Open(name)
 	}
 	if err != nil {

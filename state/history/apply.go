@@ -54,6 +54,9 @@ func (w *Wanted) change() (d change.Document, err error) {
 	if err := d.Base.UnmarshalText([]byte(w.Base)); err != nil {
 		return d, codes.Errorf(codes.BadRequest, "%.200s: base must be a SHA-256 in hexadecimal, or %s", w.Name, noBase)
 	}
+	if *d.Base == (doclog.Digest{}) { // which stands for no file in the store
+		return d, codes.Errorf(codes.Conflict, "%.200s: base is 64 zeros, which no file has as its SHA-256: say %s if there was no file", w.Name, noBase)
+	}
 	return d, nil
 }
 

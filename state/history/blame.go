@@ -61,13 +61,14 @@ func (h *History) Blame(ctx context.Context, _ *access.Actor, q *BlameAsk) (*Bla
 	defer r.give()
 	name, moment := split(q.Name, q.Rev)
 	v, err := h.view(ctx, r, name, moment, true)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = v.gone()
+	}
+	if err == nil && q.Offset < 0 {
+		err = codes.Errorf(codes.BadRequest, "offset is %d: it is an answer's next", q.Offset)
+	}
+	if err != nil {
 		return nil, err
-	case v.text == nil:
-		return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d", v.own.Name, v.own.Revision)
-	case q.Offset < 0:
-		return nil, codes.Errorf(codes.BadRequest, "offset is %d: it is an answer's next", q.Offset)
 	}
 	values, err := h.valuesOf(r, v, splitPath(q.Path))
 	if err != nil {
@@ -78,8 +79,12 @@ func (h *History) Blame(ctx context.Context, _ *access.Actor, q *BlameAsk) (*Bla
 	if len(values) > mostKeys {
 		values, answer.Next = values[:mostKeys], q.Offset+mostKeys
 	}
-	if len(values) == 0 && q.Offset == 0 {
-		return nil, codes.Errorf(codes.NotFound, "%s has no %s", v.own.Name, shown(splitPath(q.Path)))
+	switch keys := splitPath(q.Path); {
+	case len(values) > 0 || q.Offset > 0:
+	case len(keys) == 0:
+		return nil, codes.Errorf(codes.NotFound, "%s is {}: no file has a value of it", v.own.Name)
+	default:
+		return nil, codes.Errorf(codes.NotFound, "%s has no %s", v.own.Name, shown(keys))
 	}
 	b := blaming{history: h, room: r, answer: answer, versions: mostVersions, bytes: mostLooked, made: map[uint64]doclog.Made{}}
 	return answer, b.all(ctx, v, values)

@@ -369,3 +369,21 @@ func TestExportIsReadInPieces(t *testing.T) {
 		}
 	})
 }
+
+// TestZerosAreNotNone: 64 zeros have the form of a SHA-256, and no file has it.
+func TestZerosAreNotNone(t *testing.T) {
+	zeros := strings.Repeat("0", 64)
+	each(t, map[string]string{"a.json": "1"}, func(t *testing.T, k *kit) {
+		for _, w := range []history.Wanted{
+			{Name: "new.json", Text: "2", Base: zeros}, {Name: "new.json", Delete: true, Base: zeros}, {Name: "new.json", Keep: true, Base: zeros}, {Name: "a.json", Text: "2", Base: zeros},
+		} {
+			for _, dry := range []bool{true, false} {
+				_, err := k.Apply(k.ctx, nil, &history.ApplyAsk{Documents: []history.Wanted{w, {Name: "b.json", Text: "1"}}, DryRun: dry})
+				k.refused(err, codes.Conflict, w.Name+": base is 64 zeros")
+			}
+			_, err := k.Stage(k.ctx, nil, &history.StageAsk{Token: "t", Documents: []history.Wanted{w}})
+			k.refused(err, codes.Conflict, w.Name+": base is 64 zeros")
+		}
+		require.Equal(t, map[string]string{"a.json": "1"}, k.files(""))
+	})
+}

@@ -63,7 +63,9 @@ type layers struct {
 	own   doclog.Version
 	bases []doclog.Version // weakest first
 	deep  bool
-	rules doclog.Version // the _meta.json that says so; N is 0 if there was none
+	// listed: _meta.json names the document, even if without bases.
+	listed bool
+	rules  doclog.Version // the _meta.json that says so; N is 0 if there was none
 }
 
 // inherited reads a document with its bases.
@@ -78,8 +80,8 @@ func (h *History) inherited(ctx context.Context, r *room, name string, rev kv.Re
 	if err != nil {
 		return l, codes.Errorf(codes.Storage, "revision %d of %s: %w", l.rules.Revision, meta.FileName, err)
 	}
-	bases, _ := rules.Bases(name)
-	l.deep = rules.Deep(name)
+	bases, listed := rules.Bases(name)
+	l.listed, l.deep = listed, rules.Deep(name)
 	for _, base := range bases {
 		v, err := h.read(ctx, r, base, rev)
 		if err != nil {
@@ -98,34 +100,26 @@ func (l *layers) names() (list []string) {
 	return list
 }
 
-// there reports whether there is anything to resolve.
-func (l *layers) there() bool {
-	for i := range l.bases {
-		if l.own.N == 0 && there(&l.bases[i]) { // a name that has only bases
-			return true
-		}
-	}
-	return there(&l.own)
-}
-
-// resolved is what programs got, compact.
+// resolved is what programs got that asked for the document with what it inherits, compact: a server
+// goes on giving them its bases after it was deleted, and where it never was. nil: it was deleted and
+// inherits nothing, or there was no such name.
 func (l *layers) resolved(r *room) ([]byte, error) {
+	alone := len(l.bases) == 0 && (l.own.N > 0 || !l.listed)
+	if alone && !there(&l.own) {
+		return nil, nil
+	}
 	var docs [][]byte
 	size := 0
-	for i := range l.bases {
-		if there(&l.bases[i]) {
-			docs = append(docs, l.bases[i].File)
-			size += l.bases[i].Size
+	for _, v := range append(l.bases[:len(l.bases):len(l.bases)], l.own) {
+		if there(&v) {
+			docs = append(docs, v.File)
+			size += v.Size
 		}
-	}
-	if there(&l.own) {
-		docs = append(docs, l.own.File)
-		size += l.own.Size
 	}
 	if err := r.take(2 * size); err != nil {
 		return nil, err
 	}
-	if len(l.bases) == 0 {
+	if alone {
 		return jsontext.AppendCompact(nil, l.own.File), nil
 	}
 	return jsonpath.Merge(docs, l.deep), nil

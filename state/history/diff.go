@@ -102,7 +102,7 @@ func (h *History) changeTo(ctx context.Context, v *doclog.Version) (*Change, err
 	if err != nil {
 		return nil, err
 	}
-	c := changeTo(&made, v)
+	c := changeTo(ctx, &made, v)
 	return &c, nil
 }
 
@@ -126,7 +126,7 @@ func (h *History) sides(ctx context.Context, r *room, q *DiffAsk) (from, to *vie
 			return nil, nil, err
 		}
 		moment = fmt.Sprint(rev)
-	case to.own.N <= 1:
+	case to.own.N == 0 || to.own.N == 1 && !q.Resolved: // programs got its bases before it was there
 		return &view{}, to, nil
 	default:
 		moment = fmt.Sprint(to.own.Revision - 1)
@@ -150,7 +150,7 @@ func byLine(r *room, answer *DiffAnswer, from, to *view, offset int64) error {
 	if err := r.take(3*(len(old)+len(new)) + lines*perLine); err != nil {
 		return err
 	}
-	text, err := unified(nameOf(answer, &answer.From), old, nameOf(answer, &answer.To), new, skipped)
+	text, err := unified(nameOf(answer, from), old, nameOf(answer, to), new, skipped)
 	if err == nil {
 		answer.Text, answer.Next, err = piece(text, offset)
 	}
@@ -224,17 +224,17 @@ func moved(text []byte, lines int) ([]byte, error) {
 
 // readable is a text of which lines can be compared.
 func readable(v *view) []byte {
-	if v.text == nil || len(v.bases) == 0 {
+	if v.text == nil || len(v.bases) == 0 && there(&v.own) {
 		return v.text
 	}
 	return append(jsontext.AppendIndent(nil, v.text, "    "), '\n')
 }
 
-func nameOf(answer *DiffAnswer, side *Side) string {
-	if side.Change == nil || side.Change.Documents[0].Kind == doclog.Deleted {
+func nameOf(answer *DiffAnswer, v *view) string {
+	if v.text == nil {
 		return "/dev/null"
 	}
-	return fmt.Sprintf("%s@%d", answer.Name, side.At)
+	return fmt.Sprintf("%s@%d", answer.Name, v.at)
 }
 
 func byPath(r *room, answer *DiffAnswer, from, to []byte, offset int64) error {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/codes"
 	"confcenter/internal/jsontext"
 )
 
@@ -25,7 +24,7 @@ type ExplainAnswer struct {
 	Merge  string          `json:"merge" doc:"how the files are merged: shallow or deep, or none if the document inherits nothing"`
 	Rules  int64           `json:"rules,omitempty" doc:"the revision of _meta.json that says so"`
 	Files  []Say           `json:"files" doc:"every file that has a say, weakest first"`
-	Winner string          `json:"winner,omitempty" doc:"the file that the value comes from; absent if there is no value"`
+	Winner string          `json:"winner,omitempty" doc:"the file that the value comes from; absent if there is no value, or none of them is merged, which leaves {}"`
 	Value  json.RawMessage `json:"value,omitempty" doc:"the value that programs got, unless it is longer than 4 KiB"`
 	Length int64           `json:"length,omitempty" doc:"of one that is longer, in bytes"`
 }
@@ -61,11 +60,11 @@ func (h *History) Explain(ctx context.Context, _ *access.Actor, q *ExplainAsk) (
 	defer r.give()
 	name, moment := split(q.Name, q.Rev)
 	v, err := h.view(ctx, r, name, moment, true)
+	if err == nil {
+		err = v.gone()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if v.text == nil {
-		return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d", v.own.Name, v.own.Revision)
 	}
 	keys := splitPath(q.Path)
 	answer := &ExplainAnswer{Name: v.own.Name, At: int64(v.at), Path: joinPath(keys), Merge: "none", Rules: int64(v.rules.Revision)}
@@ -80,8 +79,8 @@ func (h *History) Explain(ctx context.Context, _ *access.Actor, q *ExplainAsk) (
 	e := explain(&v.layers, keys)
 	if e.winner >= 0 {
 		answer.Winner = e.files[e.winner].Name
-		answer.Value, answer.Length = shortValue(at(v.text, keys))
 	}
+	answer.Value, answer.Length = shortValue(at(v.text, keys))
 	answer.Files = e.files
 	return answer, h.cfg.neverGood(r, answer.Files)
 }

@@ -77,11 +77,9 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 
 // resolve finds out what a document would be with file, and in what that differs.
 func (answer *PreviewAnswer) resolve(r *room, l *layers, file []byte) (err error) {
-	var was []byte
-	if l.there() {
-		if was, err = l.resolved(r); err != nil {
-			return err
-		}
+	was, err := l.resolved(r)
+	if err != nil {
+		return err
 	}
 	l.own.File, l.own.Size, l.own.Deleted = file, len(file), false
 	l.own.N++

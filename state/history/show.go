@@ -21,7 +21,7 @@ type ShowAnswer struct {
 	Name     string   `json:"name" doc:"of the document, with .json"`
 	At       int64    `json:"at" doc:"the revision at which it was this"`
 	Change   *Change  `json:"change,omitempty" doc:"the change that made the document's own version; absent if it has only bases"`
-	Deleted  bool     `json:"deleted,omitempty" doc:"it was deleted by then"`
+	Deleted  bool     `json:"deleted,omitempty" doc:"it was deleted by then; resolved, text is what it inherits, which programs go on getting"`
 	Resolved bool     `json:"resolved,omitempty" doc:"with what it inherited"`
 	Bases    []string `json:"bases,omitempty" doc:"if it is resolved: what it inherited from, weakest first"`
 	Length   int64    `json:"length" doc:"of the whole text, in bytes"`

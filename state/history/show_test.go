@@ -84,14 +84,14 @@ func TestADocumentAsItWasResolvedAtARevision(t *testing.T) {
 			{"app", fmt.Sprint(shallow), `{"a":{"x":9},"b":1}`, []string{"base.json"}},
 			{"app", fmt.Sprint(deep), `{"a":{"x":9,"y":2},"b":1}`, []string{"base.json"}},
 			{"app", "", `{"b":2,"c":3}`, []string{"base.json"}},
-			{"app@~1", "", ``, []string{"base.json"}},
+			{"app@~1", "", `{"b":2}`, []string{"base.json"}},
 			{"app@~2", "", `{"a":{"x":9}}`, nil},
 			{"ghost", fmt.Sprint(shallow), `{"a":{"x":1,"y":2},"b":1}`, []string{"base.json", "none.json"}},
 		} {
 			answer, is := k.show(history.ShowAsk{Name: c.name, Rev: c.rev, Resolved: true})
 			require.Equal(t, c.want, is, "%s@%s", c.name, c.rev)
 			require.Equal(t, c.bases, answer.Bases)
-			require.Equal(t, c.want == "", answer.Deleted)
+			require.Equal(t, c.name == "app@~1", answer.Deleted)
 		}
 		_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "ghost", Resolved: true})
 		k.refused(err, codes.NotFound, "never been a document")
@@ -124,7 +124,7 @@ func TestRevisionsAreNamedInManyWays(t *testing.T) {
 			code codes.Code
 			text string
 		}{
-			"0": {codes.BadRequest, "revisions begin at 1"}, "-1": {codes.BadRequest, "~N is N versions before"},
+			"0": {codes.BadRequest, "revisions begin at 1"}, "-1": {codes.BadRequest, "'~N' is N versions before"},
 			"1000000000": {codes.FutureRevision, "in the future: the newest is"}, "~2": {codes.NotFound, "a.json has 2 versions, so that ~1 is the first"},
 			"~-1": {codes.BadRequest, "is no revision"}, "yesterday": {codes.BadRequest, "is no revision: give a number"}, "~": {codes.BadRequest, ""},
 			"2999-01-01": {codes.FutureRevision, "2999-01-01T00:00:00Z is in the future"}, "2020-01-01": {codes.NotFound, "did not exist then: it was created by revision"},

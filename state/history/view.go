@@ -18,6 +18,14 @@ type view struct {
 	text []byte // nil if there was none, or it was deleted
 }
 
+// gone is the error for a document of which nothing was left; nil if there was something.
+func (v *view) gone() error {
+	if v.text != nil {
+		return nil
+	}
+	return codes.Errorf(codes.NotFound, "%s was deleted by revision %d", v.own.Name, v.own.Revision)
+}
+
 // view reads a document at a moment, either its file or as it was resolved.
 func (h *History) view(ctx context.Context, r *room, name, moment string, resolved bool) (*view, error) {
 	if name == "" {
@@ -43,10 +51,9 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 		v.own, err = h.read(ctx, r, name, v.at)
 		v.text = v.own.File
 	} else if v.layers, err = h.inherited(ctx, r, name, v.at); err == nil {
-		err = who.Bases(name, v.names())
-	}
-	if resolved && err == nil && v.there() {
-		v.text, err = v.resolved(r)
+		if err = who.Bases(name, v.names()); err == nil {
+			v.text, err = v.resolved(r)
+		}
 	}
 	switch {
 	case err != nil:

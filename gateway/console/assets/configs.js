@@ -367,10 +367,11 @@ class Page {
   async loadResolved() {
     const name = this.name, counts = this.question("resolved");
     const file = this.files.get(name) ?? this.file;
-    if (!file || file.state === "deleted" || !this.file) {
+    const nothing = file?.state === "deleted" && !file.bases?.length; // programs go on getting what a deleted file inherits
+    if (!file || nothing || !this.file) {
       counts();
       this.resolved.clear();
-      put(this.resolvedNote, t(file?.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedNew"));
+      put(this.resolvedNote, t(nothing ? "configs.resolvedDeleted" : "configs.resolvedNew"));
       return;
     }
     if (this.file.state === "broken" && !this.file.mtime) {
@@ -385,7 +386,7 @@ class Page {
       this.resolved.show(name, text, origins);
       const from = [...new Set(Object.values(origins))].filter((origin) => origin !== name);
       const broken = this.file?.state === "broken";
-      put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: fewText(from) }) : t("configs.resolvedOwn"),
+      put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: fewText(from) }) : t(file.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedOwn"),
         h("span", { class: "hint" }, t("configs.version", { mtime: String(mtime) })));
     } catch (err) {
       if (err.name === "AbortError" || !counts()) return;

@@ -167,7 +167,7 @@ function createReading({ said }) {
 
   function tell(answer, how) {
     if (how === "contents") {
-      return [answer.deleted ? t("past.wasDeleted") : t("past.at", { rev: String(answer.at), size: bytes(answer.length) }), answer.bases?.length ? ` · ${t("configs.inherits", { names: answer.bases.map(shown).join(", ") })}` : ""];
+      return [answer.deleted && !answer.length ? t("past.wasDeleted") : t("past.at", { rev: String(answer.at), size: bytes(answer.length) }), answer.bases?.length ? ` · ${t("configs.inherits", { names: answer.bases.map(shown).join(", ") })}` : ""];
     }
     return answer.same ? t("diff.none") : t("past.fromTo", { from: String(answer.from.at), to: String(answer.to.at) });
   }
