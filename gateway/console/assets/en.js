@@ -470,7 +470,7 @@ export default {
   "clients.told": "Version last told",
   "clients.toldNothing": "nothing yet",
   "clients.behind": "behind {mtime}",
-  "clients.current": "current",
+  "clients.newest": "told",
   "clients.noSubscriptions": "It has subscribed to nothing.",
   "stream.config": "Configuration files",
   "stream.store": "State store",

@@ -470,7 +470,7 @@ export default {
   "clients.told": "最后通知的版本",
   "clients.toldNothing": "尚无",
   "clients.behind": "落后于 {mtime}",
-  "clients.current": "最新",
+  "clients.newest": "已告知",
   "clients.noSubscriptions": "它没有订阅任何内容。",
   "stream.config": "配置文件",
   "stream.store": "状态存储",
