@@ -46,6 +46,10 @@ type Config struct {
 	// there was none, and says why. by made the change; nil: it was made to a file, which is then
 	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
 	Check func(name string, before, contents []byte, by *access.Actor) error
+	// MayChange refuses a change to a document, or with deletes its end, to who may not make it: by
+	// whoever asks, of another name of the file that they may change. It must not wait. Default:
+	// nothing is refused.
+	MayChange func(name string, deletes bool, by *access.Actor) error
 	// Approval has changes held that need another person's approval; nil, as by default: none do.
 	Approval Approval
 	// Ring has the keys by which values of documents are sealed, now; nil, as by default: there are
@@ -148,6 +152,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
+	}
+	if c.MayChange == nil {
+		c.MayChange = func(string, bool, *access.Actor) error { return nil }
 	}
 	if c.Ring == nil {
 		c.Ring = func() *seal.Ring { return nil }

@@ -199,6 +199,9 @@ func (d *directory) read(name string, keep bool) reading {
 		}
 		r.check(data, d.first || r.raw == d.room.served(name))
 		if r.fault == "" {
+			r.fault = RoleFault(d.root, name)
+		}
+		if r.fault == "" {
 			if err := d.cfg.Check(name, nil, r.text, nil); err != nil {
 				r.fault, r.text = "is refused: "+codes.Message(err), nil
 			}
@@ -209,7 +212,7 @@ func (d *directory) read(name string, keep bool) reading {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		r.missing = true
 	case errors.Is(err, atomicfile.ErrTooLarge):
-		r.fault = fmt.Sprintf("is larger than the limit of %d bytes; make it smaller or raise the limit", d.cfg.MaxFileBytes)
+		r.fault = fmt.Sprintf("is larger than the limit of %d bytes; make it smaller", d.cfg.MaxFileBytes)
 	case errors.Is(err, atomicfile.ErrNotRegular):
 		r.fault = "is not a regular file"
 	default:

@@ -19,7 +19,9 @@ func (in *intake) gather(names map[string]struct{}) {
 	clear(in.settle.dirs)
 	for name := range in.settle.names {
 		if info, err := in.dir.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			in.tree.linked[name] = struct{}{}
+			in.tree.linked[name] = way(in.dir.root, name)
+		} else if in.tree.linked[name] != nil {
+			in.tree.linked[name] = nil
 		}
 	}
 	if in.settle.links || len(in.tree.linked) <= maxLinked {
@@ -85,7 +87,10 @@ func (in *intake) gatherLinks() {
 		in.noteListing(list)
 		in.differing(list, dir)
 	}
-	for name := range in.tree.linked {
+	for name, places := range in.tree.linked {
+		if places != nil { // a symlink that it leads through may be another
+			in.tree.linked[name] = way(in.dir.root, name)
+		}
 		info, err := in.dir.root.Stat(name)
 		f := in.files[name]
 		if err == nil && (f == nil || signatureOf(info) != f.sig) || err != nil && f != nil && f.onDisk {
@@ -95,6 +100,7 @@ func (in *intake) gatherLinks() {
 			continue
 		}
 		if _, err := in.dir.root.Lstat(name); err != nil {
+			in.tree.noteLink(in.dir, name)
 			delete(in.tree.linked, name)
 		}
 	}
@@ -123,7 +129,7 @@ func (in *intake) noteListing(list *listing) {
 	}
 	for _, f := range list.files {
 		if f.linked {
-			in.tree.linked[f.name] = struct{}{}
+			in.tree.linked[f.name] = f.way
 		}
 	}
 	for _, dir := range list.links {

@@ -59,6 +59,7 @@ type fileSetting struct {
 	mtime  int32               // and its time
 	room   int64               // reserved for the document until it is published
 	file   *atomicfile.Pending // nil: not made yet, or not needed
+	leads  int                 // the one, counted from 1, whose file this is another name of; 0: it is a file of its own
 }
 
 // serve carries out one request, and with it those that wait behind it.
@@ -141,11 +142,11 @@ func (f *fileSetting) tell(now *Snapshot) {
 // collect takes waiting requests that can share a commit. A change of several is alone.
 func (w *writer) collect(first *setJob) []*setJob {
 	jobs, size := []*setJob{first}, first.size
-	for len(jobs) < maxGroup && first.changed == nil {
+	for len(jobs) < maxGroup && first.changed == nil && !w.alone(first) {
 		select {
 		case job := <-w.next():
 			size += job.size
-			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, job.meets) {
+			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, job.meets) || w.alone(job) {
 				w.held <- job
 				return jobs
 			}
@@ -234,6 +235,9 @@ func (w *writer) plan(sets []setting) []setting {
 			s.err = w.replayed(s)
 		}
 		if s.err == nil && s.made == nil {
+			s.err = w.follow(s)
+		}
+		if s.err == nil && s.made == nil {
 			files += w.read(s)
 			for k := range s.files {
 				readings = append(readings, s.files[k].before)
@@ -269,11 +273,8 @@ func (w *writer) plan(sets []setting) []setting {
 // read reads the files of a request as they are, and returns how long those are that are kept:
 // the layout of a new file is taken from the old one.
 func (w *writer) read(s *setting) (size int) {
-	if s.job.changed == nil {
-		s.files[0].before = w.in.dir.read(s.files[0].req.Name, true)
-	} else {
-		each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.in.dir.read(s.files[i].req.Name, false) })
-	}
+	keep := s.job.changed == nil
+	each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.in.dir.read(s.files[i].req.Name, keep && i == 0) })
 	for i := range s.files {
 		size += len(s.files[i].before.data)
 	}
@@ -296,17 +297,26 @@ func (w *writer) writable() error {
 
 // judge works out the result of one request. more counts the names that are new.
 func (w *writer) judge(p planner, s *setting, more *int) error {
-	edits := make([]edit, 0, len(s.files))
-	for i := range s.files {
-		f := &s.files[i]
-		ed, err := w.judgeFile(p, f, *more)
-		if f.err = cmp.Or(f.err, err); f.edited {
-			edits = append(edits, ed)
-			if f.data != nil && f.before.missing {
+	edits := make([]edit, len(s.files))
+	for _, links := range [...]bool{false, true} {
+		for i := range s.files {
+			f := &s.files[i]
+			if f.leads > 0 != links {
+				continue
+			}
+			var err error
+			if !links {
+				edits[i], err = w.judgeFile(p, f, *more)
+				f.err = cmp.Or(f.err, err)
+			} else if file := &s.files[f.leads-1]; file.err == nil {
+				edits[i], file.err = w.judgeLink(p, f, file, edits[f.leads-1], *more)
+			}
+			if f.edited && f.data != nil && f.before.missing {
 				*more++
 			}
 		}
 	}
+	edits = slices.DeleteFunc(edits, func(e edit) bool { return e.name == "" })
 	if err := s.refusal(); err != nil || len(edits) == 0 {
 		return err
 	}
@@ -391,8 +401,8 @@ func (w *writer) prepare(sets []setting) []setting {
 			continue
 		}
 		for k := range s.files {
-			if s.files[k].data != nil {
-				files = append(files, &s.files[k])
+			if f := &s.files[k]; f.write && f.data != nil {
+				files = append(files, f)
 			}
 		}
 	}
@@ -420,6 +430,9 @@ func (w *writer) prepare(sets []setting) []setting {
 	}
 	return sets
 }
+
+// written reports whether the document's file is another one now, by whichever name it was written.
+func (f *fileSetting) written() bool { return f.write || f.leads > 0 && f.edited }
 
 // discard removes the temporary files of a request that is going to be planned again.
 func (s *setting) discard() {
@@ -490,20 +503,24 @@ func (w *writer) place(s *setting) (overtaken bool) {
 	owed, before := make([]*owedFile, 0, len(s.files)), make([]reading, 0, len(s.files))
 	for i := range s.files {
 		f := &s.files[i]
-		if !f.write {
+		if !f.written() {
 			continue
 		}
 		name := f.req.Name
 		doc := s.out.plan.doc(name)
 		v := doclog.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
-		owed, before = append(owed, &owedFile{v, f.file}), append(before, f.before)
+		o := &owedFile{version: v, pending: f.file}
+		if f.leads > 0 {
+			o.with = s.files[f.leads-1].req.Name
+		}
+		owed, before = append(owed, o), append(before, f.before)
 	}
 	return w.in.placer.place(owed, before)
 }
 
 func (w *writer) publish(s *setting) {
 	for i := range s.files {
-		if f := &s.files[i]; f.write {
+		if f := &s.files[i]; f.written() {
 			w.in.placed(f.req.Name, f.text != nil)
 		}
 	}

@@ -28,7 +28,7 @@ func (w *writer) marked(s *setting) (names []string) {
 		}
 	}
 	for i := range s.files { // of which perhaps only the layout changes
-		if f := &s.files[i]; f.write && w.cfg.Approval.Marked(f.req.Name) {
+		if f := &s.files[i]; f.written() && w.cfg.Approval.Marked(f.req.Name) {
 			names = append(names, f.req.Name)
 		}
 	}
@@ -75,7 +75,7 @@ func (j *setJob) covers(marked []string) error {
 // requested already, must be so then.
 func (s *setting) held() *change.Held {
 	h := &change.Held{Marked: s.approval, Actor: s.files[0].req.Actor, Asked: s.job.question()}
-	for i := range s.files {
+	for i := range s.job.reqs { // links to them are looked for when it is made
 		f := &s.files[i]
 		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
 		if d.Base == nil {

@@ -35,13 +35,13 @@ type file struct {
 
 // tree is the rest of the directory, besides documents.
 type tree struct {
-	linked     map[string]struct{} // files behind symlinks
+	linked     map[string][]string // files behind symlinks; of those that are symlinks themselves their way
 	linkedDirs map[string]struct{} // symlinks to directories, or to nothing
 	dirs       map[string]struct{} // directories that were listed
 }
 
 func newTree() tree {
-	return tree{linked: make(map[string]struct{}), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
+	return tree{linked: make(map[string][]string), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
 }
 
 func (in *intake) node(name string) *Node { return in.rec.snapshot.Load().Node(name) }

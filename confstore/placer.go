@@ -23,6 +23,7 @@ type placer struct {
 type owedFile struct {
 	version doclog.Version      // with its file
 	pending *atomicfile.Pending // nil: not made yet, or not needed
+	with    string              // the name of the file that it comes in place with, to which it is a link; "": it is a file
 }
 
 // inPlace notes that files are in place.
@@ -60,26 +61,36 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 		p.owed[o.version.Name] = o
 	}
 	var placed []placedFile
-	for i, o := range list {
-		if p.dir.changedSince(&before[i]) {
-			overtaken = true
-			continue
-		}
-		if err := p.put(o, before[i]); err != nil {
-			p.trouble(o.version.Name, err)
-			continue
-		}
+	done := func(o *owedFile) {
 		delete(p.owed, o.version.Name)
-		p.dir.problems.set(OfFile, o.version.Name, "")
 		placed = append(placed, placedFile{o.version.Name, o.version.Revision})
+	}
+	for i, o := range list {
+		switch {
+		case o.with != "":
+		case p.dir.changedSince(&before[i]):
+			overtaken = true
+		default:
+			if err := p.put(o, before[i]); err != nil {
+				p.trouble(o.version.Name, err)
+				continue
+			}
+			p.dir.problems.set(OfFile, o.version.Name, "")
+			done(o)
+		}
+	}
+	for _, o := range list {
+		if o.with != "" && p.owed[o.with] == nil {
+			done(o)
+		}
 	}
 	p.syncer.add(placed, p.bound())
 	return overtaken
 }
 
 // owe notes that a file is not in place yet.
-func (p *placer) owe(v doclog.Version, pending *atomicfile.Pending) {
-	p.owed[v.Name] = &owedFile{v, pending}
+func (p *placer) owe(v doclog.Version, with string) {
+	p.owed[v.Name] = &owedFile{version: v, with: with}
 }
 
 // stale reports whether a file is not an edit, but what a version that is owed replaces.

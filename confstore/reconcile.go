@@ -116,7 +116,7 @@ func (r *recorder) adopt(list []doclog.Version) {
 		v, adopted := versions[name]
 		if adopted {
 			doc.setRevision(v.Revision)
-			r.placer.owe(v, nil)
+			r.placer.owe(v, r.placer.comesWith(&v, func(name string) bool { return versions[name].Hash == v.Hash && versions[name].Name == name }))
 		}
 		if adopted && doc.served != v.Served {
 			r.missesEdit(p, i)

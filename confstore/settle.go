@@ -98,6 +98,9 @@ func (in *intake) noteEvent(rel string) bool {
 		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
 	}
 	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
+		if fault := otherFormat(rel); fault != "" && !known {
+			in.reportName(rel, fault)
+		}
 		in.settle.dirs[rel] = struct{}{}
 		return true
 	}
@@ -112,7 +115,7 @@ func (in *intake) noteEvent(rel string) bool {
 // reportName reports a file that a scan would skip because of its name.
 func (in *intake) reportName(rel, fault string) {
 	text := ""
-	if _, err := in.dir.root.Lstat(rel); err == nil {
+	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, suffix) || info.Mode().IsRegular()) {
 		text = notServed(fault)
 	}
 	in.dir.problems.set(OfDirectory, shownName(rel), text)
@@ -243,6 +246,7 @@ func (t *settling) suspected(name string) bool {
 
 // takeReading updates what is known of one file and returns the change, if any.
 func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
+	in.tree.noteLink(in.dir, r.name)
 	switch {
 	case in.placer.stale(r):
 		return edit{}, false
@@ -288,7 +292,7 @@ func (in *intake) admit(name string) bool {
 	if in.full(name, 0) == nil && (in.files[name] != nil || isRole(name) || !in.cfg.Documents.Over()) {
 		return true
 	}
-	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the limit or the server's --memory")
+	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
 	return false
 }
 
@@ -297,7 +301,7 @@ func (in *intake) full(name string, more int) error {
 	if in.files[name] != nil || len(in.files)+more < in.cfg.MaxFiles {
 		return nil
 	}
-	return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some or raise the limit", in.cfg.MaxFiles)
+	return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some", in.cfg.MaxFiles)
 }
 
 func (in *intake) takeFault(r reading, now time.Time, final bool) {

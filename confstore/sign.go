@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"confcenter/access"
@@ -139,11 +138,8 @@ func ownerOf(info fs.FileInfo) (uid uint32, ok bool) {
 	if info == nil {
 		return 0, false
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return stat.Uid, true
+	stat, ok := atomicfile.StatOf(info)
+	return stat.Owner, ok
 }
 
 // gitGrace is how long after git has written its index HEAD may still be what it was before: git

@@ -24,6 +24,8 @@ type start struct {
 	*Store
 	found    placement.Start
 	files    map[string]*reading
+	known    map[string]doclog.Document
+	placed   bool // a file was put in place, which links may lead to
 	restored bool // from a backup: it is right, and the files are not
 }
 
@@ -55,16 +57,24 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 	s.directory.room.recalled, s.directory.first = known, len(known) == 0
 	readings := s.directory.readAll(names)
 	s.directory.first = false
-	st := &start{Store: s, files: make(map[string]*reading, len(readings)), restored: restored}
+	st := &start{Store: s, files: make(map[string]*reading, len(readings)), known: known, restored: restored}
 	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
 	for i := range readings {
 		st.files[readings[i].name] = &readings[i]
 	}
 	list := make([]recalledDocument, len(docs))
-	for i, d := range docs {
-		st.found.Placed = marks.Placed(d.Name, d.Revision)
-		if list[i], err = st.document(ctx, d); err != nil {
-			return nil, err
+	for _, links := range [...]bool{false, true} { // to what is in place then
+		for i, d := range docs {
+			if _, is := s.intake.tree.linked[d.Name]; is != links {
+				continue
+			}
+			if links && st.placed {
+				st.read(st.files[d.Name])
+			}
+			st.found.Placed = marks.Placed(d.Name, d.Revision)
+			if list[i], err = st.document(ctx, d); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s.directory.room.recalled = nil
@@ -138,6 +148,16 @@ func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision
 
 // place puts a version in place that the last run could not, or that a crash took away.
 func (st *start) place(v doclog.Version, r *reading, aside bool) error {
+	with := st.placer.comesWith(&v, func(name string) bool {
+		d := st.known[name]
+		return d.Revision == v.Revision && d.Hash == v.Hash
+	})
+	if with != "" {
+		if st.placer.owed[with] != nil {
+			st.placer.owe(v, with)
+		}
+		return nil
+	}
 	log := st.cfg.Log.Info().Str("name", v.Name).Int64("revision", int64(v.Revision))
 	if aside {
 		kept, err := st.setAside(v)
@@ -152,9 +172,15 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 	}
 	log.Msg(what)
 	st.placer.place([]*owedFile{{version: v}}, []reading{*r})
-	st.directory.room.done([]reading{*r})
-	*r = st.directory.read(v.Name, true)
+	st.placed = true
+	st.read(r)
 	return nil
+}
+
+// read reads a file again.
+func (st *start) read(r *reading) {
+	st.directory.room.done([]reading{*r})
+	*r = st.directory.read(r.name, true)
 }
 
 // setAside keeps the bytes of the file that a version replaces in the data directory, and returns

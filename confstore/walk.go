@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,13 +18,29 @@ const (
 	maxDepth = 32
 	// maxDirs bounds how many directories a scan enters, for the same reason.
 	maxDirs = 20_000
+	// maxSkipped bounds how many files of other formats a scan names.
+	maxSkipped = 100
 )
+
+// otherFormats are endings of what people may take for a configuration that is served.
+var otherFormats = []string{".json", ".json5", ".jsonc", ".yaml", ".yml", ".toml", ".ini", ".properties", ".xml", ".conf", ".cfg", ".env"}
+
+// otherFormat says of the name of a file that is no document why it is none, if people may take it
+// for one.
+func otherFormat(name string) string {
+	end := path.Ext(name)
+	if !slices.Contains(otherFormats, strings.ToLower(end)) {
+		return ""
+	}
+	return "ends in " + end + ", and only what ends in .json is read"
+}
 
 // foundFile is a file that looks like a document.
 type foundFile struct {
 	name   string
 	sig    signature // zero if not asked for, or if the file is too young to tell changes by it
 	linked bool      // reached through a symlink: its target's directory may not be watched
+	way    []string  // of a symlink, see way; else nil
 }
 
 // listing is what a walk found.
@@ -58,6 +75,7 @@ type walker struct {
 	stat     bool           // fill in signatures
 	maxFiles int
 	full     bool // a limit was reached
+	skipped  int  // files of otherFormats that are reported
 	out      listing
 }
 
@@ -154,23 +172,30 @@ func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
 	case e.IsDir():
 		w.enterDir(name, chain, linked)
 	default:
-		w.file(name, linked, nil)
+		w.file(foundFile{name: name, linked: linked}, nil)
 	}
 }
 
 func (w *walker) symlink(name string, chain []fileID) {
 	info, err := w.root.Stat(name)
+	link := foundFile{name: name, linked: true}
+	if strings.HasSuffix(name, suffix) {
+		link.way = way(w.root, name)
+	}
 	switch {
 	case err != nil && strings.HasSuffix(name, suffix):
-		w.file(name, true, nil) // reading it says what is wrong
+		w.file(link, nil) // reading it says what is wrong, unless it is missing
+		if fault := LinksToNothing(w.root, name); fault != "" {
+			w.report(name, fault)
+		}
 	case err != nil:
 		w.out.links = append(w.out.links, name) // its target may appear later
-		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
+		w.report(name, cmp.Or(LinksToNothing(w.root, name), "is a symlink that cannot be followed inside the configuration directory: "+cause(err)))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)
 		w.enterDir(name, chain, true)
 	default:
-		w.file(name, true, info)
+		w.file(link, info)
 	}
 }
 
@@ -202,8 +227,13 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 	w.dir(name, append(chain[:len(chain):len(chain)], id), linked)
 }
 
-func (w *walker) file(name string, linked bool, info fs.FileInfo) {
+func (w *walker) file(f foundFile, info fs.FileInfo) {
+	name := f.name
 	if !strings.HasSuffix(name, suffix) {
+		if fault := otherFormat(name); fault != "" && w.skipped < maxSkipped {
+			w.skipped++
+			w.report(name, notServed(fault))
+		}
 		return
 	}
 	if fault := nameFault(name); fault != "" {
@@ -211,10 +241,9 @@ func (w *walker) file(name string, linked bool, info fs.FileInfo) {
 		return
 	}
 	if len(w.out.files) >= w.maxFiles {
-		w.limit(name, "there are too many files; this one and others are not served: remove some or raise the limit")
+		w.limit(name, "there are too many files; this one and others are not served: remove some")
 		return
 	}
-	f := foundFile{name: name, linked: linked}
 	if w.stat && info == nil {
 		info, _ = w.root.Stat(name)
 	}

@@ -18,6 +18,7 @@ var (
 	errPlumRequest  = &plainError{http.StatusBadRequest, "bad request"}
 	errPlumKey      = &plainError{http.StatusBadRequest, "namespace and key required"}
 	errPlumPath     = &plainError{http.StatusBadRequest, "invalid path"}
+	errPlumDots     = &plainError{http.StatusBadRequest, "invalid path: a segment is . or .., which programs on the way would resolve; write its dots as %2E, or use /v1/store/key?ns=NAMESPACE&key=KEY"}
 	errPlumItems    = &plainError{http.StatusBadRequest, "items required"}
 	errPlumItemKey  = &plainError{http.StatusBadRequest, "key required"}
 	errPlumType     = &plainError{http.StatusBadRequest, "invalid type (must be string|int|double|bool|bytes)"}
@@ -46,11 +47,17 @@ func (g *Gateway) plumRoutes() []route {
 	}
 }
 
-// plum interprets a path in the same order as Plum. That makes some keys
-// unreachable here, such as those that end in /batch. Percent escapes are already
-// decoded, so %2F is a slash like any other.
+// plum interprets a path in the same order as Plum, but as it was sent: %2F is part of a name,
+// and what has /batch at its end means a batch, but /%62atch is a key.
 func (g *Gateway) plum(w *reply, r *http.Request) error {
-	rest := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, plumRoot), "/")
+	path := sentPath(r.URL)
+	if dotted(path) {
+		return errPlumDots
+	}
+	rest := ""
+	if parts := strings.SplitN(path, "/", 4); len(parts) == 4 { // the root may be spelt with escapes
+		rest = parts[3]
+	}
 	if rest == "" {
 		return g.plumDo(w, r, &plumNamespaces, http.MethodGet, rest, g.plumNamespaces)
 	}
@@ -67,6 +74,7 @@ func (g *Gateway) plum(w *reply, r *http.Request) error {
 	if ns == "" || key == "" {
 		return errPlumKey
 	}
+	ns, key = plumName(ns), plumName(key)
 	switch r.Method {
 	case http.MethodGet:
 		w.route = &plumGet
@@ -91,7 +99,16 @@ func (g *Gateway) plumDo(w *reply, r *http.Request, as *route, method, ns string
 	if strings.Contains(ns, "/") || ns == "" && as != &plumNamespaces {
 		return errPlumPath
 	}
-	return do(w, r, ns)
+	return do(w, r, plumName(ns))
+}
+
+// plumName is the name that a part of a path spells.
+func plumName(part string) string {
+	name, err := url.PathUnescape(part)
+	if err != nil {
+		return part // net/http has refused what cannot be read
+	}
+	return name
 }
 
 func (g *Gateway) plumGet(w *reply, ns, key string) error {
@@ -240,7 +257,7 @@ func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]by
 	w.b = append(w.b, begin...)
 	list.MaxBytes = plumPage
 	for first := true; ; first = false {
-		page, err := view.List(list)
+		page, err := w.rights.Page(view, list)
 		if err != nil {
 			return err
 		}

@@ -66,14 +66,16 @@ func tired(t *testing.T) (k *kit, fake *clock.Fake, client *http.Client) {
 	k = start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
 	client = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	t.Cleanup(client.CloseIdleConnections)
-	for range 1 + 50 + 1 {
+	for i := range 1 + 50 + 1 {
 		reply, err := client.Get(k.url + "/v1/store/namespaces")
 		require.NoError(t, err)
+		require.Equal(t, i > 0, reply.StatusCode == 503 && reply.Header.Get("Retry-After") != "", "request %d: %s", i, reply.Status)
 		_, err = io.Copy(io.Discard, reply.Body)
 		require.NoError(t, err)
 		require.NoError(t, reply.Body.Close())
 	}
-	require.Eventually(t, func() bool { return k.readings().Get("http_connections_resting") == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return k.readings().Get("http_connections_rested_total") == 1 }, patience, time.Millisecond, "the refusals were of one connection")
+	require.EqualValues(t, 1, k.readings().Get("http_connections_resting"), "the rest ends neither by itself nor with the connection")
 	return k, fake, client
 }
 

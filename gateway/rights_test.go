@@ -82,7 +82,8 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 	for _, c := range []struct{ method, path, body, rights string }{
 		{"GET", "/v1/store/key?ns=n&key=k", "", "read kv:n/k"},
 		{"GET", fmt.Sprintf("/v1/store/key?ns=n&key=k&revision=%d", mod), "", "read kv:n/k,history kv:n/k"},
-		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,history roles,read kv:x"},
+		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,history roles,read config,read roles,read kv:x"},
+		{"GET", "/v1/store/key?ns=@conf&key=doc/a.json", "", past + ",read kv:x"},
 		{"GET", "/v1/store/keys?ns=n&prefix=k", "", "read kv:n/k*"},
 		{"GET", "/v1/store/keys?ns=n&count=1", "", "read kv:n"},
 		{"GET", "/v1/store/keys?ns=n&contains=x&values=1", "", "read kv:n"},
@@ -191,6 +192,13 @@ func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
 		require.NotContains(t, got.body, `"secret.json"`)
 	}
 	require.NotContains(t, k.get("/v1/config/search?q=s").body, `"/s"`)
+	for _, path := range []string{"/v1/store/keys?ns=@conf", "/v1/store/keys?ns=@conf&contains=doc", "/v1/kv/@conf/keys", "/v1/kv/@conf?prefix=doc/"} {
+		got := k.get(path)
+		require.Equal(t, 200, got.status, got.body)
+		require.Contains(t, got.body, `doc/a.json`, path)
+		require.NotContains(t, got.body, `secret`, path)
+	}
+	require.Contains(t, k.get("/v1/store/keys?ns=@conf&count=1").body, `"count":3`)
 
 	told := func(all []message) (names []string) {
 		for _, m := range all {

@@ -56,9 +56,9 @@ func (rt *route) allowed() []string {
 	return []string{rt.method}
 }
 
-// newMux makes a mux of the table. Rows with the same path differ by method.
+// newMux finds the rows of the table. Rows with the same path differ by method.
 // Unknown paths below /v1 get an error in our form, others the text of net/http.
-func newMux(g *Gateway, table []route) *http.ServeMux {
+func newMux(g *Gateway, table []route) http.Handler {
 	mux := http.NewServeMux()
 	places := map[string]*place{}
 	for i := range table {
@@ -74,12 +74,12 @@ func newMux(g *Gateway, table []route) *http.ServeMux {
 	for _, p := range places {
 		p.allow = p.methods()
 	}
-	for pattern, plain := range map[string]bool{"/v1/": false, "/": true} {
-		if places[pattern] == nil {
-			mux.Handle(pattern, &place{gateway: g, unknown: &route{name: "unknown", plain: plain}})
-		}
-	}
-	return mux
+	unknown := func(plain bool) *place { return &place{gateway: g, unknown: &route{name: "unknown", plain: plain}} }
+	all := &paths{ServeMux: mux, keys: places[plumRoot+"/"], unknown: unknown(false), plain: unknown(true)}
+	mux.Handle("/v1", all.unknown) // or it is redirected to the next
+	mux.Handle("/v1/", all.unknown)
+	mux.Handle("/", all.plain)
+	return all
 }
 
 // place is one path with all its routes.
@@ -123,7 +123,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case rt != nil:
-		err = errUnknownPath
+		err = unknownPath(sentPath(r.URL))
 	default:
 		if rt = p.find(r.Method); rt == nil {
 			rt = p.routes[0]

@@ -358,7 +358,7 @@ func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string,
 	size, more := 0, true
 	list.Limit, list.MaxBytes = keysPerTurn, maxSearchBytes
 	for more && len(found) < limit && size < maxFoundBytes && !s.spent() {
-		page, err := view.List(list)
+		page, err := w.rights.Page(view, list)
 		if err != nil {
 			return err
 		}

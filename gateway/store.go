@@ -101,7 +101,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	}
 	view := g.stores.State.View()
 	defer view.Close()
-	page, err := view.List(list)
+	page, err := w.rights.Page(view, list)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,8 @@ type landed struct {
 // noRows is a database that has nothing.
 type noRows struct{}
 
+func (noRows) Admit(storage.Judge, bool) {}
+
 func (noRows) Fields(context.Context, storage.Owner, []string) ([]storage.Row, error) {
 	return nil, nil
 }

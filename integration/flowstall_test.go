@@ -67,13 +67,13 @@ func TestC29AHolderThatStallsIsFenced(t *testing.T) {
 	require.Equal(t, "kept", line())
 
 	signal(syscall.SIGSTOP)
-	other, err := model.Lock(ctx, &flow.LockAsk{Key: "job", Owner: "other"})
+	other, err := model.TryLock(ctx, &flow.LockAsk{Key: "job", Owner: "other"})
 	require.NoError(t, err)
 	for !other.Granted {
 		n, err := w.Next(ctx)
 		require.NoError(t, err)
 		if slices.ContainsFunc(n.List, func(c flow.Change) bool { return c.Expired }) {
-			other, err = model.Lock(ctx, &flow.LockAsk{Key: "job", Owner: "other"})
+			other, err = model.TryLock(ctx, &flow.LockAsk{Key: "job", Owner: "other"})
 			require.NoError(t, err)
 		}
 	}

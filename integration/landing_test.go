@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,7 +182,7 @@ func TestLandingKeepsItsPassword(t *testing.T) {
 	defer done()
 	_, err := bag.Update(t.Context(), map[string][]byte{"a": nil})
 	require.NoError(t, err)
-	p.Line("landing has to wait")
+	require.Eventually(t, func() bool { return strings.Contains(p.Said(), "landing has to wait") }, servertest.Patience, time.Millisecond, "as it does from the beginning")
 	require.NotContains(t, p.Said(), "geheim")
 }
 

@@ -67,7 +67,7 @@ func landerOfAnotherDatabase(t *testing.T, flags []string, own string, want ...s
 		require.Equal(t, [2]int64{1, 0}, dirtyAndLanded(t, p))
 	}
 
-	right := process.New(t, conf, "--landing", own, "--lander=false")
+	right := process.New(t, conf, "--landing", own, "--lander=false", "--landing-moved")
 	p.Stop()
 	right.Data, right.Addr = p.Data, p.Addr
 	right.Start()

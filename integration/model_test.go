@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -137,4 +139,21 @@ func TestFlowOverEveryEdge(t *testing.T) {
 	nodes, err := remote.Bench(c).Nodes(t.Context(), &bench.NodesAsk{})
 	require.NoError(t, err)
 	require.Empty(t, nodes.Nodes)
+}
+
+// What belongs to the models is written by their operations alone: @flow itself, and whatever is
+// below it.
+func TestTheNamespacesOfModelsAreReserved(t *testing.T) {
+	srv := start(t, servertest.Options{})
+	p := peer(t, srv)
+	lease := fmt.Sprint(object(t, p.Call(protocol.KVLease, `{"ttl":60000}`))["lease"])
+	for _, ns := range []string{"@flow", "@flow/", "@flow/cl", "@flow/a/b", "@bench", "@bench/x"} {
+		for cmd, body := range map[protocol.Command]string{
+			protocol.KVPut: `{"ns":%q,"key":"k","value":"v"}`, protocol.KVDel: `{"ns":%q,"key":"k"}`, protocol.KVIncr: `{"ns":%q,"key":"k"}`,
+			protocol.KVDrop: `{"ns":%[1]q,"confirm":%[1]q}`, protocol.KVLock: `{"ns":%q,"key":"k","lease":` + lease + `}`,
+		} {
+			require.Equal(t, int(codes.Reserved), int(result(t, p.Call(cmd, fmt.Sprintf(body, ns))).Code), "%s %s", cmd, ns)
+		}
+		require.EqualValues(t, 404, result(t, p.Call(protocol.KVGet, fmt.Sprintf(`{"ns":%q,"key":"k"}`, ns))).Code, "everybody may read")
+	}
 }

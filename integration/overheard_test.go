@@ -182,6 +182,11 @@ func TestNoCommandOfTheStoreReachesWhatTheServerKeepsThere(t *testing.T) {
 			}
 			got := s.take(&way{cmd: row.ID, body: body + "}"}, s.intruder)
 			_, got, _ = strings.Cut(got, "}") // the greeting
+			if row.ID == protocol.KVList && ns == "@conf" { // it has of documents what may be read
+				require.Contains(t, got, "doc/game/a.json")
+				require.NotContains(t, got, "hidden")
+				continue
+			}
 			require.NotContains(t, got, `"code":0`, "%s %s", row.Name, ns)
 			require.NotContains(t, got, markValue, "%s %s", row.Name, ns)
 			seen++
@@ -219,4 +224,30 @@ func TestALinkLeadsNobodyToWhatItMayNotChange(t *testing.T) {
 	text, err := os.ReadFile(outside)
 	require.NoError(t, err)
 	require.Contains(t, string(text), markValue)
+}
+
+// A file that links give other names is written only by who may change it by each of these; all change at
+// once, and the audit has who it was.
+func TestAFileWithSeveralNamesNeedsTheRightsToEach(t *testing.T) {
+	s := besiege(t)
+	p, admin := as(t, s.srv, s.intruder), as(t, s.srv, s.admin)
+	require.Contains(t, p.Call(protocol.SetConfig, `{"filename":"game/x.json","contents":{"v":"mine"}}`), `"code":0`)
+	for name, to := range map[string]string{"secret/x.json": "../game/x.json", "_access/x.json": "../game/x.json"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(s.srv.Conf, name)))
+	}
+	read := func(name string) string {
+		return s.take(&way{cmd: protocol.GetConfig, body: `{"file_pattern":"` + name + `"}`}, s.admin)
+	}
+	eventually(t, "the link is served by its name", func() bool { return strings.Contains(read("secret/x.json"), "mine") })
+	got := p.Call(protocol.SetConfig, `{"filename":"game/x.json","contents":{"v":"theirs"}}`)
+	require.Contains(t, got, "another name")
+	require.NotContains(t, got, `"code":0`)
+	require.NotContains(t, got, "secret")
+	require.Contains(t, read("game/x.json"), "mine")
+	require.Contains(t, admin.Call(protocol.SetConfig, `{"filename":"game/x.json","contents":{"v":"everybody's"}}`), `"code":0`)
+	require.Contains(t, read("secret/x.json"), "everybody's")
+	eventually(t, "the audit has both", func() bool {
+		return strings.Contains(s.take(&way{request: "GET /v1/audit/lines?kind=change"}, s.admin), `"what":["config:game/x.json","config:secret/x.json"]`)
+	})
+	eventually(t, "the role is not", func() bool { return strings.Contains(read("_access/x.json"), "is a symlink to game/x.json") })
 }

@@ -149,8 +149,10 @@ func TestHungup(t *testing.T) {
 		require.NoError(t, err)
 		return list
 	}
+	profile := map[int]string{}
 	for id, clitype := range map[int]string{11: `1`, 12: `"1"`, 13: `100`} {
 		x := dial(t, srv)
+		profile[id] = fmt.Sprintf("%s@%d-1@srv", x.LocalAddr(), id)
 		x.Identify(fmt.Sprintf(`{"svrid":%d,"clitype":%s,"svrname":"srv","name":"n","shell":"a \"b\"","progi":"bin"}`, id, clitype))
 		require.NoError(t, x.Close())
 	}
@@ -160,7 +162,7 @@ func TestHungup(t *testing.T) {
 	one := records(`{"op":"get","svrid":"11"}`)
 	require.Len(t, one, 1)
 	require.Equal(t, []string{"begin_time", "end_time", "name", "progi", "shell", "svrid", "svrname"}, sortedKeys(one[0]))
-	require.Equal(t, []string{"11", "srv", "n", `a "b"`, "bin"}, []string{one[0]["svrid"], one[0]["svrname"], one[0]["name"], one[0]["shell"], one[0]["progi"]})
+	require.Equal(t, []string{"11", "srv", "n", `a "b"`, profile[11]}, []string{one[0]["svrid"], one[0]["svrname"], one[0]["name"], one[0]["shell"], one[0]["progi"]})
 	for _, member := range []string{"begin_time", "end_time"} {
 		require.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`, one[0][member])
 	}

@@ -77,8 +77,7 @@ func TestH6H7H36ToH38FieldsOfAnySortOnEachDatabase(t *testing.T) {
 				require.False(t, row.Removed)
 			}
 			o.p.Kill()
-			require.NoError(t, os.RemoveAll(o.p.Data))
-			o.p.Start()
+			o.p = StartProcess(t, conf, "--landing", dsn, "--landing-moved") // its data directory is lost
 			o.connect()
 			for i, f := range fields {
 				o.reads(i+2, f, f.value)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/storage/landing"
@@ -56,7 +57,9 @@ func TestStorageChangeNotificationAfterALostDataDirectory(t *testing.T) {
 	landsIn(t, d, map[string]string{"gold": "1"})
 	p.Kill()
 	require.NoError(t, os.RemoveAll(p.Data))
-	p.Start()
+	other := process.New(t, conf, "--landing", dsn, "--landing-moved") // as its store is another one
+	other.Data, other.Addr = p.Data, p.Addr
+	other.Start()
 	kinds, changes = next()
 	require.Equal(t, []kv.NoticeKind{kv.Resync, kv.Synced}, kinds)
 	require.Empty(t, changes, "it is cold")

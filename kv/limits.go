@@ -38,9 +38,11 @@ const (
 
 // The namespaces that Guarded is about.
 const (
-	landingNamespace, storagePrefix = "@landing", "@storage/" // Reserved as well
+	LandingNamespace, storagePrefix = "@landing", StorageRoot + "/" // Reserved as well
+	StorageRoot                     = "@storage"
 
-	FlowPrefix     = "@flow/" // of the flow layout: a namespace for each scope
+	FlowPrefix     = FlowRoot + "/" // of the flow layout: a namespace for each scope
+	FlowRoot       = "@flow"
 	BenchNamespace = "@bench" // nodes and jobs of the bench
 
 	AccessNamespace = "@access" // tokens
@@ -50,30 +52,31 @@ const (
 	AuditLines     = "@audit/lines" // its lines: Archived as well, and written by the store itself
 
 	ConfigNamespace = "@conf"  // what is known of each document of the configurations
+	DocumentPrefix  = "doc/"   // before the name of a document, in its key there
 	archivePrefix   = "@conf/" // their versions and contents: Archived as well
 )
 
-// Guarded says whose a namespace is that only transactions of the server's own may write to,
-// see Txn.System; everybody may read and watch it. "" if everybody may write to it.
-func Guarded(ns string) (owner string) {
-	switch {
-	case Reserved(ns):
-		return "player storage"
-	case strings.HasPrefix(ns, FlowPrefix):
-		return "the flow layout"
-	case ns == BenchNamespace:
-		return "the bench"
-	case ns == ConfigNamespace, strings.HasPrefix(ns, archivePrefix):
-		return "the configurations"
-	case ns == AccessNamespace:
-		return "access control"
-	case ns == ReviewNamespace:
-		return "the reviews"
-	case OfAudit(ns):
-		return "the audit"
-	}
-	return ""
+// owners are whose the namespaces are that the server keeps to itself: each with all below it.
+var owners = map[string]string{
+	LandingNamespace: "player storage", StorageRoot: "player storage", FlowRoot: "the flow layout", BenchNamespace: "the bench",
+	ConfigNamespace: "the configurations", AccessNamespace: "access control", ReviewNamespace: "the reviews", AuditNamespace: "the audit",
 }
+
+// GuardedRoot is the namespace that one is, or is below, which Guarded is about; "" if there is none.
+func GuardedRoot(ns string) string {
+	if ns == "" || ns[0] != '@' {
+		return ""
+	}
+	root, _, _ := strings.Cut(ns, "/")
+	if owners[root] == "" {
+		return ""
+	}
+	return root
+}
+
+// Guarded says whose a namespace is that only transactions of the server's own may write to,
+// see Txn.System; who may read what its owner keeps may read and watch it. "" if everybody may write to it.
+func Guarded(ns string) (owner string) { return owners[GuardedRoot(ns)] }
 
 // OfAudit reports whether a namespace belongs to the audit.
 func OfAudit(ns string) bool { return ns == AuditNamespace || ns == AuditLines }
@@ -87,7 +90,7 @@ func Archived(ns string) bool { return strings.HasPrefix(ns, archivePrefix) || n
 // Reserved reports whether a namespace belongs to player storage. It is Guarded, and its
 // keys have no history: Store.GetAt and Store.History refuse them.
 func Reserved(ns string) bool {
-	return ns == landingNamespace || strings.HasPrefix(ns, storagePrefix)
+	return ns == LandingNamespace || strings.HasPrefix(ns, storagePrefix)
 }
 
 // CheckNamespace reports whether the name of a namespace is valid.

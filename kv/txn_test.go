@@ -133,7 +133,9 @@ func TestReservedNamespacesAreTheServersOwn(t *testing.T) {
 	}
 	for ns, want := range map[string]string{
 		"@landing": "player storage", "@storage/1_1": "player storage", "@flow/cl": "the flow layout", "@bench": "the bench", "@access": "access control",
-		"flow/cl": "", "@flow": "", "@bench/": "", "ns": "",
+		"@flow": "the flow layout", "@flow/": "the flow layout", "@flow/a/b": "the flow layout", "@flow/.index": "the flow layout", "@bench/": "the bench",
+		"@bench/x": "the bench", "@storage": "player storage", "@landing/x": "player storage", "@access/x": "access control", "@review/x": "the reviews", "@audit/x": "the audit",
+		"flow/cl": "", "@flows": "", "@flow.x": "", "@benches/x": "", "@": "", "@/flow": "", "": "", "ns": "",
 	} {
 		require.Equal(t, want, kv.Guarded(ns), ns)
 	}

@@ -81,8 +81,8 @@ var benchCommands = []Row{
 
 var authCommands = []Row{
 	{ID: 0x0600, Name: "AUTOKEN", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "name, groups, ttl", Response: "code, id, text, expires, held"},
-	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next"},
-	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id", Response: "code, revision"},
+	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next, note"},
+	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, made", Response: "code, revision, ended, made"},
 	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules, trouble"},
 	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
 	{ID: 0x0605, Name: "AUEND", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, who", Response: "code, count, revision"},
@@ -98,7 +98,7 @@ var reviewCommands = []Row{
 }
 
 var secretCommands = []Row{
-	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "uses", Response: "code, seals, trouble, newest, keys"},
+	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "uses", Response: "code, seals, trouble, newest, keys, note"},
 	{ID: 0x0901, Name: "SEROTATE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "", Response: "code, newest, revision"},
 	{ID: 0x0902, Name: "SERESEAL", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "from", Response: "code, newest, documents, keys, left, why, next"},
 }

@@ -41,6 +41,9 @@ const MaxOwner = 64 << 20
 // and may be called from any goroutine. Of rows that are there they tell the ones removed as
 // well.
 type Backing interface {
+	// Admit has each connection to the database be judged before its first use, from now on.
+	// With moved the database is taken as it is: it need not have the tables that it had.
+	Admit(judge Judge, moved bool)
 	// Fields returns the rows of those fields that there are.
 	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
 	// All returns all rows of an owner; codes.TooLarge if they take more than MaxOwner.
@@ -51,7 +54,8 @@ type Backing interface {
 	// Purge deletes rows that were removed, of those that it looks at: the next so many of a
 	// table in the order of their owners.
 	Purge(ctx context.Context, p Purge) (Purged, error)
-	// Tables lists the names of the tables of fields. A table that does not exist has no rows.
+	// Tables lists the names of the tables of fields. A table that was never there has no rows.
+	// One that is missing, or in which different fields are the same, fails with Unusable.
 	Tables(ctx context.Context) ([]string, error)
 }
 
@@ -77,6 +81,10 @@ func (c *cold) asked(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, codes.TooLarge) {
 		return err // in words for peers
+	}
+	if u, ok := errors.AsType[*Unusable](err); ok {
+		c.identity.say(u, err)
+		return u // in words for peers, too
 	}
 	now, o := c.s.clock.Now(), &c.outage
 	o.mu.Lock()

@@ -24,13 +24,15 @@ import (
 // it looks for marks: one of them sees the other.
 type cold struct {
 	// set at open
-	s       *Storage
-	backing Backing
-	used    uses
-	cache   *cache
-	loads   *loads
-	most    int64 // MaxOwner, but in tests
-	outage  outage
+	s        *Storage
+	backing  Backing
+	identity *identity
+	life     string // the identity of the store, which restoring it renews
+	used     uses
+	cache    *cache
+	loads    *loads
+	most     int64 // MaxOwner, but in tests
+	outage   outage
 
 	evicted  atomic.Uint64 // fields
 	filling  sync.Mutex    // held while the filter changes
@@ -56,8 +58,11 @@ type tables struct {
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
-	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
+	c := &cold{s: s, backing: cfg.Backing, identity: s.identity, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
 		tables: tables{unknown: map[string]uint64{}, known: map[string]bool{}}}
+	if store, ok := cfg.Store.(kv.Archive); ok {
+		c.life = store.Identity()
+	}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)
 	c.used.turn()
@@ -84,8 +89,14 @@ func (c *cold) doubtful(table string) bool {
 	if c.known[table] {
 		return false
 	}
+	return !c.knows(table)
+}
+
+// knows reports whether all owners of a table are in the store's filter. That of a store that was
+// restored may be older than the table.
+func (c *cold) knows(table string) bool {
 	e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table))
-	return e == nil
+	return e != nil && string(e.Value.Data) == c.life
 }
 
 // absentOrHere reports whether each field of the job is in memory, or known to be nowhere.
@@ -214,7 +225,7 @@ func (c *cold) know(txn *kv.Txn, given map[string]bool) (done func()) {
 	for table := range given {
 		if _, unknown := c.unknown[table]; c.listed && !unknown && !c.known[table] {
 			c.known[table] = true
-			txn.Then = append(txn.Then, knownOp(table))
+			txn.Then = append(txn.Then, c.knownOp(table))
 			done = c.knowing.Unlock
 		}
 	}
@@ -225,8 +236,8 @@ func (c *cold) know(txn *kv.Txn, given map[string]bool) (done func()) {
 	return done
 }
 
-func knownOp(table string) kv.Op {
-	return kv.Op{Kind: kv.OpPut, NS: Landing, Key: knownPrefix + table, Value: kv.BoolValue(true)}
+func (c *cold) knownOp(table string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: Landing, Key: knownPrefix + table, Value: kv.StringValue(c.life)}
 }
 
 // rowField is the field of a row. One that others have written has no version; 0 would say

@@ -22,7 +22,7 @@ import (
 
 // startCold opens a Storage whose owners leave memory when chill is called.
 func startCold(t testing.TB, sql *database) *kit {
-	return startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
+	return startOn(t, sql, moved, func(c *Config) { c.Settings = field.Defaults() })
 }
 
 // chill lands everything and lets all owners leave memory.

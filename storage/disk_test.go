@@ -21,6 +21,7 @@ func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *k
 	k = startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
 	k.shut()
 	require.NoError(t, k.engine.Close())
+	sql.set(func(d *database) { d.is = Identity{} }) // which was of the engine that it began with
 	fs := disk.MemoryFS()
 	open := func() {
 		// The clock of these tests leaps while a write is under way: that is no disk that hangs.

@@ -19,8 +19,13 @@ import (
 type Config struct {
 	Store kv.Store
 	// Backing is the database that fields are landed in. Without one nothing is dirty, and
-	// nothing leaves memory.
-	Backing  Backing
+	// nothing leaves memory; but a Store that has landed in one answers for what is in memory
+	// only.
+	Backing Backing
+	// Moved says that the Backing may be another database than the one before, or one that
+	// another store lands in, or that there is none any more. What is in memory is landed there
+	// again.
+	Moved    bool
 	Settings Settings    // the zero value: Defaults
 	Clock    clock.Clock // nil: the machine's
 	Log      zerolog.Logger
@@ -39,17 +44,18 @@ func (c Config) withDefaults() Config {
 // from any goroutine.
 type Storage struct {
 	// set at open
-	store   kv.Store
-	backing Backing // may be nil; then so are dirty, cold and purge
-	clock   clock.Clock
-	log     zerolog.Logger
-	base    *base
-	names   *regions
-	lines   *lines
-	pages   *pages
-	dirty   *ledger
-	cold    *cold
-	purge   *purge
+	store    kv.Store
+	backing  Backing // may be nil; then so are dirty, cold and purge
+	identity *identity
+	clock    clock.Clock
+	log      zerolog.Logger
+	base     *base
+	names    *regions
+	lines    *lines
+	pages    *pages
+	dirty    *ledger
+	cold     *cold
+	purge    *purge
 
 	set     atomic.Pointer[Settings]
 	setting sync.Mutex // held while they change
@@ -69,14 +75,17 @@ type background struct {
 // store.
 func Open(cfg Config) (*Storage, error) {
 	cfg = cfg.withDefaults()
-	s := &Storage{store: cfg.Store, backing: cfg.Backing, clock: cfg.Clock, log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
+	s := &Storage{store: cfg.Store, clock: cfg.Clock, log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.pages = &pages{pool: cfg.Cold, clock: cfg.Clock}
 	s.set.Store(&cfg.Settings)
 	if err := s.base.load(); err != nil {
 		return nil, err
 	}
-	if cfg.Backing == nil {
+	if err := s.identify(&cfg); err != nil {
+		return nil, err
+	}
+	if s.backing == nil {
 		return s, nil
 	}
 	s.cold = newCold(s, &cfg)
@@ -90,13 +99,42 @@ func Open(cfg Config) (*Storage, error) {
 		_ = s.Close() // nothing runs yet
 		return nil, err
 	}
-	s.running.Go(s.cold.scanning)
 	s.purge = &purge{s: s, changed: make(chan struct{}, 1)}
+	if _, none := s.backing.(nowhere); none {
+		return s, nil // and nothing leaves memory
+	}
+	s.running.Go(s.cold.scanning)
 	s.running.Go(s.purge.run)
 	if forgetter, ok := cfg.Store.(kv.Forgetter); ok {
 		s.running.Go(func() { s.cold.evicting(forgetter) })
 	}
 	return s, nil
+}
+
+// identify has connections to the Backing be judged. One that is missing is nowhere.
+func (s *Storage) identify(cfg *Config) error {
+	s.identity = &identity{s: s}
+	s.identity.moved.Store(cfg.Moved)
+	if cfg.Moved {
+		if err := s.identity.forget(s.life); err != nil {
+			return err
+		}
+	}
+	landed, err := s.identity.landed()
+	if err != nil {
+		return err
+	}
+	if cfg.Backing == nil && landed {
+		name := cmp.Or(s.identity.text(databaseKey), "of an earlier version")
+		why := Unusablef("this store has landed in the database %s, and the server was started without one: start it with --landing; or, if there is no database any more, once with --landing-moved", name)
+		cfg.Backing = nowhere{why}
+		s.identity.closed.Store(why)
+		s.identity.say(why, why)
+	}
+	if s.backing = cfg.Backing; s.backing != nil {
+		s.backing.Admit(s.identity.judge, cfg.Moved)
+	}
+	return nil
 }
 
 // Close ends what is under way in the background. Writes that wait for the database fail with

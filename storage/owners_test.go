@@ -156,7 +156,7 @@ func TestAnOwnerWithOnlyRemovedRowsIsRestoredAfterALostDataDirectory(t *testing.
 	k.land()
 	k.shut()
 
-	k = startOn(t, sql)
+	k = startOn(t, sql, moved)
 	k.settle()
 	list, _, err := k.Owners(t.Context(), "1", "1", "", "", 0)
 	require.NoError(t, err)

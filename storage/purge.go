@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +80,12 @@ func (p *purge) turn(ctx context.Context, age time.Duration) (ended bool, err er
 			p.regions, p.after = p.regions[1:], ""
 		}
 	case len(p.tables) > 0:
-		if more, err = p.database(ctx, p.tables[0], before); err == nil && !more {
+		more, err = p.database(ctx, p.tables[0], before)
+		if u, bad := errors.AsType[*Unusable](err); bad { // it does not hold up the others
+			p.s.identity.say(u, err)
+			more, err = false, nil
+		}
+		if err == nil && !more {
 			p.tables, p.after = p.tables[1:], ""
 		}
 	}

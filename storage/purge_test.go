@@ -15,7 +15,7 @@ const purgeAge = 2 * time.Hour
 
 // startPurging opens a Storage that purges when round is called.
 func startPurging(t testing.TB, sql *database) *kit {
-	k := startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
+	k := startOn(t, sql, moved, func(c *Config) { c.Settings = field.Defaults() })
 	k.settle()
 	return k
 }

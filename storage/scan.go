@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -22,7 +23,9 @@ func (c *cold) scanning() {
 		if c.s.life.Err() != nil {
 			return
 		}
-		if err != nil && !told {
+		if u, bad := errors.AsType[*Unusable](err); bad {
+			c.identity.say(u, err)
+		} else if err != nil && !told {
 			c.s.log.Warn().Err(err).Msg("the database does not tell which owners it has; it is asked for each until it does")
 		}
 		told = err != nil
@@ -45,15 +48,21 @@ func (c *cold) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var unusable error // one of the tables, which does not hold up the others
 	for table, said := range c.learn(tables) {
-		if err := c.scanTable(ctx, table); err != nil {
-			return err
+		err := c.scanTable(ctx, table)
+		if errors.As(err, new(*Unusable)) {
+			unusable = err
+			continue
 		}
-		if err := c.scanned(ctx, table, said); err != nil {
+		if err == nil {
+			err = c.scanned(ctx, table, said)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return unusable
 }
 
 // learn notes which tables there are, and returns those whose owners are to be looked for.
@@ -69,7 +78,7 @@ func (c *cold) learn(tables []string) map[string]uint64 {
 		if _, told := c.unknown[table]; told {
 			continue
 		}
-		if e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table)); e != nil {
+		if c.knows(table) {
 			c.known[table] = true
 		} else {
 			c.unknown[table] = c.said
@@ -125,7 +134,7 @@ func (c *cold) scanned(ctx context.Context, table string, said uint64) error {
 	if again {
 		return nil
 	}
-	if _, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{knownOp(table)}}); err != nil {
+	if _, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{c.knownOp(table)}}); err != nil {
 		return err
 	}
 	c.mu.Lock()

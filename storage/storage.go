@@ -18,6 +18,8 @@
 //   - Writes to one owner take effect in the order in which they are handed over.
 //   - Memory wins over the database: what is loaded never replaces an entry, and is forgotten
 //     once there is one (cold.go).
+//   - Nothing is read from a database, or landed in it, that is not the one that the data
+//     directory remembers, or that another store lands in (identity.go).
 //
 // A newcomer begins with [Owner], [Write] and [Storage.Do], then reads write.go.
 package storage

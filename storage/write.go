@@ -242,7 +242,8 @@ func (j *job) dependent() bool {
 	if w.Kind == Remove || w.Kind == Restore || len(w.Expect) > 0 {
 		return true
 	}
-	return (w.Kind == Incr || w.WantPrev) && j.s.cold != nil && !j.s.cold.absentOrHere(j)
+	// Where the database cannot be the right one, the write would never be landed.
+	return j.s.cold != nil && (w.Kind == Incr || w.WantPrev || j.s.identity.closed.Load() != nil) && !j.s.cold.absentOrHere(j)
 }
 
 func (j *job) key(name string) string {

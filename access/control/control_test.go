@@ -53,7 +53,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 		k.put(name, text)
 	}
 	var err error
-	k.config, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: store,
+	k.config, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: store, SetTimeout: time.Minute,
 		Check: func(name string, before, contents []byte, by *access.Actor) error {
 			return k.Control.Check(name, before, contents, by)
 		}})
@@ -514,6 +514,21 @@ func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 	}
 	require.NoError(t, k.set(nil, "_meta.json", ""))
 	require.Equal(t, codes.Forbidden, codes.Of(k.set(lead, "_meta.json", base)), "nothing was so before")
+}
+
+func TestAnotherNameOfAFileNeedsTheSameRights(t *testing.T) {
+	k := start(t, map[string]string{"_access/x.json": `{"rules": [{"who": ["token:lead"], "allow": ["read", "write"], "what": ["config:game/*"]}, {"who": ["token:lead"], "allow": ["read"], "what": ["config:seen.json"]}]}`})
+	lead, root := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}, &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}}
+	require.NoError(t, k.MayChange("game/a.json", false, lead))
+	for name, shown := range map[string]bool{"seen.json": true, "hidden.json": false, "_access/x.json": false} {
+		err := k.MayChange(name, false, lead)
+		require.Equal(t, codes.Forbidden, codes.Of(err), name)
+		require.Equal(t, shown, strings.Contains(err.Error(), name), err)
+		require.NoError(t, k.MayChange(name, false, root))
+		require.NoError(t, k.MayChange(name, false, nil), "who may write to the directory")
+		require.NoError(t, (*control.Control)(nil).MayChange(name, false, lead))
+	}
+	require.Equal(t, codes.Forbidden, codes.Of(k.MayChange("game/a.json", true, lead)), "to delete it is another right")
 }
 
 // What a stronger base has replaced is not shown. So it takes the right to have the weaker one

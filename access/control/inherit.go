@@ -6,6 +6,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/codes"
 	"confcenter/meta"
 )
 
@@ -33,6 +34,25 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 		}
 	}
 	return nil
+}
+
+// MayChange refuses to change a document, or with deletes to delete it, to an actor who may not. The
+// edges ask about the names in a request; this is asked about others that a file has. The nil Control
+// refuses nothing.
+func (c *Control) MayChange(name string, deletes bool, by *access.Actor) error {
+	if c == nil || by.Proved() == nil {
+		return nil
+	}
+	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}
+	err := caller.Change(name, deletes)
+	if err == nil {
+		return nil
+	}
+	other := "another name"
+	if caller.Names(name) {
+		other = "the name " + name
+	}
+	return &codes.Error{Code: codes.Forbidden, Text: "a symlink gives the file " + other + " as well, by which you may not change it; nothing was changed: ask an administrator", Err: err}
 }
 
 // shownBefore reports whether base was among the old bases, and nothing that hid members of it is

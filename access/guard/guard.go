@@ -8,6 +8,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,22 +125,13 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case right == access.ClientsSend && named && c.Permits.Some(policy.Delete, policy.Clients): // a message can be to hang up
 		return nil
 	case right == access.StatusProfile && !c.Who.Administrator():
-		return &codes.Error{
-			Code: codes.Forbidden, Err: &access.Denial{Do: "profile", What: class.String()},
-			Text: "you may not profile the server; only administrators may",
-		}
+		return onlyAdministrators("profile", class.String(), "profile the server")
+	case right == access.HistoryWrite && !c.Who.Administrator():
+		return onlyAdministrators("delete", policy.Config.String(), "remove versions for good")
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
-	err := c.Whole(v, class)
-	if err != nil && right == access.HistoryWrite {
-		return &codes.Error{
-			Code: codes.Forbidden,
-			Text: "you may not remove versions for good; administrators may, and others who may grant roles",
-			Err:  &access.Denial{Do: v.String(), What: class.String()},
-		}
-	}
-	return err
+	return c.Whole(v, class)
 }
 
 // allOf needs every verb with everything in a class.
@@ -258,7 +250,7 @@ func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
 	}
 	c.name = policy.AppendName(c.name[:0], ns, key)
 	if len(ns) > 0 && ns[0] == '@' && kv.Guarded(string(ns)) != "" {
-		return c.owned(v, string(ns))
+		return c.owned(v, string(ns), string(key), true)
 	}
 	if c.Permits.May(v, policy.KV, c.name) {
 		return nil
@@ -272,7 +264,7 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 		return nil
 	}
 	if kv.Guarded(ns) != "" {
-		return c.owned(v, ns)
+		return c.owned(v, ns, prefix, false)
 	}
 	if c.Permits.Covers(v, policy.KV, string(policy.AppendName(nil, ns, prefix))) {
 		return nil
@@ -280,49 +272,63 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 	return forbidden(v, policy.KV, shownKey(ns, prefix)+"*")
 }
 
-// owned needs v with everything that the owner of a guarded namespace has, since its keys are
-// not the owner's names. A right to keys is no right to what owners keep in them.
-func (c *Caller) owned(v policy.Verb, ns string) error {
-	if ns == kv.ReviewNamespace { // what is held may be of any class
-		return whatIsHeld(c, v)
+// owned needs v with what the owner of a guarded namespace has under a key, or with whole unset under
+// all that begin so. Keys are not the owner's names, but for those of scopes and documents, so most
+// need v with everything that the owner has. A right to keys is no right to what owners keep in them.
+func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
+	if ns == kv.AccessNamespace || ns == kv.ReviewNamespace { // digests of tokens are in what is held, too
+		return c.administers(v, ns)
 	}
 	if scope, ok := scopeOf(ns); ok {
 		return c.Scope(v, scope)
 	}
 	class, _ := ownerOf(ns)
 	if class == policy.Config && v == policy.Read {
-		v = policy.History
+		if err := c.owned(policy.History, ns, key, whole); err != nil {
+			return err
+		}
 	}
-	return c.Whole(v, class)
+	switch name, ok := strings.CutPrefix(key, kv.DocumentPrefix); {
+	case !ok || ns != kv.ConfigNamespace:
+		return c.Whole(v, class)
+	case whole:
+		return c.Document(v, name)
+	default:
+		return c.Documents(v, name)
+	}
+}
+
+// administers needs to be an administrator, for what no role allows.
+func (c *Caller) administers(v policy.Verb, what string) error {
+	if c.Who.Administrator() {
+		return nil
+	}
+	what = policy.KV.String() + ":" + what
+	return onlyAdministrators(v.String(), what, fmt.Sprintf("%s %.200q", v, what))
+}
+
+// onlyAdministrators is the refusal of what no role allows.
+func onlyAdministrators(do, what, text string) error {
+	return &codes.Error{Code: codes.Forbidden, Text: "you may not " + text + "; only administrators may", Err: &access.Denial{Do: do, What: what}}
 }
 
 // ownerOf is the class of what is kept in a guarded namespace; ok is false if it is not guarded.
 func ownerOf(ns string) (class policy.Class, ok bool) {
-	switch {
-	case kv.Guarded(ns) == "":
+	switch kv.GuardedRoot(ns) {
+	case "":
 		return policy.KV, false
-	case kv.Reserved(ns):
+	case kv.LandingNamespace, kv.StorageRoot:
 		return policy.Storage, true
-	case strings.HasPrefix(ns, kv.FlowPrefix):
+	case kv.FlowRoot:
 		return policy.Flow, true
-	case ns == kv.BenchNamespace:
+	case kv.BenchNamespace:
 		return policy.Bench, true
-	case kv.OfAudit(ns):
+	case kv.AuditNamespace:
 		return policy.Audit, true
-	case ns == kv.ConfigNamespace, kv.Archived(ns):
+	case kv.ConfigNamespace:
 		return policy.Config, true
 	}
 	return policy.Roles, true
-}
-
-// whatIsHeld needs v with everything that can be held for approval.
-func whatIsHeld(c *Caller, v policy.Verb) error {
-	for _, class := range [...]policy.Class{policy.Roles, policy.KV, policy.Config} {
-		if err := c.Whole(v, class); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func shownKey(ns, key string) string { return ns + "/" + key }
@@ -337,9 +343,6 @@ func (c *Caller) Many(ns string, keys []string) error {
 	return nil
 }
 
-// List needs what a page of keys tells.
-func (c *Caller) List(l *kv.List) error { return c.Keys(policy.Read, l.NS, l.Prefix) }
-
 // Watch needs what a watch tells: events have the values, and with prev those before.
 func (c *Caller) Watch(f kv.Filter) error {
 	if c == nil {
@@ -349,7 +352,7 @@ func (c *Caller) Watch(f kv.Filter) error {
 		var err error
 		switch {
 		case f.NS == "":
-			err = c.everywhere(v)
+			err = c.administers(v, "*") // tokens are among all keys
 		case f.Exact:
 			err = c.Key(v, []byte(f.NS), []byte(f.Text))
 		default:
@@ -360,19 +363,6 @@ func (c *Caller) Watch(f kv.Filter) error {
 		}
 	}
 	return nil
-}
-
-// everywhere needs v with every key of every namespace, whosever it is.
-func (c *Caller) everywhere(v policy.Verb) error {
-	for _, class := range [...]policy.Class{policy.KV, policy.Storage, policy.Flow, policy.Bench, policy.Roles, policy.Audit} {
-		if v&class.Verbs() == 0 {
-			return forbidden(v, class, "")
-		}
-		if err := c.Whole(v, class); err != nil {
-			return err
-		}
-	}
-	return c.owned(v, kv.ConfigNamespace)
 }
 
 // Leases needs to have a use for leases: keys that may have one, or locks. Which of them somebody
@@ -471,6 +461,15 @@ func (c *Caller) History(ns, key string) error {
 		}
 	}
 	return nil
+}
+
+// Told is what the caller may be told of an error: who holds a lock only if they may read it.
+func (c *Caller) Told(err error) error {
+	taken := (*kv.Taken)(nil)
+	if !errors.As(err, &taken) || c.Key(policy.Read, []byte(taken.NS), []byte(taken.Key)) == nil {
+		return err
+	}
+	return &kv.Taken{NS: taken.NS, Key: taken.Key, Revision: taken.Revision}
 }
 
 // Txn needs what a transaction reads and changes, whichever of its branches is taken: each

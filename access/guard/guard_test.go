@@ -46,7 +46,9 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		"players' fields":             {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@storage/x", Key: "k"}}}, []string{"read storage"}},
 		"an application":              {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@flow/x", Key: "k"}}}, []string{"read flow"}},
 		"a node":                      {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@bench", Key: "k"}}}, []string{"read bench"}},
-		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config", "history roles"}},
+		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config", "history roles", "read config", "read roles"}},
+		"what is known of a document": {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "doc/a.json"}}}, []string{"history config:a.json", "read config:a.json"}},
+		"of a role":                   {kv.Txn{If: []kv.Compare{kv.Absent("@conf", "doc/_access/a.json")}}, []string{"history roles", "read roles"}},
 	} {
 		require.NoError(t, guardtest.Caller(t, c.with...).Txn(&c.txn), what)
 		for i := range c.with {
@@ -60,7 +62,7 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 
 func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	c := guardtest.Caller(t, "* kv")
-	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc", "@audit", "@audit/lines"} {
+	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc", "@audit", "@audit/lines", "@access", "@review"} {
 		require.Equal(t, codes.Forbidden, codes.Of(c.Key(policy.Read, []byte(ns), []byte("k"))), ns)
 		require.Equal(t, codes.Forbidden, codes.Of(c.List(&kv.List{NS: ns})), ns)
 		require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{NS: ns})), ns)
@@ -72,6 +74,97 @@ func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	require.Error(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{}), "which would tell of the audit")
 	require.NoError(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Read, []byte("@audit"), []byte("k")))
 	require.Error(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Write, []byte("@audit"), []byte("k")))
+}
+
+// Digests of tokens, of sessions and of tokens that wait for approval are there, and nowhere else.
+func TestOnlyAdministratorsReadWhatIsKeptOfTokens(t *testing.T) {
+	most := guardtest.Caller(t, "* *")
+	root := guardtest.Caller(t)
+	root.Who = &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}
+	root.Permits = new(policy.Policy).Of(root.Who)
+	for _, ns := range []string{"@access", "@review"} {
+		for key, ask := range map[string]func(c *guard.Caller) error{
+			"Key":     func(c *guard.Caller) error { return c.Key(policy.Read, []byte(ns), []byte("token/x")) },
+			"Many":    func(c *guard.Caller) error { return c.Many(ns, []string{"token/x"}) },
+			"List":    func(c *guard.Caller) error { return c.List(&kv.List{NS: ns, Prefix: "session/"}) },
+			"Watch":   func(c *guard.Caller) error { return c.Watch(kv.Filter{NS: ns}) },
+			"Exact":   func(c *guard.Caller) error { return c.Watch(kv.Filter{NS: ns, Text: "token/x", Exact: true}) },
+			"All":     func(c *guard.Caller) error { return c.Watch(kv.Filter{}) },
+			"History": func(c *guard.Caller) error { return c.History(ns, "token/x") },
+			"Txn":     func(c *guard.Caller) error { return c.Txn(&kv.Txn{If: []kv.Compare{kv.Absent(ns, "token/x")}}) },
+		} {
+			require.Equal(t, codes.Forbidden, codes.Of(ask(most)), "%s %s", key, ns)
+			require.ErrorContains(t, ask(most), "only administrators may", "%s %s", key, ns)
+			require.NoError(t, ask(root), "%s %s", key, ns)
+			require.NoError(t, ask(nil), "%s %s", key, ns)
+		}
+		list, _, err := most.Namespaces(names{ns, "a"}, "", 10)
+		require.NoError(t, err)
+		require.Equal(t, []kv.Namespace{{Name: "a"}}, list)
+	}
+}
+
+// What is known of documents is listed, counted and watched like their past.
+func TestWhatIsKnownOfDocumentsIsListedToThoseWhoMayKnowIt(t *testing.T) {
+	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	defer store.Close()
+	ops := []kv.Op{put("@conf", "log")}
+	for _, name := range []string{"_access/r.json", "a.json", "b.json", "game/1.json", "game/2.json", "game/3.json", "z.json"} {
+		ops = append(ops, put("@conf", "doc/"+name))
+	}
+	_, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: ops})
+	require.NoError(t, err)
+	view := store.View()
+	defer view.Close()
+	for _, c := range []struct {
+		rules, prefix, want string // want "": it is refused
+	}{
+		{"history config,read config:game/*", "", "game/1 game/2 game/3"},
+		{"history config:game/*,read config", "doc/", "game/1 game/2 game/3"},
+		{"history config:game/*,read config,-read config:game/2.json", "", "game/1 game/3"},
+		{"* config,-read config:game/*", "", "a b z"},
+		{"* config", "doc/game/", "game/1 game/2 game/3"},
+		{"* config,* roles", "", "_access/r a b game/1 game/2 game/3 z log"},
+		{"* config,* roles,-history config:z.json", "", "_access/r a b game/1 game/2 game/3"},
+		{"history roles,read roles", "", "_access/r"},
+		{"* config,-read config:z.json", "doc/z", " "},
+		{"history config", "", ""},
+		{"read config", "", ""},
+		{"* kv", "", ""},
+	} {
+		caller := guardtest.Caller(t, strings.Split(c.rules, ",")...)
+		want := strings.Fields(c.want)
+		l := kv.List{NS: "@conf", Prefix: c.prefix}
+		if c.want == "" {
+			require.Equal(t, codes.Forbidden, codes.Of(caller.List(&l)), c.rules)
+			continue
+		}
+		require.NoError(t, caller.List(&l), c.rules)
+		l.CountOnly = true
+		page, err := caller.Page(view, l)
+		require.NoError(t, err)
+		require.EqualValues(t, len(want), page.Count, c.rules)
+		l.CountOnly = false
+		for _, limit := range []int{0, 1, 2, kv.MaxList + 1} {
+			l.Limit, l.After = limit, ""
+			var got []string
+			for more := true; more; more = page.More {
+				page, err = caller.Page(view, l)
+				require.NoError(t, err)
+				require.EqualValues(t, len(page.Entries), page.Count)
+				require.False(t, page.More && len(page.Entries) == 0, "there is something to go on behind")
+				for _, e := range page.Entries {
+					got, l.After = append(got, strings.TrimSuffix(strings.TrimPrefix(e.Key, "doc/"), ".json")), e.Key
+				}
+			}
+			require.ElementsMatch(t, want, got, "%s %d", c.rules, limit)
+		}
+		l.Limit, l.After, l.MaxBytes = 0, "", 1
+		page, err = caller.Page(view, l)
+		require.NoError(t, err)
+		require.Len(t, page.Entries, min(len(want), 1))
+		require.Equal(t, len(want) > 1, page.More)
+	}
 }
 
 func TestAWatchNeedsToWatchAndToRead(t *testing.T) {
@@ -253,6 +346,9 @@ func TestTheRightOfARow(t *testing.T) {
 	} {
 		got := [4]bool{some.Right(right, false) == nil, all.Right(right, false) == nil, some.Right(right, true) == nil, none.Right(right, false) == nil}
 		require.Equal(t, want, got, right)
+	}
+	for _, right := range []access.Right{access.HistoryWrite, access.StatusProfile} {
+		require.ErrorContains(t, guardtest.Caller(t, "* *").Right(right, false), "only administrators may", right)
 	}
 	require.Error(t, none.Right(access.KVRead, true))
 	require.Error(t, none.Right(access.KVEach, true))

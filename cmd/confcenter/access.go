@@ -166,6 +166,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	}
 	tokens.Obey(c)
 	tokens.Count(quotas)
+	state.models.Secret().Guard()
 	return gatekeeper{control: c, notes: notes, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()
 		if provider != nil {
@@ -251,6 +252,10 @@ func (r *later) Hold(h *change.Held) error { return r.reviews.Load().Hold(h) }
 
 func (r *later) check(name string, before, contents []byte, by *access.Actor) error {
 	return r.control.Load().Check(name, before, contents, by)
+}
+
+func (r *later) mayChange(name string, deletes bool, by *access.Actor) error {
+	return r.control.Load().MayChange(name, deletes, by)
 }
 
 // reachable are the addresses that other machines reach.

@@ -76,6 +76,10 @@ func (o *auditOptions) level(control bool) string {
 	return auditOff
 }
 
+// names is how long names of tokens are kept that have ended: a day longer than lines about them, which
+// are not removed at once.
+func (o *auditOptions) names() time.Duration { return time.Duration(o.days+1) * 24 * time.Hour }
+
 // config is how the audit works that t takes the lines of; nil: there is none.
 func (o *auditOptions) config(t *trail.Trail) audit.Config {
 	cfg := audit.Config{Trail: t, Age: time.Duration(o.days) * 24 * time.Hour, Bytes: int64(o.bytes)}
@@ -96,7 +100,7 @@ func (a *app) auditCommand() *cobra.Command {
 	question := lines.Ask().(*audit.LinesAsk)
 	command := &cobra.Command{}
 	a.defineWords(command, lines, question)
-	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", cobra.NoArgs
+	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", onlyVerbs
 	command.Long = `Audit prints the newest 50 lines of the audit, or all that the flags select; with --limit
 the newest so many of these, and with --after or --from the first. With -o json each is one
 line of JSON, as it is kept, so that verify can check them.`

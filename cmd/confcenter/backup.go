@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -159,9 +161,10 @@ func replaceable(name string) error {
 		return codes.Errorf(codes.Storage, "%w", err)
 	}
 	defer file.Close()
-	magic := make([]byte, len(backup.Magic))
-	if _, err := io.ReadFull(file, magic); err != nil || string(magic) != backup.Magic {
-		return codes.Errorf(codes.AlreadyExists, "%s exists and is no backup: it is not replaced; remove it, or choose another name", name)
+	head := bufio.NewReader(file)
+	if magic, _ := head.Peek(len(backup.Magic)); string(magic) != backup.Magic {
+		what, _, _ := strings.Cut(cmp.Or(compression(head), "is no backup"), ":")
+		return codes.Errorf(codes.AlreadyExists, "%s exists and %s: it is not replaced; remove it, or choose another name", name, what)
 	}
 	return nil
 }

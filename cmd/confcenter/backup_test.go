@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -73,6 +76,17 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 	precious := write(t, dir, "precious.txt", "not a backup")
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(data, link))
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var packed bytes.Buffer
+	pack := gzip.NewWriter(&packed)
+	_, err = pack.Write(whole)
+	require.NoError(t, errors.Join(err, pack.Close()))
+	other := t.TempDir()
+	gzipped, zstd, xz := write(t, other, "all.backup.gz", packed.String()), write(t, other, "a.zst", "\x28\xb5\x2f\xfd\x04\x58\x01"), write(t, other, "a.xz", "\xfd7zXZ\x00\x00\x04")
+	r := call(t, packed.String(), "verify", "-")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "standard input is compressed with gzip")
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -94,11 +108,18 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		"no time":            {[]string{"restore", file, dir + "/new", "--time", "soon"}, exitUsage, "must be a time"},
 		"revision and time":  {[]string{"restore", file, dir + "/new", "--time", "2026-01-01", "--revision", "1"}, exitUsage, "revision time"},
 		"gone":               {[]string{"restore", file, dir + "/new", "--time", "2001-01-01 12:00"}, exitRefused, "the oldest possible one is 1"},
+		"a time, repeated":   {[]string{"restore", file, dir + "/new", "--time", "2001-01-01 12:00"}, exitRefused, "2001-01-01 12:00 is 2001-01-01T12:00:00Z\n"},
 		"the future":         {[]string{"restore", file, dir + "/new", "--revision", "9"}, exitRefused, "in the future"},
 		"the future's time":  {[]string{"restore", file, dir + "/new", "--time", "2999-01-01T00:00:00Z"}, exitRefused, "2999-01-01T00:00:00Z is later than the backup, which was begun at 2"},
 		"verify nothing":     {[]string{"verify", dir + "/none"}, exitNotFound, "none"},
 		"verify another":     {[]string{"verify", precious}, exitFailed, "this is no backup"},
 		"verify a directory": {[]string{"verify", dir}, exitNotFound, "no state store"},
+		"standard input":     {[]string{"restore", "-", dir + "/new"}, exitUsage, "cannot come from standard input"},
+		"gzip":               {[]string{"restore", gzipped, dir + "/new"}, exitFailed, "is compressed with gzip: decompress it first, for example with gzip -d"},
+		"verify gzip":        {[]string{"verify", gzipped}, exitFailed, "all.backup.gz is compressed with gzip: decompress it first"},
+		"zstd":               {[]string{"restore", zstd, dir + "/new"}, exitFailed, "is compressed with zstd"},
+		"xz":                 {[]string{"verify", xz}, exitFailed, "is compressed with xz"},
+		"backup over gzip":   {[]string{"backup", "--data", data, gzipped}, exitRefused, "all.backup.gz exists and is compressed with gzip: it is not replaced"},
 	} {
 		r := call(t, "", c.args...)
 		require.Equal(t, c.code, r.code, "%s: %s", name, r.stderr)

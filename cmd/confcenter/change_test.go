@@ -97,6 +97,13 @@ func TestSessionOfApplyExportAndRollback(t *testing.T) {
 	require.Regexp(t, `^created  app2-dev.json\nrevision \d+, 1 documents\n$`, out)
 	require.Equal(t, original["app2-dev.json"], tree(t, conf)["app2-dev.json"])
 
+	for _, moment := range [][]string{{"rollback", "--dry-run", "--all", "2001-02-03 04:05"}, {"rollback", "--dry-run", "app1", "2001-02-03 04:05"}, {"rollback", "--dry-run", "app1@2001-02-03 04:05"}, {"export", filepath.Join(t.TempDir(), "none"), "2001-02-03 04:05"}} {
+		_, _, errs = told(t, at(addr, moment...)...)
+		require.Contains(t, errs, "2001-02-03 04:05 is 2001-02-03T04:05:00Z\n", moment)
+	}
+	_, _, errs = told(t, at(addr, "rollback", "--dry-run", "app1", "2001-02-03T04:05:00Z")...)
+	require.NotContains(t, errs, "04:05:00Z is")
+
 	code, out, errs = told(t, at(addr, "rollback", "--all", "~2", "--dry-run")...)
 	require.Equal(t, exitDiffers, code, errs)
 	require.Contains(t, out, "changed  app1.json\ndeleted  team/new.json\n")

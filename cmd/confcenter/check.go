@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -37,7 +38,8 @@ in _meta.json must exist and make sense, and the roles in _access say what
 roles can.
 
 Each problem is printed on a line, FILE:LINE:COLUMN: TEXT. The exit code is 1 if
-there is any.`,
+there is any. Files that are not served, because their names do not end in .json, are
+named on standard error.`,
 		Example: `  confcenter check ./conf
   confcenter check -o json ./conf
 
@@ -70,6 +72,7 @@ func (a *app) check(dir string, asJSON bool) error {
 	if err := a.printFindings(dir, &c, asJSON); err != nil {
 		return err
 	}
+	a.noteSkipped(&c)
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
@@ -81,7 +84,7 @@ func (a *app) check(dir string, asJSON bool) error {
 
 func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found})
+		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "skipped": notNil(c.skipped)})
 	}
 	for _, f := range c.found {
 		if _, err := fmt.Fprintf(a.stdout, "%s: %s\n", f.place(dir), f.Text); err != nil {
@@ -93,6 +96,23 @@ func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s: %d files, no problems\n", dir, len(c.files))
 	return err
+}
+
+// noteSkipped names what is in a directory and is no document: who has put it there may wonder.
+func (a *app) noteSkipped(c *checker) {
+	const some = 10
+	if len(c.skipped) == 0 {
+		return
+	}
+	names := make([]string, min(some, len(c.skipped)))
+	for i := range names {
+		names[i] = textOf(reflect.ValueOf(c.skipped[i]))
+	}
+	list := strings.Join(names, ", ")
+	if more := len(c.skipped) - some; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(a.stderr, "note: not served, because their names do not end in .json: %s\n", list)
 }
 
 // finding is one problem. Line and Column count from 1, the column in characters; 0 means
@@ -119,6 +139,7 @@ type checker struct {
 	files    map[string]bool // names of documents, broken ones too
 	metaText []byte          // nil if there is no valid _meta.json
 	found    []finding
+	skipped  []string                                         // names of what is no document
 	take     func(name string, info fs.FileInfo, text []byte) // if not nil, is given each valid document
 }
 
@@ -165,12 +186,16 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 		name := path.Join(dir, entry.Name())
 		info, err := c.root.Stat(name) // follows symlinks that stay inside, as the server does
 		switch {
+		case err != nil && confstore.LinksToNothing(c.root, name) != "":
+			c.report(name, "%s", confstore.LinksToNothing(c.root, name))
 		case err != nil:
 			c.report(name, "cannot be read: %v", cause(err))
 		case info.IsDir():
 			c.directory(name, info, above)
 		case strings.HasSuffix(name, ".json"):
 			c.file(name, info)
+		default:
+			c.skipped = append(c.skipped, name)
 		}
 	}
 }
@@ -216,6 +241,9 @@ func (c *checker) file(name string, info fs.FileInfo) {
 	}
 	if name == meta.FileName {
 		c.metaText = text
+	}
+	if fault := confstore.RoleFault(c.root, name); fault != "" {
+		c.report(name, "%s", fault)
 	}
 	if c.take != nil {
 		c.take(name, info, text)

@@ -96,7 +96,7 @@ func TestCheckOfSymlinks(t *testing.T) {
 	r := call(t, "", "check", dir)
 	require.Equal(t, exitFailed, r.code)
 	want := []string{
-		"dangling.json: cannot be read: no such file",
+		"dangling.json: is a symlink that leads to nothing: no such file",
 		"linked/b.json:1:2: ",
 		"loop: is a symlink to a directory that it is in",
 		"out.json: cannot be read: path escapes",

@@ -17,6 +17,7 @@ const (
 	exitDiffers     = 6
 	exitHeld        = 7
 	exitMayNot      = 8
+	exitNothing     = 9
 )
 
 const exitCodesHelp = `Exit codes:
@@ -30,13 +31,20 @@ const exitCodesHelp = `Exit codes:
      to leave sealed
   6  apply or rollback with --dry-run: there is something to change
   7  nothing is changed yet: somebody else has to approve it, see confcenter review
-  8  auth can: they may not`
+  8  auth can: they may not
+  9  flow claim, bench take-job and bench assign-nodes: nothing waits, or not all nodes that
+     the job needs are free`
 
 // errDiffers tells scripts that a dry run would change something.
 var errDiffers = errors.New("nothing was changed: this was a dry run")
 
 // errMayNot tells scripts that the answer to auth can is no.
 var errMayNot = errors.New("they may not")
+
+// nothing tells scripts that there was nothing to take or to assign.
+type nothing string
+
+func (n nothing) Error() string { return string(n) }
 
 // usageError is a mistake in the command line, the environment or the config file.
 type usageError struct{ error }
@@ -55,6 +63,8 @@ func exitCode(err error) int {
 		return exitDiffers
 	case errors.Is(err, errMayNot):
 		return exitMayNot
+	case errors.As(err, new(nothing)):
+		return exitNothing
 	}
 	switch codes.Of(err) {
 	case codes.Held:

@@ -33,8 +33,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export DIR [REV]",
 		Short: "Write all files of the server to a directory, as they are or were at a revision",
 		Long: `Export makes the directory DIR and writes to it the exact bytes of all files that the
-server has, or had at REV: a revision, ~N for N changes before the newest, or a time
-such as 2026-11-23T05:00. apply is the reverse.
+server has, or had at REV: a revision, '~N' for N changes before the newest, or a time
+such as 2026-11-23T05:00, which is UTC unless it says otherwise. apply is the reverse.
 
 DIR must not exist yet, or be empty: nothing is overwritten. It appears with all
 files in it, or not at all.`,
@@ -52,6 +52,7 @@ files in it, or not at all.`,
 		q := history.ExportAsk{}
 		if len(args) > 1 {
 			q.Rev = args[1]
+			a.repeatTime(q.Rev)
 		}
 		done := exported{Dir: args[0]}
 		if err := done.write(ctx, remote.History(connected), &q); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/remote"
@@ -27,7 +28,21 @@ and "-" for standard input.`,
 		Example: `  confcenter bench nodes
   confcenter bench submit-job @job.yaml
   confcenter bench job JOB -o json`,
-	}, "bench", bench.Operations, nil)
+	}, "bench", bench.Operations, map[string]special{"take-job": {verdict: unlessTaken}, "assign-nodes": {verdict: unlessAssigned}})
+}
+
+func unlessTaken(answer any) error {
+	if answer.(*bench.TakeAnswer).Empty {
+		return nothing("no job waits")
+	}
+	return nil
+}
+
+func unlessAssigned(answer any) error {
+	if a := answer.(*bench.AssignAnswer); !a.Assigned {
+		return nothing(fmt.Sprintf("nothing is assigned: no node was found for %d of what the job asks for", len(a.Failed)))
+	}
+	return nil
 }
 
 // flowCommand is the group of verbs for applications and their tasks.
@@ -52,7 +67,21 @@ nodes, workers and schedulers of a cluster. An argument or flag that is a text o
 		Example: `  confcenter flow tree --watch
   confcenter flow register A --parts @parts.json
   confcenter flow workers -o json`,
-	}, "flow", flow.Operations, map[string]special{"tree": tree})
+	}, "flow", flow.Operations, map[string]special{"tree": tree, "claim": {verdict: unlessClaimed}, "lock": {verdict: unlessGranted}})
+}
+
+func unlessClaimed(answer any) error {
+	if answer.(*flow.ClaimAnswer).Key == "" {
+		return nothing("nothing waits that could be claimed")
+	}
+	return nil
+}
+
+func unlessGranted(answer any) error {
+	if a := answer.(*flow.LockAnswer); !a.Granted {
+		return codes.Errorf(codes.Locked, "the lock is not granted: %q has it", a.Owner)
+	}
+	return nil
 }
 
 // followTree prints the tree again and again, until ctx ends. What is watched begins where the

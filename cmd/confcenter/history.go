@@ -31,14 +31,17 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
-		"show":    "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
+		"show":    "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
+		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths",
 		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
-	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack}
-	examples["rollback"] = "  confcenter rollback app1-dev ~1 -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
+	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack, before: func(question any) {
+		_, moment := question.(*history.RollbackAsk).Target()
+		a.repeatTime(moment)
+	}}
+	examples["rollback"] = "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
 	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -77,7 +80,7 @@ func (a *app) retentionCommand(verbs ...*cobra.Command) *cobra.Command {
 removes versions that are both many and old, and by default leaves 1,000 of each file
 and all of the last 365 days.`,
 		Example: "  confcenter history prune --dry-run\n  confcenter history prune --keep 200 --days 90",
-		Args:    cobra.NoArgs,
+		Args:    onlyVerbs,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("history needs a verb; confcenter history --help lists them")}
 		},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -91,7 +92,7 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	engine, lines, err := openEngine(o, budget, log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, engine.Close()) }()
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3], State: engine})
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3], State: engine, SetTimeout: time.Minute})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
 	state, err := openState(o, lines, engine, store, budget, log)

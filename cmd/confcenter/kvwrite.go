@@ -46,7 +46,7 @@ func (w *writeFlags) define(command *cobra.Command) {
 func (w *writeFlags) defineTime(command *cobra.Command) {
 	f := command.Flags()
 	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key expires; 0 = never")
-	f.StringVar(&w.expires, "expires", "", "time at which the key expires, as 2006-01-02T15:04:05Z or in ms since 1970")
+	f.StringVar(&w.expires, "expires", "", "time at which the key expires, as 2006-01-02T15:04:05Z or in ms since 1970; without a zone it is UTC")
 	f.Int64Var(&w.lease, "lease", 0, "lease that the key ends with")
 	command.MarkFlagsMutuallyExclusive("ttl", "expires")
 }
@@ -60,7 +60,7 @@ func (w *writeFlags) defineKey(command *cobra.Command) {
 func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
 	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
 	var err error
-	if op.Expires, err = parseMoment(w.expires); err != nil {
+	if op.Expires, err = a.expiry(w.expires); err != nil {
 		return nil, err
 	}
 	t := &kv.Txn{Then: []kv.Op{op}}
@@ -111,16 +111,17 @@ func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
 	return append(fences, kv.Fence{NS: values[0], Key: values[1], Token: kv.Revision(fence)}), nil
 }
 
-func parseMoment(text string) (int64, error) {
+// expiry reads when a key expires; empty: never.
+func (a *app) expiry(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return ms, nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
+	at, err := a.readTime("expires", text)
 	if err != nil {
-		return 0, usageError{fmt.Errorf("expires = %s: must be like 2006-01-02T15:04:05Z, or ms since 1970", text)}
+		return 0, usageError{fmt.Errorf("%w, or ms since 1970", err)}
 	}
 	return at.UnixMilli(), nil
 }
@@ -150,7 +151,7 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 		out["prev"] = newEntry(did.Prev)
 	}
 	if text == nil {
-		return c.showLine(out, res.Revision)
+		return c.showLine(out, fmt.Sprint("revision ", res.Revision))
 	}
 	return c.showLine(out, text(did))
 }

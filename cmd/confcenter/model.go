@@ -24,7 +24,10 @@ import (
 type special struct {
 	long   bool // it may change or read very much
 	define func(command *cobra.Command)
+	before func(question any)     // called before it is asked
 	show   func(answer any) error // prints an answer as text
+	// verdict is the error that makes the exit code say what an answer says, after it was printed.
+	verdict func(answer any) error
 	// follow goes on after the first answer; ask asks again.
 	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
 }
@@ -32,7 +35,7 @@ type special struct {
 // modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
 // its table.
 func (a *app) modelCommand(group *cobra.Command, model string, operations []cluster.Operation, specials map[string]special) *cobra.Command {
-	group.Args = cobra.NoArgs
+	group.Args = onlyVerbs
 	group.RunE = func(*cobra.Command, []string) error {
 		return usageError{fmt.Errorf("%s needs a verb; confcenter %[1]s --help lists them", model)}
 	}
@@ -76,9 +79,15 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
 		}
 		print := func(answer any) error { return c.show(answer, func() error { return more.show(answer) }) }
+		if more.before != nil {
+			more.before(question)
+		}
 		answer, err := ask()
 		if err == nil {
 			err = print(answer)
+		}
+		if err == nil && more.verdict != nil {
+			err = more.verdict(answer)
 		}
 		if err != nil || more.follow == nil {
 			return err
@@ -104,7 +113,7 @@ func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question
 			continue
 		}
 		words, use = append(words, w), append(use, w.usage())
-		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.member.Doc)
+		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.doc())
 	}
 	command.Use = strings.Join(use, " ")
 	command.Long = command.Short + "."
@@ -133,12 +142,15 @@ func (w *word) usage() string {
 	return name
 }
 
+// doc is what help says of the member: a shell takes ~N for its own unless it is quoted.
+func (w *word) doc() string { return strings.ReplaceAll(w.member.Doc, "~N", "'~N'") }
+
 func (w *word) define(command *cobra.Command) {
 	letter := ""
 	if w.member.Name == commentFlag {
 		letter = commentLetter
 	}
-	doc := w.member.Doc
+	doc := w.doc()
 	switch {
 	case w.texts():
 		doc += "; several are separated by commas"
@@ -237,7 +249,7 @@ func (a *app) showAnswer(answer any) error {
 			}
 		case len(members) == 1:
 			fmt.Fprintln(a.stdout, textOf(field))
-		case !field.IsZero():
+		case !field.IsZero(), m.Form == cluster.Flag && !m.Optional: // which is the answer
 			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}

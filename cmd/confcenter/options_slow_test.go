@@ -78,6 +78,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
 		{"kv-accept-loss", "false", "true", "false", "true"},
 		{"landing", `""`, "mysql://h/a", "mysql://h/b", "mysql://h/c"},
+		{"landing-moved", "false", "true", "false", "true"},
 		{"lander", "true", "false", "true", "false"},
 		{"landing-settings", "landing.json", "a.json", "b.json", "c.json"},
 	}

@@ -93,6 +93,7 @@ kv-reserve = 256MiB                         # default
 kv-ack-before-disk-may-lose-writes = false  # default
 kv-accept-loss = false                      # default
 landing = ""                                # default
+landing-moved = false                       # default
 lander = true                               # default
 landing-settings = landing.json             # default
 `
@@ -154,6 +155,11 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"a file names no file", "config = x", "", nil, []string{`there is no setting "config"`}},
 		{"unknown variable", "", "CONFCENTER_LISTNE=x", nil, []string{"CONFCENTER_LISTNE: there is no such setting; did you mean CONFCENTER_LISTEN?"}},
 		{"bad number", "loops = two", "", nil, []string{"c.conf:1: loops = two: invalid syntax"}},
+		{"bad boolean", "access-control = yes", "", nil, []string{"c.conf:1: access-control = yes: must be true or false"}},
+		{"bad boolean in a variable", "", "CONFCENTER_ACCESS_CONTROL=on", nil, []string{"CONFCENTER_ACCESS_CONTROL=on: must be true or false"}},
+		{"bad boolean of a flag", "", "", []string{"--access-control=maybe"}, []string{`invalid argument "maybe" for "--access-control" flag: must be true or false`}},
+		{"byte order mark", "\ufefflisten = 127.0.0.1:0\nlisen = x", "", nil, []string{"c.conf:1: the file begins with a byte order mark; save it without", `c.conf:2: there is no setting "lisen"`}},
+		{"UTF-16", "\xff\xfel\x00i\x00s\x00", "", nil, []string{"c.conf:1: the file is UTF-16; save it as UTF-8"}},
 		{"bad word", "log-level = loud", "", nil, []string{"must be one of trace, debug, info, warn, error"}},
 		{"several at once", "", "", []string{"--loops", "-1", "--server-id", "0"}, []string{"loops = -1", "server-id = 0"}},
 		{"no config file", "", "", []string{"--config", "none.conf"}, []string{"the config file cannot be read", "none.conf"}},

@@ -25,6 +25,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/state/auth"
+	"confcenter/storage"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -36,7 +37,8 @@ func (a *app) restoreCommand() *cobra.Command {
 		Short: "Make a data directory of a backup",
 		Long: `Restore makes DIR, which must be empty or not exist, a data directory for
 confcenter serve --data DIR, with everything that is in the backup FILE. The backup is
-checked first: one that is damaged or cut short changes nothing.
+checked first: one that is damaged or cut short changes nothing. It is read twice, so
+FILE must be a file, which is not compressed.
 
 With --revision or --time it is as it was then, if the backup still knows: keys
 together with the documents. The error names the oldest revision that is possible.
@@ -51,18 +53,21 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 	}
 	f := command.Flags()
 	f.Int64Var(&revision, "revision", 0, "as of an earlier revision")
-	f.StringVar(&at, "time", "", "as of an earlier time, for example 2026-11-22T18:00:00Z; without Z or an offset it is local")
+	f.StringVar(&at, "time", "", "as of an earlier time, for example 2026-11-22T18:00:00Z; without a zone it is UTC")
 	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("revision", "time")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		to := disk.Point{Revision: kv.Revision(revision)}
+		if args[0] == "-" {
+			return usageError{errors.New("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")}
+		}
 		if command.Flags().Changed("revision") && revision < 1 {
 			return usageError{fmt.Errorf("revision = %d: must be above 0", revision)}
 		}
 		if at != "" {
-			t, err := parseTime(at)
+			t, err := a.readTime("time", at)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			to.Time = t.UnixMilli()
 		}
@@ -71,19 +76,6 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 		return a.restore(ctx, args[0], args[1], to, output.json())
 	}
 	return command
-}
-
-// parseTime reads a time as people write it.
-func parseTime(text string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("time = %s: must be a time like 2026-11-22T18:00:00Z", text)
 }
 
 // restored is what is said of a restore.
@@ -109,7 +101,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	}
 	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
-		return kv.OfAudit(ns) || v.settled && doclog.Stays(ns, key)
+		return kv.OfAudit(ns) || storage.Stays(ns, key) || v.settled && doclog.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {

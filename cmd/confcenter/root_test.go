@@ -137,7 +137,7 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"get a --timeout 5":              `"5" for "--timeout"`,
 		"get a --timeout 0s":             `timeout = 0s: must be more than 0`,
 		"kv put a b c --ttl soon":        `"soon" for "--ttl"`,
-		"kv put a b c --expires soon":    `expires = soon: must be like`,
+		"kv put a b c --expires soon":    `expires = soon: must be a time like`,
 		"kv lock a b --wait x -- true":   `"x" for "--wait"`,
 		"serve --drain-timeout 10":       `"10" for "--drain-timeout"`,
 		"set a --if-mtime 3000000000":    `"3000000000" for "--if-mtime"`,

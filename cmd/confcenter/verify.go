@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -118,14 +120,20 @@ func (v *verdict) judge(c *doclog.Checker) {
 // verifyBackup checks a backup. Its own blocks have been written with what they say, so what is
 // wrong with them is an error, and what they say may still have faults.
 func (a *app) verifyBackup(ctx context.Context, name string) (v verdict, err error) {
-	from := a.stdin
+	from, called := a.stdin, "standard input"
 	if name != "-" {
+		called = name
 		file, err := openBackup(name)
 		if err != nil {
 			return v, err
 		}
 		defer file.Close()
 		from = file
+	}
+	head := bufio.NewReader(from)
+	from = head
+	if how := compression(head); how != "" {
+		return v, codes.Errorf(codes.Storage, "%s %s", called, how)
 	}
 	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
 	defer p.end()
@@ -147,6 +155,24 @@ func (a *app) verifyBackup(ctx context.Context, name string) (v verdict, err err
 	v = verdict{Revision: int64(totals.Head.Revision), Time: totals.Head.Time, Rows: totals.Rows, SHA256: totals.SHA256, Faults: []string{}}
 	v.judge(documents)
 	return v, nil
+}
+
+// compressions are how files begin that are compressed, and what makes them what they were.
+var compressions = [...]struct{ begins, name, undo string }{
+	{"\x1f\x8b", "gzip", "gzip -d"}, {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"}, {"\x50\x2a\x4d\x18", "zstd", "zstd -d"}, {"\xfd7zXZ\x00", "xz", "xz -d"},
+	{"BZh", "bzip2", "bzip2 -d"}, {"\x04\x22\x4d\x18", "lz4", "lz4 -d"}, {"LZIP", "lzip", "lzip -d"}, {"\x89LZO", "lzop", "lzop -d"},
+	{"\x5d\x00\x00", "lzma", "xz -d"}, {"\x1f\x9d", "compress", "gzip -d"}, {"PK\x03\x04", "zip", "unzip"}, {"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"},
+}
+
+// compression says that what a reader is at is compressed, and what to do; "": it is not.
+func compression(from *bufio.Reader) string {
+	begin, _ := from.Peek(len(backup.Magic)) // of what is shorter, all
+	for _, c := range compressions {
+		if strings.HasPrefix(string(begin), c.begins) {
+			return fmt.Sprintf("is compressed with %s: decompress it first, for example with %s", c.name, c.undo)
+		}
+	}
+	return ""
 }
 
 // openBackup opens a file that may be a backup.

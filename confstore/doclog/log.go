@@ -15,7 +15,7 @@
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
 //	@conf/stage     PART            what builds before wrote large changes in, see settle
 //
-// Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
+// Who may look back on a document may read and watch what @conf has of it. The rest is on disk only, see [kv.Archived].
 //
 // Changes are in one line. Each transaction requires what the one before it left in log, so that
 // after one that failed, or of which it is not known whether it did, nothing follows that was
@@ -54,7 +54,7 @@ const (
 	stage    = space + "/stage"
 
 	stateKey  = "log"
-	docPrefix = "doc/"
+	docPrefix = kv.DocumentPrefix
 )
 
 // Log is what a store remembers. One goroutine commits; reads may come from any.

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 const (
 	// patience is how long a test waits for what must happen.
-	patience = 20 * time.Second
+	patience = time.Minute
 	lockTime = time.Minute
 )
 

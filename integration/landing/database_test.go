@@ -32,6 +32,15 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 		require.Contains(t, w.Failed[0].Reason, test.why)
 		require.Contains(t, w.Failed[0].Reason, "1_1")
 		require.Contains(t, w.Failed[0].Reason, "alter it")
+		_, err = d.All(ctx, player)
+		if strings.Contains(test.why, "keys are equal") {
+			require.ErrorAs(t, err, new(*storage.Unusable))
+			require.Contains(t, codes.Message(err), test.why)
+			_, err = d.Fields(ctx, player, []string{"a"})
+			require.ErrorAs(t, err, new(*storage.Unusable))
+		} else if strings.Contains(test.table, "owner_id") {
+			require.NoError(t, err, "it can be read")
+		}
 		exec(t, d, "DROP TABLE `1_1`")
 	}
 	write(t, d, row(player, "a", "1", 1))

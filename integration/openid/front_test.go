@@ -29,7 +29,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 const (
 	// ours is the header of a request that the console's page makes.

@@ -252,6 +252,10 @@ func (r *memRoot) Stat(name string) (info fs.FileInfo, err error) {
 
 func (r *memRoot) Lstat(name string) (fs.FileInfo, error) { return r.Stat(name) }
 
+func (r *memRoot) Readlink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: syscall.EINVAL} // there are none
+}
+
 func (r *memRoot) Mkdir(name string, perm fs.FileMode) error {
 	return r.in(r.dir, "mkdir", name, func(entries map[string]*memNode, last string) error {
 		if entries[last] != nil {

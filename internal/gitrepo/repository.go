@@ -23,6 +23,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"confcenter/internal/atomicfile"
 )
 
 // Repository is a repository with a work tree. It may be used from any goroutine.
@@ -63,9 +65,8 @@ func At(dir string) *Repository {
 	if info, err = os.Stat(r.Dir); err != nil || !info.IsDir() {
 		return nil
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		r.Owner = stat.Uid
-	}
+	stat, _ := atomicfile.StatOf(info)
+	r.Owner = stat.Owner
 	r.common = r.Dir
 	if text, err := readFile(filepath.Join(r.Dir, "commondir")); err == nil {
 		r.common = within(r.Dir, text)

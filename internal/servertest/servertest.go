@@ -19,7 +19,7 @@ import (
 )
 
 // Patience is how long a test waits for what must happen.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Options are clienttest's.
 type Options = clienttest.Options

@@ -54,7 +54,7 @@ func Run(t *testing.T, open func(t testing.TB, opts Options) Instance) {
 }
 
 // patience is how long the suite waits for something that must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // check is one named part of the suite.
 type check struct {

@@ -136,10 +136,12 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
 // closeGrace is how long Close waits for a log that does not answer. lastGrace is how long
-// once it is known that the log is late, or has been told to hurry. tidyGrace is how long a
-// log may take to close, which is longer: on a slow disk or a busy machine it takes a while
-// to write what has not got into tables yet.
-const closeGrace, lastGrace, tidyGrace = 5 * time.Second, time.Second, 20 * time.Second
+// once it is known that the log is late, or has been told to hurry.
+const closeGrace, lastGrace = 5 * time.Second, time.Second
+
+// tidyWrites is how many times as long as for a group a log may take to close: on a slow disk
+// or a busy machine it takes a while to write what has not got into tables yet.
+const tidyWrites = 4
 
 // Close implements kvstore.Engine. It must not be called by a function given to
 // Commit or Follow. If the log hangs, accepted transactions are answered with
@@ -162,8 +164,8 @@ func (s *Store) Close() error {
 		defer close(closed)
 		err = s.closeLog()
 	}()
-	if !s.within(tidyGrace, closed) {
-		return codes.Errorf(codes.Timeout, "the state store cannot be closed: its log has not come to an end for %s", tidyGrace)
+	if grace := tidyWrites * s.cfg.WriteTimeout; !s.within(grace, closed) {
+		return codes.Errorf(codes.Timeout, "the state store cannot be closed: its log has not come to an end for %s", grace)
 	}
 	return err
 }

@@ -1,12 +1,14 @@
 package clients
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/protocol"
@@ -59,6 +61,58 @@ func TestHungupTellsWhenAClientLeft(t *testing.T) {
 	s.Receive(protocol.AppendFrame(nil, protocol.Hungup, 1, []byte(`{"op":"get"}`)))
 	shown := func(at time.Time) string { return at.Format("2006-01-02 15:04:05") }
 	require.Contains(t, w.Got.String(), fmt.Sprintf(`"begin_time":"%s","end_time":"%s"`, shown(time0), shown(time0.Add(90*time.Second))))
+}
+
+// CppCloud's server names a program that has left by its address and what it said of itself first,
+// whatever it calls itself later, and has no property for it.
+func TestHungupSaysWhichProgramLeft(t *testing.T) {
+	b, _ := newClientBench(t)
+	s, w := b.Peer(gatetest.Unlimited)
+	other, _ := gatetest.Connect(t, b.Desk, 0)
+	require.NoError(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}, {Name: "svrname", Value: "first"}, {Name: "progi", Value: "own"}}))
+	other.Receive(protocol.AppendFrame(nil, protocol.SetArgs, 1, []byte(`{"svrname":"second"}`)))
+	other.Abort("test")
+	s.Receive(protocol.AppendFrame(nil, protocol.Hungup, 1, []byte(`{"op":"get"}`)))
+	require.Contains(t, w.Got.String(), `"svrname":"second","shell":"","progi":"127.0.0.1:9@7-1@first"`)
+}
+
+// Programs ask for CppCloud's service registry for as long as they run: a line a minute says that
+// it is not there, for each command.
+func TestTheRegistryIsLoggedOnceAMinuteAsNotServed(t *testing.T) {
+	b, _ := newClientBench(t)
+	var log bytes.Buffer
+	b.Group.Log = zerolog.New(&log)
+	s, _ := b.Peer(gatetest.Unlimited)
+	lines := func(cmd protocol.Command) (list []string) {
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, fmt.Sprintf(`"command":%q`, cmd)) {
+				list = append(list, line)
+			}
+		}
+		return list
+	}
+	registry := []protocol.Command{protocol.SvrRegister, protocol.SvrSearch, protocol.SvrShow, protocol.SvrStat}
+	ask := func() {
+		for _, cmd := range registry {
+			s.Receive(protocol.AppendFrame(nil, cmd, 1, []byte(`{"regname":"x"}`)))
+		}
+	}
+	for range 5 {
+		ask()
+	}
+	b.Clock.Advance(59 * time.Second)
+	ask()
+	for _, cmd := range registry {
+		require.Len(t, lines(cmd), 1, cmd)
+		require.Contains(t, lines(cmd)[0], `"level":"warn"`)
+		require.Contains(t, lines(cmd)[0], `"client":"client#2001","requests":1,"message":"the service registry is not served`)
+	}
+	b.Clock.Advance(time.Second)
+	ask()
+	for _, cmd := range registry {
+		require.Len(t, lines(cmd), 2, cmd)
+		require.Contains(t, lines(cmd)[1], `"requests":6`, "those since the line before")
+	}
 }
 
 // many is a part of a session that has so many subscriptions.

@@ -207,7 +207,7 @@ func (f *Handlers) left(s *gate.Session) {
 		if c := s.Client; c.Prop("clitype") == "1" {
 			f.departed.add(gonePeer{
 				id: c.ID, name: c.Prop("name"), svrname: c.Prop("svrname"), shell: c.Prop("shell"),
-				program: c.Prop("progi"), began: s.Opened / 1e9, ended: f.clock.Now().Unix(),
+				program: c.Profile, began: s.Opened / 1e9, ended: f.clock.Now().Unix(),
 			})
 		}
 	})

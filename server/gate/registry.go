@@ -21,6 +21,7 @@ type Client struct {
 	session *Session            // set at open; only its set-at-open part may be read
 	props   []protocol.Property // replaced, never modified: lists are made of it without the lock
 	actor   *access.Actor       // nil: not made from props yet; only the session's loop writes it, and reads it without the lock
+	Profile string              // set at open: what CppCloud calls it, by its address and what it said first
 	Main    string              // main config, empty if none
 	Warn    string              // ok or ng while on the warn list
 }
@@ -83,6 +84,7 @@ func (r *Registry) identify(s *Session, wanted int32, props []protocol.Property)
 		return nil
 	}
 	c := &Client{ID: wanted, session: s, props: props}
+	c.Profile = s.Peer.String() + "@" + c.signatureLocked()
 	r.byID[wanted] = c
 	r.sessions[s] = c
 	return c
@@ -207,11 +209,15 @@ func (r *Registry) label(c *Client) string {
 func (s *Session) Actor() *access.Actor {
 	if c := s.Client; c.actor == nil {
 		s.Gate.Registry.Do(func() {
-			name := fmt.Sprintf("%d-%s@%s", c.ID, cmp.Or(c.Prop("clitype"), "0"), c.Prop("svrname"))
-			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.Peer.String(), Identity: s.Rights.Identity()}
+			c.actor = &access.Actor{Name: c.signatureLocked(), Origin: access.OverTCP, Address: s.Peer.String(), Identity: s.Rights.Identity()}
 		})
 	}
 	return s.Client.actor
+}
+
+// signatureLocked is ID-CLITYPE@SVRNAME.
+func (c *Client) signatureLocked() string {
+	return fmt.Sprintf("%d-%s@%s", c.ID, cmp.Or(c.Prop("clitype"), "0"), c.Prop("svrname"))
 }
 
 func clientLabel(c *Client) string {

@@ -172,10 +172,10 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return true
 	}
 	state := f.store
-	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal {
-		reveal := revealer(s, q.Reveal)
+	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || q.NS == kv.ConfigNamespace {
+		reveal, rights := revealer(s, q.Reveal), s.Rights.Apart()
 		s.Later(h, func(dst []byte) []byte {
-			page, err := list(state, q)
+			page, err := list(rights, state, q)
 			if err != nil {
 				return s.AppendRefusal(dst, h, err)
 			}
@@ -184,7 +184,7 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		})
 		return true
 	}
-	page, err := list(state, q)
+	page, err := list(s.Rights, state, q)
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -193,13 +193,13 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-func list(state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
+func list(rights *guard.Caller, state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 	view := state.View()
 	defer view.Close()
 	if rev := view.Revision(); q.MinRev > rev {
 		return kv.Page{}, notReached(q.MinRev, rev)
 	}
-	return view.List(q.List)
+	return rights.Page(view, q.List)
 }
 
 // kvHistory answers a page of a key's versions.

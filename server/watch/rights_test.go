@@ -20,7 +20,8 @@ func TestAWatchNeedsTheRightsToAllThatItTells(t *testing.T) {
 		{`{"ns":"n","prefix":"k"}`, "watch kv:n/k*,read kv:n/k*"},
 		{`{"ns":"n"}`, "watch kv:n,read kv:n"},
 		{`{"ns":"n","prefix":"k","state":true,"prev":true}`, "watch kv:n/k*,read kv:n/k*"},
-		{`{"ns":"@conf"}`, "watch config,history config,watch roles,history roles,watch kv:x"},
+		{`{"ns":"@conf"}`, "watch config,history config,read config,watch roles,history roles,read roles,watch kv:x"},
+		{`{"ns":"@conf","prefix":"doc/a"}`, "watch config:a*,history config:a*,read config:a*,watch kv:x"},
 		{`{"ns":"@storage/1"}`, "watch storage,read storage,watch kv:x"},
 	} {
 		k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)

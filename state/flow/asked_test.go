@@ -142,7 +142,7 @@ func (w wire) Return(ctx context.Context, _ *access.Actor, q *flow.ReturnAsk) (*
 }
 
 func (w wire) TryLock(ctx context.Context, _ *access.Actor, q *flow.LockAsk) (*flow.LockAnswer, error) {
-	return w.FlowCalls.Lock(ctx, q)
+	return w.FlowCalls.TryLock(ctx, q)
 }
 
 func (w wire) Unlock(ctx context.Context, _ *access.Actor, q *flow.UnlockAsk) (*flow.WriteAnswer, error) {

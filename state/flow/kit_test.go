@@ -129,6 +129,14 @@ func refused[Q, A any](k *kit, code codes.Code, do func(context.Context, *access
 	return codes.Message(err)
 }
 
+// Lock waits for a lock: over the wire by the client, who sees for itself how.
+func (k *kit) Lock(ctx context.Context, by *access.Actor, q *flow.LockAsk) (*flow.LockAnswer, error) {
+	if w, over := k.asked.(wire); over {
+		return w.FlowCalls.Lock(ctx, q)
+	}
+	return k.program.Lock(ctx, by, q)
+}
+
 func raw(text string) flow.Raw { return flow.Raw(text) }
 
 // sample registers the application A with a service, a session, a flow F and n nodes.

@@ -82,7 +82,14 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 	}
 	a := &ListAnswer{Members: []ListLine{}}
 	if parent.ID != "" {
+		// The revision is of a moment before it is seen that there is no list: what comes later can
+		// be watched.
+		page, err := f.store.List(ctx, kv.List{NS: ns, Prefix: q.List + ".", Limit: 1})
+		if err != nil {
+			return nil, err
+		}
 		if _, err := f.load(ctx, ns, parent); codes.Of(err) == codes.NotFound {
+			a.Revision = int64(page.Revision)
 			return a, nil
 		} else if err != nil {
 			return nil, err

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/flow"
@@ -413,5 +415,103 @@ func TestASchedulerIsNoWorker(t *testing.T) {
 		require.Equal(k.t, want, refused(k, codes.BadRequest, k.Claim, flow.ClaimAsk{Worker: "sche.W"}))
 		require.Equal(k.t, want, refused(k, codes.BadRequest, k.Assigned, flow.AssignedAsk{Worker: "sche.W"}))
 		refused(k, codes.BadRequest, k.Join, flow.JoinAsk{Key: "node.N0"})
+	})
+}
+
+// Over a connection, too, there is a lock that is tried and one that is waited for.
+func TestOverAConnectionALockIsTriedOrWaitedFor(t *testing.T) {
+	each(t, func(k *kit) {
+		w, over := k.asked.(wire)
+		if !over {
+			return
+		}
+		held, err := w.FlowCalls.TryLock(k.ctx, &flow.LockAsk{Key: "job", Owner: "A"})
+		require.NoError(k.t, err)
+		tried, err := w.FlowCalls.TryLock(k.ctx, &flow.LockAsk{Key: "job", Owner: "B"})
+		require.NoError(k.t, err)
+		require.False(k.t, tried.Granted)
+		waited := make(chan *flow.LockAnswer)
+		go func() {
+			a, _ := k.again().asked.(wire).FlowCalls.Lock(k.ctx, &flow.LockAsk{Key: "job", Owner: "B"})
+			waited <- a
+		}()
+		ask(k, k.Unlock, flow.UnlockAsk{Key: "job", Owner: "A", Fence: held.Fence})
+		got := <-waited
+		require.NotNil(k.t, got)
+		require.True(k.t, got.Granted)
+		require.Equal(k.t, "B", got.Owner)
+	})
+}
+
+// A list below something that is not there is empty, as of a revision from which what comes can be
+// watched.
+func TestAListOfNobodySaysItsRevision(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		for _, list := range []string{"cfapp.B.srvs", "cfapp.B.sess", "sess.Eb.flow", "flow.Fb.node"} {
+			a := ask(k, k.List, flow.ListAsk{List: list})
+			require.Empty(k.t, a.Members)
+			require.Positive(k.t, a.Revision, list)
+			require.Equal(k.t, ask(k, k.Read, flow.ReadAsk{Prefix: list}).Revision, a.Revision)
+		}
+		ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A"})
+		require.Positive(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Revision)
+	})
+}
+
+func TestATreeOfNobodyIsRefused(t *testing.T) {
+	each(t, func(k *kit) {
+		refused(k, codes.NotFound, k.Tree, flow.TreeAsk{App: "NOPE"})
+		refused(k, codes.NotFound, k.Tree, flow.TreeAsk{App: "cfapp.NOPE"})
+		refused(k, codes.BadKey, k.Tree, flow.TreeAsk{App: "a.b"})
+		k.sample(1)
+		refused(k, codes.NotFound, k.Tree, flow.TreeAsk{App: "NOPE"})
+		require.Len(k.t, ask(k, k.Tree, flow.TreeAsk{App: "cfapp.A"}).Lines, 5)
+		ask(k, k.Stage, flow.StageAsk{App: "B"})
+		refused(k, codes.NotFound, k.Tree, flow.TreeAsk{App: "B"})
+	})
+}
+
+func TestAReplicaHasNoReplicas(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 1})
+		for _, again := range []int64{1, 2, 900} {
+			require.Contains(k.t, refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.N0-1", Count: again}), "node.N0-1 is a replica")
+		}
+		require.Empty(k.t, k.keys("node.N0-1-"))
+		ask(k, k.Register, flow.RegisterAsk{App: "B", Parts: []flow.Part{{Key: "sess.Eb"}, {Key: "flow.Fb", Parent: "sess.Eb"},
+			{Key: "node.Nb", Parent: "flow.Fb", Fields: map[string]flow.Raw{"subidx": raw("1")}}, {Key: "node.Nb-1", Parent: "flow.Fb"}}})
+		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.Nb", Count: 2})
+		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.Nb-1", Count: 2}) // which is only called like one
+	})
+}
+
+// The machine's clock is put back, by an hour: what a member's log and its atime say never is.
+func TestTimesOfALogNeverStepBack(t *testing.T) {
+	inside(t, func(k *kit) {
+		at := func(hour int64) *kit {
+			other := *k
+			other.have(k.open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
+			return &other
+		}
+		noon, before := at(12), at(11)
+		noon.sample(1)
+		noon.join("W")
+		ask(before, before.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
+		for _, s := range []string{"STARTING", "WORKING", "EXITED"} {
+			ask(before, before.SetStatus, flow.StatusAsk{Key: "node.N0", Status: s})
+		}
+		ask(before, before.Set, flow.SetAsk{Key: "node.N0.x", Value: raw("1")})
+		ask(before, before.Leave, flow.LeaveAsk{Key: "wokr.W"})
+		before.join("W")
+		for _, m := range []string{"node.N0", "wokr.W"} {
+			lines := ask(k, k.Oplog, flow.LogAsk{Key: m}).Lines
+			require.Greater(k.t, len(lines), 2)
+			for _, line := range lines {
+				require.Equal(k.t, 12*time.Hour.Nanoseconds(), line.Time, "%s %d %s", m, line.Line, line.What)
+			}
+			require.Equal(k.t, fmt.Sprint(12*time.Hour.Nanoseconds()), k.value(m+".atime"))
+		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 // LockAsk is the question of TryLock.
 type LockAsk struct {
 	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
-	Key   string `json:"key" arg:"1" doc:"what is locked: any member or key"`
+	Key   string `json:"key" arg:"1" doc:"what is locked: a member, as node.N, or a key that begins with none of the layout's words"`
 	Owner string `json:"owner" arg:"2" doc:"who locks it"`
 	Time  int64  `json:"ltime,omitempty" arg:"3" doc:"seconds that it is expected to take: the lock lasts no longer; left out: 30"`
 	Fence int64  `json:"fence,omitempty" doc:"of the lock that the owner has already: it lasts another ltime"`
@@ -64,6 +64,8 @@ func (f *Flow) locking(by *access.Actor, scope, key, owner string, seconds int64
 	const normal, most = 30, int64(kv.MaxLease / time.Second)
 	l := &locking{edit: e, key: key + ".", owner: owner, seconds: cmp.Or(seconds, normal)}
 	switch _, err := ParseKey(l.key + lockOwner); {
+	case codes.Of(err) == codes.BadKey:
+		return nil, codes.Errorf(codes.BadKey, "%.80q cannot be locked: lock a member, as node.N, or a key that begins with none of the layout's words", key)
 	case err != nil:
 		return nil, err
 	case owner == "" || len(owner) > MaxWho:
@@ -174,15 +176,19 @@ func (f *Flow) Lock(ctx context.Context, by *access.Actor, q *LockAsk) (*LockAns
 		if err != nil || a.Granted {
 			return a, err
 		}
-		if err := l.wait(ctx, a); err != nil {
+		if err := f.AwaitUnlock(ctx, q.Scope, q.Key, a); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// wait returns when a lock that was held is not any more.
-func (l *locking) wait(ctx context.Context, held *LockAnswer) error {
-	w, err := l.f.store.Watch(ctx, kv.Filter{NS: l.ns, Text: l.key + lockOwner, Exact: true}, kv.Revision(held.Revision))
+// AwaitUnlock returns when a lock that was held, as TryLock has answered, is not any more.
+func (f *Flow) AwaitUnlock(ctx context.Context, scope, key string, held *LockAnswer) error {
+	ns, err := f.namespace(scope)
+	if err != nil {
+		return err
+	}
+	w, err := f.store.Watch(ctx, kv.Filter{NS: ns, Text: key + "." + lockOwner, Exact: true}, kv.Revision(held.Revision))
 	if err != nil {
 		return err
 	}

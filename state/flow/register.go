@@ -80,8 +80,11 @@ func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (
 
 // registerLarge stages an application in pieces, and publishes it.
 func (e *edit) registerLarge(ctx context.Context, piece *edit, app *part, parts []part) (res *kv.Result, err error) {
-	lease, err := piece.stage(ctx, app, e.f.cfg.Stage)
-	if err != nil {
+	var lease kv.LeaseID
+	if err = afresh(ctx, piece, dutyStage, app.Member, func() (err error) {
+		lease, err = piece.stage(ctx, app, e.f.cfg.Stage)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	if err = piece.add(ctx, app, parts, lease); err == nil {
@@ -207,7 +210,7 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 	case listed != nil:
 		return codes.Errorf(codes.AlreadyExists, "%s is registered already", app.Member)
 	case duties[0] != nil:
-		return codes.Errorf(codes.Conflict, "%s is being staged; publish or discard it, or wait until its lease ends", app.Member)
+		return underWay(e, duties[0], "%s is being staged; publish or discard it, or wait until its lease ends", app.Member)
 	case duties[1] != nil:
 		return codes.Errorf(codes.Conflict, "%s is being removed; try again when that is done", app.Member)
 	}
@@ -221,7 +224,7 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 // stage begins a stage with the application's own fields.
 func (e *edit) stage(ctx context.Context, app *part, ttl time.Duration) (kv.LeaseID, error) {
 	res, err := e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
-		e.last(dutyStage, app.Member, kv.StringValue(e.who), lease)
+		e.last(dutyStage, app.Member, marked(e, e.who), lease)
 		e.create(&app.record, app.values, false)
 		return e.newApp(ctx, app)
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -21,7 +23,8 @@ type ReplicateAsk struct {
 
 // Replicate copies a node with all its fields, all replicas or none: they get its id with -1
 // and so on, that number as subidx, and wait. What is written before all are there is in no
-// list; if this process dies meanwhile, the sweep takes it away.
+// list; if this process dies meanwhile, the sweep takes it away, or a repetition with the same
+// token, which begins again at once. A replica has no replicas.
 func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk) (*WriteAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {
@@ -41,7 +44,7 @@ func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk)
 	defer f.undertake(f.indexKey(dutyCopy, e.ns, m))()
 	return written(e.pieces(ctx, func(piece *edit) (res *kv.Result, err error) {
 		c := &copying{edit: piece, node: m, count: q.Count}
-		if err := c.begin(ctx); err != nil {
+		if err = afresh(ctx, piece, dutyCopy, m, func() error { return c.begin(ctx) }); err != nil {
 			return nil, err
 		}
 		if err = c.write(ctx); err == nil {
@@ -74,18 +77,18 @@ type copying struct {
 func (c *copying) begin(ctx context.Context) (err error) {
 	_, err = c.commitLeased(ctx, c.f.cfg.Stage, func(lease kv.LeaseID) error {
 		c.lease = lease
-		if err := c.read(ctx); err != nil {
-			return err
-		}
 		duty := c.f.indexKey(dutyCopy, c.ns, c.node)
 		if got, err := c.f.store.Get(ctx, c.f.index(), duty); err != nil {
 			return err
 		} else if got != nil {
-			return codes.Errorf(codes.Conflict, "%s is being copied; try again when that is done", c.node)
+			return underWay(c.edit, got, "%s is being copied; try again when that is done", c.node)
+		}
+		if err := c.read(ctx); err != nil {
+			return err
 		}
 		c.when(kv.Absent(c.f.index(), duty))
 		c.whenSame(c.from.field("atime"), c.from.atime)
-		c.last(dutyCopy, c.node, kv.IntValue(c.count), c.lease)
+		c.last(dutyCopy, c.node, marked(c.edit, strconv.FormatInt(c.count, 10)), c.lease)
 		return nil
 	})
 	return err
@@ -99,6 +102,9 @@ func (c *copying) read(ctx context.Context) (err error) {
 	c.fields = map[string]kv.Value{}
 	size := 0
 	_, err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
+		if name == "uuid" && text(e) != c.node.ID || name == "subidx" && number(e) != 0 {
+			return codes.Errorf(codes.BadRequest, "%s is a replica itself: replicate the node that it is one of", c.node)
+		}
 		switch name {
 		case "worker", "atime", "whoac", "ctime", "cstat", "state", "count", "dsize", "subidx":
 		default: // the uuid too, which stays the node's
@@ -205,7 +211,7 @@ func (e *edit) dropCopy(ctx context.Context, m Member) error {
 				return err
 			}
 			if duty == nil {
-				duty, count = got, number(got)
+				duty, count = got, copies(got)
 			}
 			if got.Create != duty.Create {
 				return errNoMember(m) // somebody else has done this
@@ -219,6 +225,13 @@ func (e *edit) dropCopy(ctx context.Context, m Member) error {
 		}
 	}
 	return nil
+}
+
+// copies is how many replicas a duty is for.
+func copies(duty *kv.Entry) int64 {
+	text, _, _ := strings.Cut(string(duty.Value.Data), " ")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 func (e *edit) dropReplicas(ctx context.Context, m Member, from, n int64, since kv.Revision) error {

@@ -36,7 +36,8 @@ type TreeAnswer struct {
 	Mixed    bool       `json:"mixed,omitempty" doc:"the store changed while it was read over a connection: the lines are of several moments"`
 }
 
-// Tree shows applications with all that is below them, as of one moment.
+// Tree shows applications with all that is below them, as of one moment. codes.NotFound: there is no
+// such application.
 func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnswer, error) {
 	ns, err := f.namespace(q.Scope)
 	if err != nil {
@@ -46,10 +47,20 @@ func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnsw
 	if err != nil {
 		return nil, err
 	}
+	only := strings.TrimPrefix(q.App, string(App)+".")
+	if only != "" {
+		m, err := ParseMember(string(App) + "." + only)
+		if err == nil {
+			_, err = f.load(ctx, ns, m)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	const tries = 3
 	for try := 1; ; try++ {
 		w := f.newWalk(ctx, ns, q.After)
-		t := &tree{limit: limit, only: strings.TrimPrefix(q.App, string(App)+"."), answer: &TreeAnswer{Lines: []TreeLine{}}}
+		t := &tree{limit: limit, only: only, answer: &TreeAnswer{Lines: []TreeLine{}}}
 		err := w.all(t.visit)
 		if err == nil {
 			t.roll()

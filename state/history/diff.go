@@ -102,7 +102,7 @@ func (h *History) changeTo(ctx context.Context, v *doclog.Version) (*Change, err
 	if err != nil {
 		return nil, err
 	}
-	c := changeTo(&made, v)
+	c := changeTo(ctx, &made, v)
 	return &c, nil
 }
 

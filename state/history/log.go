@@ -6,7 +6,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
@@ -110,10 +109,11 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		answer.Compacted = gone > 0
 	}
 	signed, who := 0, guard.From(ctx)
+	all := who.RecallsAll()
 	for i := range list {
 		c := changeOf(&list[i])
 		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !who.Recalls(touch.Name) })
-		if len(told) < len(list[i].First) {
+		if !all {
 			c.Count = int64(len(told)) // how many others there are is not told either
 		}
 		if len(told) == 0 && len(list[i].First) > 0 {
@@ -171,13 +171,8 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	if err != nil {
 		return nil, err
 	}
-	all := guard.From(ctx).Whole(policy.History, policy.Config) == nil
 	for i := range list {
-		c := changeTo(&made[i], &list[i])
-		if !all {
-			c.Count = 1 // how many others there are is not told
-		}
-		answer.Changes = append(answer.Changes, c)
+		answer.Changes = append(answer.Changes, changeTo(ctx, &made[i], &list[i]))
 	}
 	return answer, nil
 }
@@ -191,9 +186,12 @@ func documentOf(v *doclog.Version) Document {
 }
 
 // changeTo is the change that made a version.
-func changeTo(m *doclog.Made, v *doclog.Version) Change {
+func changeTo(ctx context.Context, m *doclog.Made, v *doclog.Version) Change {
 	m.By = v.Who(m)
 	c := changeOf(m)
+	if !guard.From(ctx).RecallsAll() {
+		c.Count = 1 // how many others there are is not told
+	}
 	c.Documents = []Document{documentOf(v)}
 	return c
 }

@@ -22,7 +22,18 @@ import (
 //
 // Empty is the newest.
 
-var layouts = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.RFC3339Nano}
+var layouts = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05Z07:00"}
+
+// ParseTime reads a time as people write it: without a zone it is UTC, for every command and wherever the
+// command runs. ok is false if it is none.
+func ParseTime(text string) (at time.Time, ok bool) {
+	for _, layout := range layouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), true
+		}
+	}
+	return at, false
+}
 
 // parseMoment tells how a moment is meant.
 func parseMoment(text string) (rev, back int64, at time.Time, ok bool) {
@@ -33,12 +44,8 @@ func parseMoment(text string) (rev, back int64, at time.Time, ok bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, -1, at, true
 	}
-	for _, layout := range layouts {
-		if at, err := time.Parse(layout, text); err == nil {
-			return 0, -1, at, true
-		}
-	}
-	return 0, -1, at, false
+	at, ok = ParseTime(text)
+	return 0, -1, at, ok
 }
 
 // split takes a moment off the end of NAME@MOMENT.
@@ -69,7 +76,7 @@ func (h *History) revision(ctx context.Context, d *doclog.Document, moment strin
 	rev, back, at, ok := parseMoment(moment)
 	switch {
 	case !ok:
-		return 0, codes.Errorf(codes.BadRequest, "%.80q is no revision: give a number, ~N for N versions before the newest, or a time like 2026-11-23T05:00:00Z", moment)
+		return 0, codes.Errorf(codes.BadRequest, "%.80q is no revision: give a number, '~N' for N versions before the newest, or a time like 2026-11-23T05:00:00Z", moment)
 	case !at.IsZero():
 		return h.revisionAt(ctx, at)
 	case back >= 0 && d != nil:
@@ -77,7 +84,7 @@ func (h *History) revision(ctx context.Context, d *doclog.Document, moment strin
 	case back >= 0:
 		return h.changesBack(ctx, back)
 	case rev < 1:
-		return 0, codes.Errorf(codes.BadRequest, "revision %d: revisions begin at 1; ~N is N versions before the newest", rev)
+		return 0, codes.Errorf(codes.BadRequest, "revision %d: revisions begin at 1; '~N' is N versions before the newest", rev)
 	case kv.Revision(rev) > newest:
 		return 0, codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, newest)
 	}
@@ -101,7 +108,7 @@ func (h *History) changesBack(ctx context.Context, back int64) (kv.Revision, err
 	}
 	list, err := h.log.Changes(ctx, 0, int(back)+1)
 	if err == nil && int64(len(list)) <= back {
-		err = codes.Errorf(codes.NotFound, "there are %d changes that ~N can count", len(list))
+		err = codes.Errorf(codes.NotFound, "there are %d changes that '~N' can count", len(list))
 	}
 	if err != nil {
 		return 0, err

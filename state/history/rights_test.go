@@ -123,6 +123,22 @@ func TestListsTellOfWhatMayBeReadOnly(t *testing.T) {
 	}
 }
 
+// How many documents a change touched that one may not read is told by no answer about one that one may.
+func TestAChangeTellsOfHiddenDocumentsNotEvenHowMany(t *testing.T) {
+	k := near(t, inherited)
+	k.apply(history.ApplyAsk{Documents: []history.Wanted{{Name: "game/a.json", Text: `{"a":3}`}, {Name: "other.json", Text: `{"o":3}`}, {Name: "base.json", Text: `{"x":3}`}}})
+	for name, question := range map[string]any{
+		"log": &history.LogAsk{Name: "game/a"}, "show": &history.ShowAsk{Name: "game/a"}, "diff": &history.DiffAsk{Name: "game/a"},
+	} {
+		require.Contains(t, k.as("* config", "* roles").may(name, question), `"count":3`, name)
+		for _, some := range []string{"* config:game/*", "history config,history roles,read config:game/*", "history config:game/*,read config,read roles", "* config,* roles,-read config:other.json"} {
+			text := k.as(strings.Split(some, ",")...).may(name, question)
+			require.Contains(t, text, `"count":1`, "%s with %s", name, some)
+			require.NotContains(t, text, `"count":3`, "%s with %s", name, some)
+		}
+	}
+}
+
 func TestRolesAreLeftAloneByWhatIsDoneToAllDocuments(t *testing.T) {
 	k := near(t, inherited)
 	then := k.log("").Changes[0].Revision

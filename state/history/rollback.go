@@ -24,12 +24,19 @@ type RollbackAsk struct {
 	DryRun bool `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
 }
 
+// Target is the document, empty for all, and the moment that are asked for.
+func (q *RollbackAsk) Target() (name, moment string) {
+	name, moment = split(q.Name, q.Rev)
+	if q.All && name != "" && moment == "" { // the only argument of the verb
+		return "", name
+	}
+	return name, moment
+}
+
 // Rollback makes documents what they were, in one change, which is a new revision.
 func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *RollbackAsk) (*ChangeAnswer, error) {
-	name, moment := split(q.Name, q.Rev)
+	name, moment := q.Target()
 	switch {
-	case q.All && name != "" && moment == "": // the only argument of the verb
-		name, moment = "", name
 	case q.All && name != "", !q.All && name == "":
 		return nil, codes.Errorf(codes.BadRequest, "give the name of a document, or all")
 	case q.All && moment == "":

@@ -124,7 +124,7 @@ func TestRevisionsAreNamedInManyWays(t *testing.T) {
 			code codes.Code
 			text string
 		}{
-			"0": {codes.BadRequest, "revisions begin at 1"}, "-1": {codes.BadRequest, "~N is N versions before"},
+			"0": {codes.BadRequest, "revisions begin at 1"}, "-1": {codes.BadRequest, "'~N' is N versions before"},
 			"1000000000": {codes.FutureRevision, "in the future: the newest is"}, "~2": {codes.NotFound, "a.json has 2 versions, so that ~1 is the first"},
 			"~-1": {codes.BadRequest, "is no revision"}, "yesterday": {codes.BadRequest, "is no revision: give a number"}, "~": {codes.BadRequest, ""},
 			"2999-01-01": {codes.FutureRevision, "2999-01-01T00:00:00Z is in the future"}, "2020-01-01": {codes.NotFound, "did not exist then: it was created by revision"},

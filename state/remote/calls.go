@@ -191,8 +191,8 @@ func (c *FlowCalls) Return(ctx context.Context, q *flow.ReturnAsk) (*flow.Return
 	return call[flow.ReturnAsk, flow.ReturnAnswer](ctx, c.c, 0x0417, true, q)
 }
 
-// Lock locks a key for a time, or says who holds it.
-func (c *FlowCalls) Lock(ctx context.Context, q *flow.LockAsk) (*flow.LockAnswer, error) {
+// TryLock locks a key for a time, or says who holds it.
+func (c *FlowCalls) TryLock(ctx context.Context, q *flow.LockAsk) (*flow.LockAnswer, error) {
 	return call[flow.LockAsk, flow.LockAnswer](ctx, c.c, 0x0418, true, q)
 }
 

@@ -9,6 +9,7 @@ import (
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/state"
+	"confcenter/state/flow"
 )
 
 // Store is the state store of the server that c is connected to. It has no state of its own.
@@ -62,6 +63,21 @@ type FlowCalls struct{ c *client.Client }
 
 // Flow is the flow model of the server that c is connected to.
 func Flow(c *client.Client) *FlowCalls { return &FlowCalls{c} }
+
+// Lock is TryLock that waits its turn: as long as another owner has the lock, it only listens. Who
+// waits for the same lock gets it in no order. It needs the right to read the scope, too.
+func (c *FlowCalls) Lock(ctx context.Context, q *flow.LockAsk) (*flow.LockAnswer, error) {
+	layout := flow.Open(Store(c.c), flow.Config{})
+	for {
+		a, err := c.TryLock(ctx, q)
+		if err != nil || a.Granted {
+			return a, err
+		}
+		if err := layout.AwaitUnlock(ctx, q.Scope, q.Key, a); err != nil {
+			return nil, err
+		}
+	}
+}
 
 // BenchCalls has a method for each operation of a server's bench model.
 type BenchCalls struct{ c *client.Client }

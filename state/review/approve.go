@@ -48,7 +48,7 @@ func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *bo
 	actor.Token = ""
 	txn := &kv.Txn{Actor: actor}
 	if b.Token != nil {
-		txn.If, txn.Then = []kv.Compare{kv.Absent(b.Token.NS, b.Token.Key)}, []kv.Op{*b.Token}
+		txn.If, txn.Then = []kv.Compare{kv.Absent(b.Token.NS, b.Token.Key)}, r.cfg.Tokens.Ops(b.Token)
 	} else {
 		if err := r.sameKeys(rec, b.Txn); err != nil {
 			return err

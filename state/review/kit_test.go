@@ -104,7 +104,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 		require.NoError(t, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o644))
 	}
 	var err error
-	k.docs, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: k.engine.Engine, Approval: approval{k},
+	k.docs, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: k.engine.Engine, SetTimeout: time.Minute, Approval: approval{k},
 		Check: func(name string, before, contents []byte, by *access.Actor) error {
 			return k.access.Check(name, before, contents, by)
 		}})

@@ -77,6 +77,8 @@ type Tokens interface {
 	Identities(ctx context.Context) (map[string]bool, error)
 	// MayMake refuses a token, as it is kept, that by may not make.
 	MayMake(by *access.Actor, kept []byte) error
+	// Ops are what is written when a token is made that put writes.
+	Ops(put *kv.Op) []kv.Op
 	// Describe says whose a token is, as it is kept.
 	Describe(kept []byte) string
 }

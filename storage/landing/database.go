@@ -22,14 +22,15 @@ import (
 type Database struct {
 	address *Address // set at open, as are the other parts
 	db      *sql.DB
+	connect *connector // of db
 	dialect Dialect
 	most    int64         // MaxOwner of Parts
 	large   chan struct{} // has one while somebody loads much
 
+	checks checks // of tables
+
 	mu     sync.Mutex
-	learnt bool              // guarded by mu: the dialect knows the server
-	moment moment            // guarded by mu
-	checks map[string]string // guarded by mu: tables that are there, and why they cannot be used ("" if they can)
+	moment moment // guarded by mu
 }
 
 // Limits of a Database.
@@ -38,7 +39,7 @@ const (
 	queryTime      = time.Minute      // for a query or statement
 	loadTime       = 15 * time.Second // for a query that a player waits for
 	idleTime       = 5 * time.Minute  // of a connection, before it is closed
-	lifeTime       = 30 * time.Minute // of a connection, so that other servers behind an address are found
+	lifeTime       = 5 * time.Minute  // of a connection, so that other servers behind an address, and another database, are found
 	perQuery       = 500              // names in one query
 	perLoad        = 1 << 20          // bytes of a load, beyond which one goes on at a time
 	momentTime     = time.Minute      // before the database is asked for its time again
@@ -56,6 +57,7 @@ type Parts struct {
 	Address *Address
 	DB      *sql.DB
 	Dialect Dialect
+	connect *connector // of DB
 
 	MaxOwner int64         // bytes of an owner, beyond which it is not loaded as a whole; 0: storage.MaxOwner
 	Large    chan struct{} // takes one while somebody loads much; nil: one of the Database's own
@@ -72,8 +74,12 @@ func PartsOf(dsn string) (Parts, error) {
 	if open == nil {
 		return Parts{}, BadDSN("it begins with " + a.Kind + ":, and this program was built without " + products[a.Kind] + " (make build has it)")
 	}
-	db, d, err := open(a)
-	return Parts{Address: a, DB: db, Dialect: d}, err
+	inner, d, err := open(a)
+	if err != nil {
+		return Parts{}, err
+	}
+	c := &connector{Connector: inner, address: a, dialect: d}
+	return Parts{Address: a, DB: sql.OpenDB(c), Dialect: d, connect: c}, nil
 }
 
 // OpenDatabase reads the DSN, see the package's comment. It does not connect: a database that
@@ -95,7 +101,7 @@ func NewDatabase(p Parts) *Database {
 	if p.Large == nil {
 		p.Large = make(chan struct{}, 1)
 	}
-	return &Database{address: p.Address, db: p.DB, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large, checks: map[string]string{}}
+	return &Database{address: p.Address, db: p.DB, connect: p.connect, dialect: p.Dialect, most: cmp.Or(p.MaxOwner, storage.MaxOwner), large: p.Large}
 }
 
 // Name is the DSN without password and parameters.
@@ -110,22 +116,25 @@ func (d *Database) failure(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
 		return err
 	}
+	if d.dialect.Fault(err) == Broken {
+		d.renew()
+	}
 	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.Hide(err.Error())}
 }
 
-// learn has the dialect know the server. Several who come first may ask it at the same time.
+// Admit implements storage.Backing.
+func (d *Database) Admit(judge storage.Judge, moved bool) {
+	d.connect.moved.Store(moved)
+	d.connect.judge.Store(&judge)
+	d.renew() // those that there are were not judged
+}
+
+// learn has the dialect know the server, by a connection if there was none yet.
 func (d *Database) learn(ctx context.Context) error {
-	d.mu.Lock()
-	learnt := d.learnt
-	d.mu.Unlock()
-	if learnt {
+	if d.connect.opened.Load() > 0 {
 		return nil
 	}
-	err := d.dialect.Learn(ctx, d.db)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.learnt = d.learnt || err == nil
-	return err
+	return d.db.PingContext(ctx)
 }
 
 // until is the end of ctx in the database's clock, in µs since 1970. A process that is stopped
@@ -216,17 +225,27 @@ func (d *Database) collect(ctx context.Context, rows *sql.Rows, o storage.Owner)
 	return list, rows.Err()
 }
 
-// query has a function read a table, whose name it gets quoted. A table that is not there has
-// no rows.
+// query has a function read a table, whose name it gets quoted. A table that was never there has
+// no rows; storage.Unusable says that it was, or mixes rows up. What was read of another database
+// than the one before, which the connection goes on in, does not count.
 func (d *Database) query(ctx context.Context, table string, read func(ctx context.Context, table string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	err := d.learn(ctx)
-	if err == nil {
+	if err := d.learn(ctx); err != nil {
+		return d.failure(err)
+	}
+	there, err := d.legible(ctx, table)
+	if err == nil && there {
 		err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
 	}
-	if err != nil && d.dialect.Fault(err) == Absent {
-		return nil
+	if err != nil && d.dialect.Fault(err) == Absent { // since it was looked at
+		d.checks.forget(table)
+		if there, err = d.legible(ctx, table); err == nil && there {
+			err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
+		}
+	}
+	if err == nil && there {
+		err = d.same(ctx)
 	}
 	return d.failure(err)
 }
@@ -256,7 +275,7 @@ func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery, each func(k
 	})
 }
 
-// Tables implements storage.Backing.
+// Tables implements storage.Backing: also those that are missing.
 func (d *Database) Tables(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -267,75 +286,29 @@ func (d *Database) Tables(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, d.failure(err)
 	}
-	var tables []string
+	missed, err := column(ctx, d.db, "SELECT what FROM "+identityTable)
+	if err != nil && d.dialect.Fault(err) != Absent {
+		return nil, d.failure(err)
+	}
+	tables := fieldTables(d.dialect, names)
+	for _, what := range missed {
+		if folded, ok := strings.CutPrefix(what, aboutTable); ok {
+			tables = append(tables, UnfoldCase(folded))
+		}
+	}
+	slices.Sort(tables)
+	return slices.Compact(tables), nil
+}
+
+// fieldTables are those of the tables of a database whose names are those of tables of fields.
+func fieldTables(d Dialect, names []string) (tables []string) {
 	for _, name := range names {
-		table := d.dialect.Unfold(name)
+		table := d.Unfold(name)
 		if _, _, ok := field.ParseTable(table); ok {
 			tables = append(tables, table)
 		}
 	}
-	slices.Sort(tables)
-	return tables, nil
-}
-
-// ready makes the table if it is not there. An error of codes.Storage says that it is one that
-// cannot hold fields.
-func (d *Database) ready(ctx context.Context, table string) error {
-	if err := d.learn(ctx); err != nil {
-		return d.failure(err)
-	}
-	name := d.dialect.Fold(table)
-	d.mu.Lock()
-	why, known := d.checks[table]
-	d.mu.Unlock()
-	if !known {
-		for range 2 { // two who make it at the same time may disturb each other
-			var err error
-			if why, err = d.makeTable(ctx, name); err == nil {
-				known = true
-				break
-			} else if fault := d.dialect.Fault(err); fault == Unreachable || fault == Broken {
-				return d.failure(err)
-			} else {
-				why = "it cannot be made: " + d.address.Hide(err.Error())
-			}
-		}
-		if known && why == "" { // another one may be mended at any time
-			d.mu.Lock()
-			d.checks[table] = ""
-			d.mu.Unlock()
-		}
-	}
-	if why != "" {
-		return codes.Errorf(codes.Storage, "the table %s cannot hold fields: %s; alter it, or rename it and a new one is made", name, why)
-	}
-	return nil
-}
-
-// makeTable returns why the table that is there cannot be used.
-func (d *Database) makeTable(ctx context.Context, name string) (why string, err error) {
-	for _, statement := range d.dialect.Create(name) {
-		if _, err := d.db.ExecContext(ctx, statement); err != nil {
-			return "", err
-		}
-	}
-	has, err := column(ctx, d.db, d.dialect.Bind(d.dialect.Columns()), name)
-	if err != nil {
-		return "", err
-	}
-	for _, one := range columns {
-		if !slices.Contains(has, one) {
-			return "it has no column " + one, nil
-		}
-	}
-	return d.dialect.Unfit(ctx, d.db, name)
-}
-
-// forget has the table made again when it is needed next.
-func (d *Database) forget(table string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.checks, table)
+	return tables
 }
 
 // Written is what came of Write.
@@ -346,6 +319,8 @@ type Written struct {
 	// none.
 	Newer      int64
 	Statements int
+	// Unfit is why a table cannot be landed in, whose rows are all Failed; nil: there is none.
+	Unfit error
 	// After an error: the database answers, so it has trouble with these
 	// rows or their table only; and the connection broke while it was given rows.
 	Answers, Broke bool
@@ -389,11 +364,9 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	}
 	limited, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	switch err := d.ready(limited, table); {
+	switch err := d.ready(limited, table, false); {
 	case errors.Is(err, codes.Storage):
-		for i := range rows {
-			w.fail(&rows[i], err.Error())
-		}
+		w.failAll(rows, err)
 		return nil
 	case err != nil:
 		return err
@@ -402,9 +375,10 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	// wait for each other.
 	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
 	most, bytes := d.dialect.Most()
+	g := Guard{until, d.connect.database()}
 	for len(rows) > 0 {
 		n := fits(rows, most, bytes)
-		if err := d.statement(ctx, table, rows[:n], until, w); err != nil {
+		if err := d.statement(ctx, table, rows[:n], g, w); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -425,18 +399,24 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 
 // statement writes rows with one statement or, if that is refused, halves them until those that
 // the database refuses are alone.
-func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
-	err := d.upsert(ctx, table, rows, until, w)
+func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
+	err := d.upsert(ctx, table, rows, g, w)
 	alone := w.isolate && len(rows) == 1
 	for n := 1; n < MaxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
-		err = d.upsert(ctx, table, rows, until, w)
+		err = d.upsert(ctx, table, rows, g, w)
 	}
 	switch {
 	case err == nil:
 		w.Rows += len(rows)
 		return nil
+	case errors.Is(err, codes.Storage): // the table was dropped meanwhile
+		w.failAll(rows, err)
+		return nil
 	case d.dialect.Fault(err) == Late:
 		d.setMoment(moment{}) // perhaps its clock was set
+		if err := d.same(ctx); err != nil {
+			return d.failure(err)
+		}
 		return codes.Errorf(codes.Unreachable, "a statement reached the database %s after its time, so that it wrote nothing; the rows are taken again", d.Name())
 	case w.isolate && d.broke(err) && d.answers(ctx, true):
 		if alone && w.Rows == 0 && len(w.Failed) == maxBlamed {
@@ -454,10 +434,10 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 		w.fail(&rows[0], d.address.Hide(err.Error()))
 		return nil
 	}
-	if err := d.statement(ctx, table, rows[:len(rows)/2], until, w); err != nil {
+	if err := d.statement(ctx, table, rows[:len(rows)/2], g, w); err != nil {
 		return err
 	}
-	return d.statement(ctx, table, rows[len(rows)/2:], until, w)
+	return d.statement(ctx, table, rows[len(rows)/2:], g, w)
 }
 
 // Rows are to blame for a connection that breaks once they have broken it so often, and only so
@@ -474,31 +454,37 @@ func (d *Database) broke(err error) bool {
 	return err != nil && d.dialect.Fault(err) == Broken && !errors.As(err, &known) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
+// renew has those who come next make new connections, each of which is looked at: what has failed
+// may be the sign of another database, as that of one that was made again is.
+func (d *Database) renew() {
+	d.db.SetMaxIdleConns(0) // closes them
+	d.db.SetMaxIdleConns(MaxConnections / 4)
+}
+
 // answers reports whether the database answers: on a new connection if one has broken, as
 // others may have broken with it.
 func (d *Database) answers(ctx context.Context, broke bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	if broke {
-		d.db.SetMaxIdleConns(0) // closes them
-		d.db.SetMaxIdleConns(MaxConnections / 4)
+		d.renew()
 	}
 	var one int
 	return d.db.QueryRowContext(ctx, "SELECT 1").Scan(&one) == nil
 }
 
-func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
+func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	name := d.dialect.Fold(table)
 	w.Statements++
-	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, until)
+	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, g)
 	if err != nil && d.dialect.Fault(err) == Absent { // somebody has dropped it
-		d.forget(table)
-		if err := d.ready(ctx, table); err != nil {
+		d.checks.forget(table)
+		if err := d.ready(ctx, table, false); err != nil {
 			return err
 		}
-		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, until)
+		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, g)
 	}
 	if err != nil || !kept {
 		return err
@@ -517,6 +503,14 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 		w.Newer = max(w.Newer, version)
 	}
 	return nil
+}
+
+// failAll is for the rows of a table that cannot be landed in.
+func (w *Written) failAll(rows []storage.DirtyRow, why error) {
+	w.Unfit = why
+	for i := range rows {
+		w.fail(&rows[i], why.Error())
+	}
 }
 
 func (w *Written) fail(r *storage.DirtyRow, why string) {

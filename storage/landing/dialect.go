@@ -3,6 +3,7 @@ package landing
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"confcenter/storage"
@@ -11,9 +12,10 @@ import (
 // Dialect is what differs between the databases. Its methods may be called from any goroutine.
 // The names of tables that they take are folded and not yet quoted.
 type Dialect interface {
-	// Learn asks the database for what its statements depend on. It is called before all
-	// others but Fault, at least once, and by several at the same time.
-	Learn(ctx context.Context, db *sql.DB) error
+	// Learn makes the session of a new connection what statements depend on, whatever the
+	// database and its user begin sessions with, and asks for what they depend on besides. It
+	// is called before all others but Fault and Bind, and by several at the same time.
+	Learn(ctx context.Context, conn *Conn) error
 	// Quote writes an identifier.
 	Quote(name string) string
 	// Bind writes a statement's question marks as the database wants them.
@@ -25,8 +27,9 @@ type Dialect interface {
 	// Columns is the query for the names of the columns of a table; its argument is the
 	// name.
 	Columns() string
-	// Unfit says why an existing table cannot hold fields; "" if it can.
-	Unfit(ctx context.Context, db *sql.DB, table string) (string, error)
+	// Unfit says why an existing table cannot hold fields, "" if it can; and whether it mixes
+	// them up, since keys that are different are equal there.
+	Unfit(ctx context.Context, db *sql.DB, table string) (why string, mixes bool, err error)
 	// Indexed is the query for the columns by which a table's rows are found without reading
 	// all of it; its argument is the name. It is "" if Create makes the index of a table that
 	// is there as well.
@@ -37,9 +40,9 @@ type Dialect interface {
 	// steadily, whatever the time zone.
 	Now() string
 	// Upsert writes rows, but replaces none by an older version; kept says that it may have
-	// left some alone for that. If it reaches the database after that time (in µs since 1970),
-	// it changes nothing, and the error means Late.
-	Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (kept bool, err error)
+	// left some alone for that. If what the Guard says is not so, it changes nothing, and the error
+	// means Late, or Absent if the database has no name.
+	Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g Guard) (kept bool, err error)
 	// Most is how many rows, and bytes of values, a statement may have.
 	Most() (rows, bytes int)
 	// Fault says what an error of a statement means.
@@ -52,7 +55,7 @@ type Dialect interface {
 
 // Opener prepares to work with the database of an address. It refuses with BadDSN what it cannot
 // use, and does not connect.
-type Opener func(*Address) (*sql.DB, Dialect, error)
+type Opener func(*Address) (driver.Connector, Dialect, error)
 
 var dialects = map[string]Opener{}
 
@@ -73,7 +76,7 @@ const (
 	Unreachable Fault = iota // the database cannot work now: the same will succeed later
 	Refused                  // the database does not take these rows, or this statement
 	Absent                   // there is no such table
-	Late                     // the statement came after its time
+	Late                     // the statement came after its time, or to another database
 	Broken                   // the connection broke, and the database has said nothing
 )
 

@@ -108,7 +108,7 @@ func (m *importing) prepare(ctx context.Context) error {
 		return err
 	}
 	m.now.Same = shared && m.Table == m.To.dialect.Fold(m.now.Target)
-	if err := m.To.ready(ctx, m.now.Target); err != nil && m.now.Same {
+	if err := m.To.ready(ctx, m.now.Target, true); err != nil && m.now.Same {
 		return fmt.Errorf("%w (by RENAME TABLE for example), and import it from there with --app and --region", err)
 	} else if err != nil {
 		return err

@@ -34,7 +34,7 @@ type Source interface {
 type Config struct {
 	Source   Source
 	Database *Database
-	Prover   Prover // nil: the Source is in this process, and has the same Database
+	Prover   Prover // that the Source loads from the Database what is written to it; nil: nobody asks
 	// Who tells landers apart: no two that run at the same time may have the same. One that
 	// takes the place of another may have its name, and then need not wait for its claims to
 	// end.
@@ -68,7 +68,9 @@ type Lander struct {
 	last    time.Time     // of the last round
 	pause   time.Duration // before the next round, while something is wrong
 	trouble string        // what is wrong and was logged
-	proved  any           // the connection for which the database was proved since the last failure
+	proved  proved        // for what the database was proved since the last failure
+	unfit   string        // why a table cannot be landed in, as it was logged last
+	told    time.Time     // when that was
 	breaks  map[int]int   // of dirty tables: how often in a row a batch has broken the connection
 }
 
@@ -162,9 +164,9 @@ func (l *Lander) fails(err error) {
 	l.counts.Failures.Add(1)
 	l.counts.Unreachable.Store(1)
 	l.pause = min(max(2*l.pause, firstPause), longPause)
-	l.proved = nil // the database may be another one when it is back
+	l.proved = proved{} // the database may be another one when it is back
 	trouble, event := hasToWait, l.cfg.Log.Warn()
-	if errors.As(err, new(elsewhere)) {
+	if errors.As(err, new(elsewhere)) || errors.As(err, new(*storage.Unusable)) {
 		trouble, event = isWrong, l.cfg.Log.Error()
 	}
 	if l.trouble == "" || l.trouble == hasToWait && trouble == isWrong {
@@ -309,6 +311,7 @@ func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fen
 	l.counts.Rows.Add(int64(w.Rows))
 	l.counts.Refused.Add(int64(len(w.Failed)))
 	l.counts.Statements.Add(int64(w.Statements))
+	l.tell(w.Unfit)
 	switch {
 	case err == nil:
 		delete(l.breaks, table)
@@ -341,6 +344,16 @@ func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fen
 	l.counts.Batches.Add(1)
 	l.cfg.Log.Debug().Int("table", table).Int("rows", w.Rows).Int("refused", len(w.Failed)).Msg("landed")
 	return b, nil
+}
+
+// tell logs once in a while that a table cannot be landed in.
+func (l *Lander) tell(unfit error) {
+	now := l.cfg.Clock.Now()
+	if unfit == nil || unfit.Error() == l.unfit && now.Sub(l.told) < checkTime {
+		return
+	}
+	l.unfit, l.told = unfit.Error(), now
+	l.cfg.Log.Error().Str("database", l.cfg.Database.Name()).Msg("what is to be landed in a table is in the list of errors until this is put right: " + l.unfit)
 }
 
 // Local is the Source of a storage in this process.

@@ -120,3 +120,33 @@ func (s *swapped) Dirty(ctx context.Context, table, limit int) (*storage.Batch, 
 	defer s.then()
 	return s.Source.Dirty(ctx, table, limit)
 }
+
+// The built-in lander proves that what one connection writes another one reads: before it lands
+// anything, and once there is a new connection.
+func TestWhatOneConnectionWritesAnotherOneReads(t *testing.T) {
+	d, s := landingtest.SQLite.Open(t), landingtest.NewSource()
+	require.NoError(t, landing.Self().Prove(ctx, d.Database)) // makes the table
+	spoil := map[string]string{
+		"it is gone":    `CREATE TRIGGER spoil AFTER INSERT ON confcenter_proof BEGIN DELETE FROM confcenter_proof; END`,
+		"it is another": `CREATE TRIGGER spoil AFTER INSERT ON confcenter_proof BEGIN UPDATE confcenter_proof SET value = CAST('x' AS BLOB); END`,
+	}
+	l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: landing.Self(), Who: "a"})
+	said := 0
+	for what, trigger := range spoil {
+		landingtest.Exec(t, d, trigger)
+		l.Clock.BlockUntil(1)   // its round is over: it holds no connection
+		d.DB.SetMaxIdleConns(0) // as when it was away
+		d.DB.SetMaxIdleConns(2)
+		s.Put(player, "a", what)
+		said++
+		l.Pass(t, what, func() bool { return strings.Count(l.Log.String(), "nothing is landed until this is put right") == said })
+		require.Contains(t, l.Log.String(), "what one connection has written")
+		require.Equal(t, 1, s.Left())
+		landingtest.Exec(t, d, "DROP TRIGGER spoil")
+		l.Lands(t, s)
+		s.Agree(t, d)
+	}
+	rows, err := d.All(ctx, landing.Proof)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+}

@@ -12,6 +12,9 @@ import (
 // looked at, and which of them are removed, so the live ones are not read.
 func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Purged, err error) {
 	err = d.query(ctx, storage.Owner{App: p.App, Region: p.Region}.Table(), func(ctx context.Context, table string) error {
+		if err := d.same(ctx); err != nil {
+			return err
+		}
 		by := d.dialect.Ordered("query_all_key")
 		ends, err := column(ctx, d.db, d.dialect.Bind("SELECT "+by+" FROM "+table+" WHERE "+by+" > ? ORDER BY "+by+" LIMIT 1 OFFSET ?"), p.After, p.Limit-1)
 		if err != nil {

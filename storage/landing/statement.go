@@ -32,22 +32,41 @@ func Insert(d Dialect, table string) string {
 	return "INSERT INTO " + d.Quote(table) + " (" + quoteAll(d, columns) + ") "
 }
 
-// InTime is a primary key as long as it is not too late, and then NULL: no table takes that,
-// whatever else is in the statement. Its arguments are the time and those of the key.
-func InTime(d Dialect, key string) string {
-	return "CASE WHEN " + d.Now() + " < ? THEN " + key + " END"
+// Guard is what must be so when a statement with rows reaches the database: a connection may go on
+// in one that was made again meanwhile, and a process after a stop of any length.
+type Guard struct {
+	Until    int64  // it is before that time in the database's clock, in µs since 1970
+	Database string // the name that the database has; "": any, or none
+}
+
+// Key is a primary key as long as it is so, and else NULL: no table takes that, whatever else is in
+// the statement. Its arguments are those of the Guard and those of the key.
+func (g Guard) Key(d Dialect, key string) string {
+	is := d.Now() + " < ?"
+	if g.Database != "" {
+		is += " AND EXISTS (SELECT 1 FROM " + identityTable + " WHERE what = '" + aboutDatabase + "' AND name = ?)"
+	}
+	return "CASE WHEN " + is + " THEN " + key + " END"
+}
+
+// Arguments are those of Key, before those of the key.
+func (g Guard) Arguments() []any {
+	if g.Database == "" {
+		return []any{g.Until}
+	}
+	return []any{g.Until, g.Database}
 }
 
 // Values is VALUES with n rows, which goes after Insert. Arguments are its arguments.
-func Values(d Dialect, n int) string {
+func Values(d Dialect, g Guard, n int) string {
 	rest := strings.Repeat(",?", len(columns)-1) + ")"
-	return "VALUES (" + InTime(d, "?") + rest + strings.Repeat(",(?"+rest, n-1)
+	return "VALUES (" + g.Key(d, "?") + rest + strings.Repeat(",(?"+rest, n-1)
 }
 
-// Arguments are those of Values for rows that must be written before a time.
-func Arguments(rows []storage.DirtyRow, until int64) []any {
-	args := make([]any, 0, 1+len(rows)*len(columns))
-	args = append(args, until)
+// Arguments are those of Values for rows.
+func Arguments(rows []storage.DirtyRow, g Guard) []any {
+	args := make([]any, 0, 2+len(rows)*len(columns))
+	args = append(args, g.Arguments()...)
 	for i := range rows {
 		r := &rows[i]
 		args = append(args, r.Key(), r.Owner.Logic, r.Owner.ID, r.Name, notNil(r.Value), r.Version, flag(r.Removed), r.RemovedAt, r.Owner.Key(), r.Created, r.Updated)
@@ -95,10 +114,10 @@ func Affected(ctx context.Context, db *sql.DB, statement string, args []any, row
 // UnfitKeys says why the columns of keys cannot be those of fields. The query, whose argument is
 // the table, tells of columns the name, of what kind it is, whether different texts are different
 // in it, and whether it identifies a row.
-func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string, err error) {
+func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string, mixes bool, err error) {
 	rows, err := db.QueryContext(ctx, query, table)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	why = "its column primary_key is not the primary key"
@@ -107,14 +126,14 @@ func UnfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string
 		var exact, identifies bool
 		switch err := rows.Scan(&name, &kind, &exact, &identifies); {
 		case err != nil:
-			return "", err
+			return "", false, err
 		case !exact && (name == "primary_key" || name == "query_all_key"):
-			return "its column " + name + " " + kind + ", under which different keys are equal", nil
+			return "its column " + name + " " + kind + ", under which different keys are equal", true, nil
 		case identifies && name == "primary_key":
 			why = ""
 		}
 	}
-	return why, rows.Err()
+	return why, false, rows.Err()
 }
 
 // FoldCase marks capital letters: for databases whose names of tables have no case. A name of

@@ -153,10 +153,10 @@ func (b *bench) colds() {
 
 // knowing is what a new server takes that knows which owners the database has.
 func (b *bench) knowing(db *mariadb) memory {
-	s := b.serve(1, "--landing", db.dsn)
+	s := b.serve(1, "--landing", db.dsn, "--landing-moved") // as another one has landed there
 	c := b.dial(s.addr, 1)[0]
 	for begun := time.Now(); ; check(b.loop.wait(lookAtLanding)) {
-		known := protocol.AppendKVList(nil, protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/", CountOnly: true}})
+		known := protocol.AppendKVList(nil, protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/1_1", CountOnly: true}})
 		if must(protocol.ParseKVPage(must(b.loop.ask(c, protocol.KVList, known)), "@landing")).Count > 0 {
 			break
 		}

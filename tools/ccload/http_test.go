@@ -23,7 +23,7 @@ func realHTTP(t *testing.T) string {
 	t.Helper()
 	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir()}})
 	require.NoError(t, err)
-	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir(), State: state})
+	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir(), State: state, SetTimeout: time.Minute})
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: store, State: state}, nil)
 	require.NoError(t, err)

@@ -145,7 +145,7 @@ func serveReal(args []string) int {
 		flags.String(ignored, "", "")
 	}
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
-	dsn, lands := flags.String("landing", "", ""), flags.Bool("lander", true, "")
+	dsn, moved, lands := flags.String("landing", "", ""), flags.Bool("landing-moved", false, ""), flags.Bool("lander", true, "")
 	var secure tlsfiles.Paths
 	guarded, place := flags.Bool("access-control", false, ""), flags.String("listen-as", "", "")
 	secureListen := flags.String("tls-listen", "", "")
@@ -159,13 +159,13 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state})
+	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state, SetTimeout: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	locks := kvlock.New(state, kvlock.Config{})
-	cfg := storage.Config{Store: state}
+	cfg := storage.Config{Store: state, Moved: *moved}
 	var db *landing.Database
 	if *dsn != "" {
 		if db, err = landing.OpenDatabase(*dsn); err != nil {

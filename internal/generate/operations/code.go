@@ -78,7 +78,7 @@ func calls(_ []byte, models []state.Model) ([]byte, error) {
 		receiver := goName(m.Name) + "Calls"
 		for place := range m.Operations {
 			o := &m.Operations[place]
-			method := goName(o.Name)
+			method := callName(o)
 			fmt.Fprintf(&methods, "\n%s\nfunc (c *%s) %s(ctx context.Context, q *%s) (*%s, error) {\n\treturn call[%s, %s](ctx, c.c, 0x%04X, %v, q)\n}\n",
 				comment(method, o.Doc), receiver, method, o.Question(), o.Answer(), o.Question(), o.Answer(), uint16(protocol.OfModel(m.Name, place)), o.Writes())
 		}
@@ -101,7 +101,7 @@ func asked(m *state.Model) ([]byte, error) {
 		o := &m.Operations[place]
 		fmt.Fprintf(&methods, "\t%s(context.Context, *access.Actor, *%v) (*%v, error)\n", o.Method(), o.Question(), o.Answer())
 		fmt.Fprintf(&facade, "\nfunc (w wire) %s(ctx context.Context, _ *access.Actor, q *%v) (*%v, error) {\n\treturn w.%s.%s(ctx, q)\n}\n",
-			o.Method(), o.Question(), o.Answer(), calls, goName(o.Name))
+			o.Method(), o.Question(), o.Answer(), calls, callName(o))
 	}
 	return format.Source(fmt.Appendf(nil, `// %s
 
@@ -122,6 +122,15 @@ type asked interface {
 // wire asks a server for it, who sees for himself who asks.
 type wire struct{ *remote.%[4]s }
 %[5]s`, mark, m.Name, &methods, calls, &facade))
+}
+
+// callName is an operation's name as that of the Go client's method. One that does not wait is called
+// so there too: without the word it is another method, which does.
+func callName(o *state.Operation) string {
+	if name := goName(o.Name); o.Method() != "Try"+name {
+		return name
+	}
+	return o.Method()
 }
 
 // goName is an operation's name as that of a method.

@@ -27,11 +27,17 @@ const ownersVersion = 2
 // askersVersion is of log records and rows of tokens that say who used the tokens, likewise.
 const askersVersion = 3
 
-// livesVersion is of log records and rows of keys that say that a key has a time to live: a bit of its
-// type does.
+// locksVersion is of log records and rows of keys that say that a key is a lock, likewise: the type
+// of its value has the bit lockBit.
 const (
-	livesVersion = 4
-	lives        = 0x80
+	locksVersion      = 4
+	lockBit      byte = 0x80
+)
+
+// livesVersion is of log records and rows of keys that say that a key has a time to live, likewise.
+const (
+	livesVersion      = 5
+	livesBit     byte = 0x40
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -51,6 +57,8 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	switch {
 	case slices.ContainsFunc(group, alive):
 		version = livesVersion
+	case slices.ContainsFunc(group, locks):
+		version = locksVersion
 	case slices.ContainsFunc(group, asked):
 		version = askersVersion
 	case slices.ContainsFunc(group, owned):
@@ -139,7 +147,8 @@ func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []b
 	dst = binary.AppendVarint(dst, e.Updated-change.Time)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	return appendBytes(append(dst, typeOf(e)), e.Value.Data)
+	dst = append(dst, typeOf(e))
+	return appendBytes(dst, e.Value.Data)
 }
 
 func appendToken(dst []byte, t *replica.Token) []byte {
@@ -198,8 +207,11 @@ func appendOwner(dst []byte, id *access.Identity) []byte {
 // appendEntry appends the value of a row; namespace and key are in the row's key.
 func appendEntry(dst []byte, e *kv.Entry) []byte {
 	version := byte(formatVersion)
-	if e.Ends != 0 {
+	switch {
+	case e.Ends != 0:
 		version = livesVersion
+	case e.Lock():
+		version = locksVersion
 	}
 	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(e.Create))
@@ -208,28 +220,30 @@ func appendEntry(dst []byte, e *kv.Entry) []byte {
 	dst = binary.AppendVarint(dst, e.Updated)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	return append(append(dst, typeOf(e)), e.Value.Data...)
+	dst = append(dst, typeOf(e))
+	return append(dst, e.Value.Data...)
 }
 
-// typeOf is the type of a value, and whether the key has a time to live.
-func typeOf(e *kv.Entry) byte {
-	if e.Ends != 0 {
-		return byte(e.Value.Type) | lives
-	}
-	return byte(e.Value.Type)
-}
-
-// typed reads what typeOf says. When a time to live is over is known as a moment only.
-func (r *reader) typed(e *kv.Entry) {
-	b := r.byte()
-	if e.Value.Type = kv.Type(b &^ lives); b&lives != 0 {
-		e.Ends = e.Expires
-	}
+// locks reports whether a transaction makes or writes locks.
+func locks(c replica.Commit) bool {
+	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.Lock() })
 }
 
 // alive reports whether a transaction writes keys with a time to live.
 func alive(c replica.Commit) bool {
 	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.Ends != 0 })
+}
+
+// typeOf is the type of an entry's value as it is kept.
+func typeOf(e *kv.Entry) byte {
+	b := byte(e.Value.Type)
+	if e.Lock() {
+		b |= lockBit
+	}
+	if e.Ends != 0 {
+		b |= livesBit
+	}
+	return b
 }
 
 func appendBytes(dst, b []byte) []byte {
@@ -351,12 +365,20 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	e.Updated = change.Time + r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	r.typed(e)
+	r.typeOf(e)
 	e.Value.Data = r.bytes()
 	if e.Value.Data == nil && e.Value.Type != 0 {
 		e.Value.Data = []byte{} // as it was written: empty, not missing
 	}
 	return prev
+}
+
+func (r *reader) typeOf(e *kv.Entry) {
+	b := r.byte()
+	e.SetLock(b&lockBit != 0)
+	if e.Value.Type = kv.Type(b &^ (lockBit | livesBit)); b&livesBit != 0 {
+		e.Ends = e.Expires // when it is over is known as a moment only
+	}
 }
 
 func (r *reader) token() *replica.Token {
@@ -401,7 +423,7 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	e.Updated = r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	r.typed(e)
+	r.typeOf(e)
 	if r.err != nil {
 		return r.end("entry")
 	}

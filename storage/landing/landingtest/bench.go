@@ -29,8 +29,8 @@ func BenchmarkRows(b *testing.B, kinds ...Kind) {
 						o.ID = fmt.Sprint(n / 10)
 						rows[i] = Row(o, fmt.Sprint("field", n%10), strings.Repeat("x", 100), int64(n))
 					}
-					if bare {
-						_, err := d.DB.Exec(d.Dialect.Bind(landing.Insert(d.Dialect, "1_1")+landing.Values(d.Dialect, len(rows))), landing.Arguments(rows, math.MaxInt64)...)
+					if g := (landing.Guard{Until: math.MaxInt64}); bare {
+						_, err := d.DB.Exec(d.Dialect.Bind(landing.Insert(d.Dialect, "1_1")+landing.Values(d.Dialect, g, len(rows))), landing.Arguments(rows, g)...)
 						require.NoError(b, err)
 						continue
 					}

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long a test waits for what must come.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Player is the owner of whom most tests are about.
 var Player = storage.Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
@@ -62,6 +62,18 @@ func Open(t testing.TB, dsn string) *Database {
 	d := &Database{Database: landing.NewDatabase(p), Parts: p}
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// Again opens the same database once more, over connections of its own.
+func (d *Database) Again(t testing.TB) *Database {
+	t.Helper()
+	dsn := "sqlite:" + d.Address.Path
+	if d.Address.URL != nil {
+		dsn = d.Address.URL.String()
+	}
+	other := Open(t, dsn)
+	other.Kind = d.Kind
+	return other
 }
 
 // With is the same database with other parts, which knows nothing yet of its tables.

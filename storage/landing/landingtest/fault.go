@@ -1,6 +1,7 @@
 package landingtest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,10 @@ func TablesThatMixKeysUpAreRefused(t *testing.T, d *Database, blob string, table
 		require.Len(t, w.Failed, 2)
 		require.Contains(t, w.Failed[0].Reason, test[1])
 		require.Contains(t, w.Failed[0].Reason, "alter it")
+		require.ErrorIs(t, w.Unfit, codes.Storage)
+		if strings.Contains(test[1], "collation") || strings.Contains(test[1], "of type") {
+			isUnusable(t, d, "1_1", test[1])
+		}
 		Exec(t, d, `DROP TABLE "1_1"`)
 	}
 	Exec(t, d, `CREATE TABLE "1_1" (primary_key VARCHAR(255) PRIMARY KEY, query_all_key VARCHAR(255)`+OtherColumns(blob)+")")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock"
@@ -71,8 +72,8 @@ func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Sourc
 	p := &play{d: d, asked: &asked{Database: d.Database}, clock: clock.NewFake(time.Unix(1_700_000_000, 0))}
 	p.engine = kvtest.NewMemory(kvtest.MemoryConfig{Clock: p.clock})
 	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
-	var err error
-	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock})
+	var err error // Moved, as another one may have landed there in the same test
+	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock, Moved: true, Log: zerolog.New(zerolog.NewTestWriter(t))})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	p.l = Start(t, wrap(landing.Local(p.Storage)), d, "lander")
@@ -154,7 +155,10 @@ func texts(fields []storage.Field) map[string]string {
 func (p *play) settle(t testing.TB) {
 	t.Helper()
 	stranger := storage.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
-	require.Eventually(t, func() bool { return p.warm(stranger, "a") }, Patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		p.clock.Advance(100 * time.Millisecond) // what could not be asked is asked again after a while
+		return p.warm(stranger, "a")
+	}, Patience, 10*time.Millisecond)
 }
 
 // chill lands everything and waits until no owner is in memory any more.

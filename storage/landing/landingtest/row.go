@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/storage"
 )
 
@@ -25,7 +26,7 @@ var rowChecks = []check{
 	{"RowsWithoutAVersionGiveWay", rowsWithoutAVersionGiveWay},
 	{"OwnersAreInTheOrderOfTheirBytes", ownersAreInTheOrderOfTheirBytes},
 	{"ManyFieldsOfOneOwner", manyFieldsOfOneOwner},
-	{"ADroppedTableIsMadeAgain", aDroppedTableIsMadeAgain},
+	{"ATableThatIsGoneIsMissed", aTableThatIsGoneIsMissed},
 	{"H25OnlyTheRefusedRowsAreLeft", h25OnlyTheRefusedRowsAreLeft},
 }
 
@@ -213,11 +214,48 @@ func manyFieldsOfOneOwner(t *testing.T, d *Database) {
 	require.Len(t, found, len(rows))
 }
 
-func aDroppedTableIsMadeAgain(t *testing.T, d *Database) {
+// What a table had that is not there any more is not known: it is neither read as if it had
+// nothing, nor made again, by those who have used it and by others.
+func aTableThatIsGoneIsMissed(t *testing.T, d *Database) {
+	other := Player
+	other.Region = "2"
 	Write(t, d, Row(Player, "a", "1", 1))
-	Exec(t, d, "DROP TABLE "+d.Dialect.Quote("1_1"))
+	Exec(t, d, "ALTER TABLE "+d.Dialect.Quote("1_1")+" RENAME TO elsewhere")
+	for _, d := range []*Database{d, d.Again(t)} {
+		for range 2 {
+			w, err := d.Write(ctx, []storage.DirtyRow{Row(Player, "b", "2", 2), Row(other, "b", "2", 2)})
+			require.NoError(t, err)
+			require.Equal(t, 1, w.Rows, "the other table's")
+			require.ErrorIs(t, w.Unfit, codes.Storage)
+			require.Len(t, w.Failed, 1)
+			require.Contains(t, w.Failed[0].Reason, "is not in the landing database any more")
+			isUnusable(t, d, "1_1", "is not in the landing database any more")
+			require.Equal(t, map[string]string{"b": "2 v2"}, All(t, d, other))
+		}
+	}
+	Exec(t, d, "ALTER TABLE elsewhere RENAME TO "+d.Dialect.Quote("1_1"))
 	Write(t, d, Row(Player, "b", "2", 2))
-	require.Equal(t, map[string]string{"b": "2 v2"}, All(t, d, Player))
+	require.Equal(t, map[string]string{"a": "1 v1", "b": "2 v2"}, All(t, d, Player))
+	other.Region = "3"
+	require.Empty(t, All(t, d, other), "it was never there")
+}
+
+// isUnusable says that the player's table is not read, and why.
+func isUnusable(t *testing.T, d *Database, why ...string) {
+	t.Helper()
+	_, all := d.All(ctx, Player)
+	_, fields := d.Fields(ctx, Player, []string{"a"})
+	list := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 1}, func([]byte) {})
+	_, purge := d.Purge(ctx, storage.Purge{App: "1", Region: "1", Limit: 1})
+	for _, err := range []error{all, fields, list, purge} {
+		require.ErrorIs(t, err, codes.Unreachable)
+		require.ErrorAs(t, err, new(*storage.Unusable))
+		for _, text := range why {
+			require.Contains(t, codes.Message(err), text)
+		}
+		require.NotContains(t, codes.Message(err), d.Name())
+		require.Contains(t, err.Error(), d.Name())
+	}
 }
 
 func h25OnlyTheRefusedRowsAreLeft(t *testing.T, d *Database) {

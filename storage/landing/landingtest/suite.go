@@ -52,4 +52,4 @@ type check struct {
 }
 
 // checks is the suite, in the order in which it runs.
-var checks = slices.Concat(rowChecks, faultChecks, purgeChecks, proofChecks, importChecks, landerChecks, storageChecks, coldChecks)
+var checks = slices.Concat(rowChecks, faultChecks, identityChecks, purgeChecks, proofChecks, importChecks, landerChecks, storageChecks, coldChecks)

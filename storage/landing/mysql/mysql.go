@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,7 +23,8 @@ func init() { landing.Register("mysql", open) }
 
 // dialect is for MySQL and MariaDB.
 type dialect struct {
-	about atomic.Pointer[server] // nil until Learn
+	database string                 // set at open
+	about    atomic.Pointer[server] // nil until Learn
 }
 
 // server is what one has to know of a server.
@@ -31,7 +34,7 @@ type server struct {
 	foldsCase bool // names of tables have no case, as on Windows
 }
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	given, err := a.Parameters("socket", "tls", "timeout")
 	if err != nil {
 		return nil, nil, err
@@ -55,8 +58,6 @@ func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
 		cfg.TLS = &tls.Config{ServerName: a.URL.Hostname()}
 	}
 	cfg.Collation = "utf8mb4_bin"
-	// Whatever the server's default is: nothing is cut silently.
-	cfg.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"}
 	cfg.InterpolateParams = true // one round trip for a statement
 	cfg.MaxAllowedPacket = 0     // the server's
 	cfg.Logger = &mysql.NopLogger{}
@@ -64,19 +65,56 @@ func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	return sql.OpenDB(connector), &dialect{}, nil
+	return connector, &dialect{database: cfg.DBName}, nil
 }
 
-func (d *dialect) Learn(ctx context.Context, db *sql.DB) error {
-	var version string
-	var lower, packet int
-	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet").Scan(&version, &lower, &packet)
+// session is what sessions are whatever the server's defaults and its init_connect are, which
+// comes after all that the driver sets: what was written is there, as it was written, nothing is
+// cut silently, and nothing is left out.
+var session = []landing.Setting{
+	{Name: "autocommit", Value: "1"},
+	{Name: "character_set_client", Value: "utf8mb4"}, {Name: "character_set_results", Value: "utf8mb4"}, {Name: "collation_connection", Value: "utf8mb4_bin"},
+	{Name: "sql_mode", Value: "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"},
+	{Name: "time_zone", Value: "+00:00"},
+	{Name: "sql_select_limit", Value: "18446744073709551615"},
+	{Name: "sql_safe_updates", Value: "0"},
+	{Name: "default_storage_engine", Value: "InnoDB"},
+}
+
+// begin sets the session, in the right database and outside of any transaction, and looks whether it is so.
+func (d *dialect) begin(ctx context.Context, conn *landing.Conn) error {
+	set, get := make([]string, len(session)), make([]string, len(session))
+	for i, s := range session {
+		value := s.Value
+		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+			value = "'" + value + "'"
+		}
+		set[i], get[i] = "SESSION "+s.Name+" = "+value, "@@SESSION."+s.Name
+	}
+	for _, statement := range []string{"ROLLBACK", "USE " + d.Quote(d.database), "SET " + strings.Join(set, ", ")} {
+		if err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return conn.Has(ctx, "SELECT "+strings.Join(get, ", "), session)
+}
+
+func (d *dialect) Learn(ctx context.Context, conn *landing.Conn) error {
+	if err := d.begin(ctx, conn); err != nil {
+		return err
+	}
+	rows, err := conn.Query(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet")
+	if err != nil {
+		return err
+	}
+	version, lower := rows[0][0], rows[0][1]
+	packet, err := strconv.Atoi(rows[0][2])
 	if err != nil {
 		return err
 	}
 	// Two texts are equal only if their bytes are: no case, and no trailing blanks that do
 	// not count.
-	s := &server{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != 0}
+	s := &server{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != "0"}
 	if strings.Contains(version, "MariaDB") {
 		s.collation = "utf8mb4_nopad_bin"
 	}
@@ -116,33 +154,33 @@ func (d *dialect) Tables() string {
 
 // Unfit refuses above all the tables of homo's landers, where K and k would share a row, and a
 // value of 64 KiB is too long.
-func (d *dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (d *dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	rows, err := db.QueryContext(ctx, `SELECT column_name, data_type, COALESCE(collation_name, 'binary'), column_key
 		FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?`, table)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var name, kind, collation, key string
 		if err := rows.Scan(&name, &kind, &collation, &key); err != nil {
-			return "", err
+			return "", false, err
 		}
 		switch name {
 		case "primary_key", "query_all_key":
 			if exact := collation == "binary" || strings.HasSuffix(collation, "_nopad_bin") || collation == "utf8mb4_0900_bin"; !exact {
-				return "its column " + name + " has the collation " + collation + ", under which different keys are equal", rows.Err()
+				return "its column " + name + " has the collation " + collation + ", under which different keys are equal", true, rows.Err()
 			}
 			if name == "primary_key" && key != "PRI" {
-				return "its column primary_key is not the primary key", rows.Err()
+				return "its column primary_key is not the primary key", false, rows.Err()
 			}
 		case "value":
 			if kind != "mediumblob" && kind != "longblob" {
-				return "its column value is a " + kind + ", which is too short", rows.Err()
+				return "its column value is a " + kind + ", which is too short", false, rows.Err()
 			}
 		}
 	}
-	return "", rows.Err()
+	return "", false, rows.Err()
 }
 
 func (d *dialect) Most() (rows, bytes int) {
@@ -157,10 +195,10 @@ func (d *dialect) Now() string {
 
 // Upsert finds out in the same statement whether it has left a row alone: only then the
 // server has a "last insert id" to tell, unless the table numbers its rows.
-func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
 	var b strings.Builder
 	b.WriteString(landing.Insert(d, table))
-	b.WriteString(landing.Values(d, len(rows)))
+	b.WriteString(landing.Values(d, g, len(rows)))
 	b.WriteString(" ON DUPLICATE KEY UPDATE ")
 	for _, column := range landing.Replaced { // up_version is compared in all, so it is the last to change
 		otherwise := column
@@ -169,7 +207,7 @@ func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []s
 		}
 		b.WriteString(column + " = IF(COALESCE(up_version, 0) <= VALUES(up_version), VALUES(" + column + "), " + otherwise + "), ")
 	}
-	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), landing.Arguments(rows, until)...)
+	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), landing.Arguments(rows, g)...)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +218,7 @@ func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []s
 // Errors of MySQL that are not about a statement's rows: of limits on the server, of rights and
 // passwords, of locks, of its end.
 var trouble = []uint16{
-	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
+	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1046, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
 	1142, 1143, 1152, 1157, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1613, 1614, 1637, 1689, 1698, 1792, 1836, 1927, 1969,
 	3024, 3118, 3572, 4031,
 }

@@ -4,6 +4,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -24,7 +25,7 @@ func init() { landing.Register("postgres", open) }
 // dialect is for PostgreSQL.
 type dialect struct{}
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	cfg, err := pgx.ParseConfig(a.URL.String())
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
@@ -32,10 +33,26 @@ func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
 	if a.Password == "" {
 		a.Password = cfg.Password // of the environment or a file
 	}
-	return stdlib.OpenDB(*cfg), dialect{}, nil
+	return stdlib.GetConnector(*cfg), dialect{}, nil
 }
 
-func (dialect) Learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+// session is what sessions are whatever the database and the role begin them with.
+var session = []landing.Setting{
+	{Name: "client_encoding", Value: "UTF8"}, {Name: "TimeZone", Value: "UTC"}, {Name: "standard_conforming_strings", Value: "on"},
+}
+
+func (dialect) Learn(ctx context.Context, conn *landing.Conn) error {
+	set, get := make([]string, len(session)), make([]string, len(session))
+	for i, s := range session {
+		set[i], get[i] = "set_config('"+s.Name+"', '"+s.Value+"', false)", "current_setting('"+s.Name+"')"
+	}
+	// What counts as landed has to be on the database's disk.
+	const durable = "set_config('synchronous_commit', COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on'), false)"
+	if err := conn.Exec(ctx, "SELECT "+strings.Join(append(set, durable), ", ")); err != nil {
+		return err
+	}
+	return conn.Has(ctx, "SELECT "+strings.Join(get, ", "), session)
+}
 
 func (dialect) Quote(name string) string { return landing.QuoteDouble(name) }
 
@@ -79,7 +96,7 @@ func (dialect) Tables() string {
 }
 
 // Unfit asks for the collation in a way that servers understand on which all are deterministic.
-func (d dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (d dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	return landing.UnfitKeys(ctx, db, `SELECT a.attname,
 			CASE WHEN a.atttypid IN ('text'::regtype, 'varchar'::regtype) THEN 'has the collation ' || COALESCE(c.collname, '') ELSE 'is of type ' || format_type(a.atttypid, NULL) END,
 			a.atttypid IN ('text'::regtype, 'varchar'::regtype) AND COALESCE(to_jsonb(c)->>'collisdeterministic', 'true') = 'true',
@@ -95,7 +112,7 @@ func (dialect) Now() string {
 
 // Upsert hands over the columns as arrays, so that the statement is the same for any number of
 // rows.
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
 	n := len(rows)
 	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
 	for i := range texts {
@@ -118,10 +135,10 @@ func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []st
 		numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i] = r.Version, r.RemovedAt, r.Created, r.Updated
 	}
 	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) +
-		d.Bind("SELECT "+landing.InTime(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
+		d.Bind("SELECT "+g.Key(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
 			"?::text[], ?::text[], ?::text[], ?::text[], ?::bytea[], ?::bigint[], ?::integer[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[]"+
 			") AS r (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)") + landing.OnConflict(d)
-	args := []any{until, texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
+	args := append(g.Arguments(), texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3])
 	return landing.Affected(ctx, db, statement, args, n)
 }
 

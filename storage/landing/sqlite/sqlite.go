@@ -4,10 +4,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
@@ -21,13 +23,35 @@ func init() { landing.Register("sqlite", open) }
 // dialect is for SQLite, a file on this machine.
 type dialect struct{}
 
-func open(a *landing.Address) (*sql.DB, landing.Dialect, error) {
+func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: a.Path}).EscapedPath()+"?"+options.Encode())
-	return db, dialect{}, err
+	connector, err := sqlite.NewConnector("file:" + (&url.URL{Path: a.Path}).EscapedPath() + "?" + options.Encode())
+	return patient{connector}, dialect{}, err
 }
 
-func (dialect) Learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+// patient waits for others who make the file at the same time: SQLite has them fail at once, as
+// if each would otherwise wait for the other.
+type patient struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (p patient) Connect(ctx context.Context) (driver.Conn, error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		conn, err := p.Connector.Connect(ctx)
+		if said := (*sqlite.Error)(nil); !errors.As(err, &said) || said.Code()&primary != sqlitelib.SQLITE_BUSY {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// primary has what an error is about; the rest of its code tells more about it.
+const primary = 0xFF
+
+func (dialect) Learn(context.Context, *landing.Conn) error { return nil }
 
 func (dialect) Quote(name string) string     { return landing.QuoteDouble(name) }
 func (dialect) Bind(statement string) string { return statement }
@@ -52,7 +76,7 @@ func (dialect) Tables() string {
 }
 
 // Unfit asks the indexes, of which each of the two columns has one.
-func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+func (dialect) Unfit(ctx context.Context, db *sql.DB, table string) (string, bool, error) {
 	return landing.UnfitKeys(ctx, db, `SELECT x.name, 'has the collation ' || x.coll, x.coll = 'BINARY',
 			l."unique" AND NOT l.partial AND (SELECT COUNT(*) FROM pragma_index_xinfo(l.name) WHERE key) = 1
 		FROM pragma_index_list(?) l JOIN pragma_index_xinfo(l.name) x ON x.key AND x.name IS NOT NULL`, table)
@@ -65,15 +89,14 @@ func (dialect) Now() string {
 	return "CAST((JULIANDAY('now') - 2440587.5) * 86400000000 AS INTEGER)"
 }
 
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
-	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) + landing.Values(d, len(rows)) + landing.OnConflict(d)
-	return landing.Affected(ctx, db, statement, landing.Arguments(rows, until), len(rows))
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
+	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) + landing.Values(d, g, len(rows)) + landing.OnConflict(d)
+	return landing.Affected(ctx, db, statement, landing.Arguments(rows, g), len(rows))
 }
 
 // Fault knows the errors that are about rows; all others are about the file or its locks.
 func (dialect) Fault(err error) landing.Fault {
 	var said *sqlite.Error
-	const primary = 0xFF // the rest tells more about it
 	switch {
 	case !errors.As(err, &said):
 		return landing.Unreachable

@@ -1,8 +1,10 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +17,28 @@ func TestWhatErrorsMean(t *testing.T) {
 	require.NoError(t, err)
 	defer p.DB.Close()
 	require.Equal(t, landing.Unreachable, p.Dialect.Fault(io.ErrUnexpectedEOF))
+}
+
+// SQLite refuses to change how a file is written at once, while another connection is about to write to it.
+func TestAFileThatOthersMakeIsWaitedFor(t *testing.T) {
+	file := t.TempDir() + "/a.db"
+	other, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
+	require.NoError(t, err)
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	p, err := landing.PartsOf("sqlite:" + file)
+	require.NoError(t, err)
+	defer p.DB.Close()
+	got := make(chan error, 1)
+	go func() { got <- p.DB.PingContext(t.Context()) }()
+	select {
+	case err := <-got:
+		require.FailNow(t, "it does not wait", "%v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-got)
 }
 
 func TestATableThatMixesKeysUpIsRefusedByName(t *testing.T) {

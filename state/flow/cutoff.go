@@ -1,0 +1,62 @@
+package flow
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// A change in pieces that did not come to its end has left a duty, whose lease would keep others
+// away for a while. The duty is marked with the request's token, so that a repetition knows that it
+// is its own, and need not wait.
+
+// marked is the value of a duty that a request notes.
+func marked(e *edit, value string) kv.Value {
+	if e.asked == nil {
+		return kv.StringValue(value)
+	}
+	return kv.StringValue(value + " " + hex.EncodeToString(e.asked))
+}
+
+// errOwn is that the same request has begun a change in pieces before, and not ended it.
+var errOwn = codes.Errorf(codes.Conflict, "the same request is under way; try again when that is done")
+
+// underWay is the refusal of a change that a duty says to be under way: errOwn, or what others are
+// told.
+func underWay(e *edit, duty *kv.Entry, format string, m Member) error {
+	if e.asked != nil && strings.HasSuffix(string(duty.Value.Data), " "+hex.EncodeToString(e.asked)) {
+		return errOwn
+	}
+	return codes.Errorf(codes.Conflict, format, m)
+}
+
+// afresh begins a change in pieces. What the same request has left is taken away first: should it
+// still be at it somewhere, it has lost its lease, and can publish nothing.
+func afresh(ctx context.Context, e *edit, what string, m Member, begin func() error) error {
+	err := begin()
+	if !errors.Is(err, errOwn) {
+		return err
+	}
+	got, err := e.f.store.GetMany(ctx, e.f.index(), e.f.indexKey(what, e.ns, m), e.f.indexKey(liveKey, e.ns, m))
+	if err != nil {
+		return err
+	}
+	if duty, live := got[0], got[1]; duty != nil && errors.Is(underWay(e, duty, "%s", m), errOwn) {
+		if live != nil {
+			e.revoke(ctx, live.Lease)
+		}
+		if what == dutyCopy {
+			err = e.dropCopy(ctx, m)
+		} else {
+			_, err = e.drop(ctx, m, 0, true)
+		}
+		if err != nil && codes.Of(err) != codes.NotFound { // or the sweep was faster
+			return err
+		}
+	}
+	return begin()
+}
