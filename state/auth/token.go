@@ -195,7 +195,14 @@ func (t *Tokens) record(id string) *record {
 		return nil
 	}
 	var r record
-	if json.Unmarshal(e.Value.Data, &r) != nil || r.Expires != 0 && r.Expires <= t.cfg.Clock.Now().UnixMilli() {
+	if json.Unmarshal(e.Value.Data, &r) != nil {
+		return nil
+	}
+	over, now := r.Expires, t.cfg.Clock.Now()
+	if e.Ends != 0 {
+		over, now = e.Ends, t.cfg.Clock.Steady()
+	}
+	if over != 0 && over <= now.UnixMilli() { // though the store has not got to it, because its disk is sick
 		return nil
 	}
 	return &r
@@ -251,6 +258,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
 		return made, err
 	}
+	put.TTL, put.Expires = time.Duration(q.TTL)*time.Millisecond, 0
 	if _, err := t.store.Txn(ctx, &kv.Txn{Then: t.Ops(&put), System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
 		return nil, err
 	}
