@@ -107,7 +107,7 @@ func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
-	a.noteSkipped(&c)
+	a.noteSkipped(c)
 	if len(c.found) > 0 {
 		if err := a.printFindings(dir, c, asJSON); err != nil {
 			return nil, err

@@ -77,7 +77,7 @@ func (a *app) check(dir string, asJSON bool) error {
 	if err := a.printFindings(dir, c, asJSON); err != nil {
 		return err
 	}
-	a.noteSkipped(&c)
+	a.noteSkipped(c)
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
