@@ -542,6 +542,8 @@ export default {
   "problem.noRoom": "does not fit into the memory for configurations: it has {n} bytes, and all together may take {limit}; remove some or raise the server's --memory",
   "problem.overRoom": "the configurations take more than the {limit} bytes of memory that they may; all are served, and nothing can be added: remove some or raise the server's --memory",
   "problem.noWatch": "cannot be watched, so its changes are found only by the scan every {period}: {why}",
+  "problem.kernelLimit": "the kernel's limit {setting} ({n}) is reached; raise it, for example with sysctl -w {command}",
+  "problem.kernelLimitOrFiles": "the kernel's limit {setting} ({n}) is reached; raise it, for example with sysctl -w {command}, or let the server have more open files (ulimit -n)",
   "problem.noEvents": "file events are not available, changes are found only by the scan: {why}",
   "problem.noParent": "the directory above cannot be watched, so a replaced directory is found only by the scan: {why}",
   "problem.rootGone": "the configuration directory is gone, its last contents stay in service: {why}",

@@ -542,6 +542,8 @@ export default {
   "problem.noRoom": "配置的内存容纳不下：该文件有 {n} 字节，全部配置合计不得超过 {limit} 字节；请删除一些，或提高服务器的 --memory",
   "problem.overRoom": "配置占用的内存超过了 {limit} 字节的上限；现有配置照常提供，但不能再增加：请删除一些，或提高服务器的 --memory",
   "problem.noWatch": "无法监视，只能由每 {period} 一次的扫描发现更改：{why}",
+  "problem.kernelLimit": "已达到内核的上限 {setting}（{n}）；请调高，例如用 sysctl -w {command}",
+  "problem.kernelLimitOrFiles": "已达到内核的上限 {setting}（{n}）；请调高，例如用 sysctl -w {command}，或让服务器可以打开更多文件（ulimit -n）",
   "problem.noEvents": "无法使用文件事件，只能由扫描发现更改：{why}",
   "problem.noParent": "无法监视上级目录，目录被替换时只能由扫描发现：{why}",
   "problem.rootGone": "配置目录不存在，继续使用其最后的内容：{why}",
