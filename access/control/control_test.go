@@ -276,6 +276,12 @@ func TestABrokenRoleChangesNothing(t *testing.T) {
 	k.until("the fault", func() bool { return k.config.Snapshot().Node("_access/games.json").Broken() != "" })
 	require.True(t, caller.Renew())
 	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	k.until("the trouble", func() bool { return k.Trouble() != nil })
+	require.EqualError(t, k.Trouble(), "roles that are broken on disk: _access/games.json; what they said before is in force until they are mended")
+	require.Contains(t, k.Explain(caller.Who, policy.Read, policy.Config, "game/a.json").Trouble, "_access/games.json")
+	k.put("_access/games.json", games)
+	k.config.Reload()
+	k.until("the mended role", func() bool { return k.Trouble() == nil })
 }
 
 // What was never in force might prohibit something.
