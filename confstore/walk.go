@@ -241,7 +241,7 @@ func (w *walker) file(f foundFile, info fs.FileInfo) {
 		return
 	}
 	if len(w.out.files) >= w.maxFiles {
-		w.limit(name, "there are too many files; this one and others are not served: remove some or raise the limit")
+		w.limit(name, "there are too many files; this one and others are not served: remove some")
 		return
 	}
 	if w.stat && info == nil {

@@ -8,6 +8,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,22 +125,13 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case right == access.ClientsSend && named && c.Permits.Some(policy.Delete, policy.Clients): // a message can be to hang up
 		return nil
 	case right == access.StatusProfile && !c.Who.Administrator():
-		return &codes.Error{
-			Code: codes.Forbidden, Err: &access.Denial{Do: "profile", What: class.String()},
-			Text: "you may not profile the server; only administrators may",
-		}
+		return onlyAdministrators("profile", class.String(), "profile the server")
+	case right == access.HistoryWrite && !c.Who.Administrator():
+		return onlyAdministrators("delete", policy.Config.String(), "remove versions for good")
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
-	err := c.Whole(v, class)
-	if err != nil && right == access.HistoryWrite {
-		return &codes.Error{
-			Code: codes.Forbidden,
-			Text: "you may not remove versions for good; administrators may, and others who may grant roles",
-			Err:  &access.Denial{Do: v.String(), What: class.String()},
-		}
-	}
-	return err
+	return c.Whole(v, class)
 }
 
 // allOf needs every verb with everything in a class.
@@ -311,10 +303,13 @@ func (c *Caller) administers(v policy.Verb, what string) error {
 	if c.Who.Administrator() {
 		return nil
 	}
-	return &codes.Error{
-		Code: codes.Forbidden, Err: &access.Denial{Do: v.String(), What: policy.KV.String() + ":" + what},
-		Text: fmt.Sprintf("you may not %s %.200q; only administrators may", v, policy.KV.String()+":"+what),
-	}
+	what = policy.KV.String() + ":" + what
+	return onlyAdministrators(v.String(), what, fmt.Sprintf("%s %.200q", v, what))
+}
+
+// onlyAdministrators is the refusal of what no role allows.
+func onlyAdministrators(do, what, text string) error {
+	return &codes.Error{Code: codes.Forbidden, Text: "you may not " + text + "; only administrators may", Err: &access.Denial{Do: do, What: what}}
 }
 
 // ownerOf is the class of what is kept in a guarded namespace; ok is false if it is not guarded.
@@ -466,6 +461,15 @@ func (c *Caller) History(ns, key string) error {
 		}
 	}
 	return nil
+}
+
+// Told is what the caller may be told of an error: who holds a lock only if they may read it.
+func (c *Caller) Told(err error) error {
+	taken := (*kv.Taken)(nil)
+	if !errors.As(err, &taken) || c.Key(policy.Read, []byte(taken.NS), []byte(taken.Key)) == nil {
+		return err
+	}
+	return &kv.Taken{NS: taken.NS, Key: taken.Key, Revision: taken.Revision}
 }
 
 // Txn needs what a transaction reads and changes, whichever of its branches is taken: each

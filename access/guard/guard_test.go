@@ -347,6 +347,9 @@ func TestTheRightOfARow(t *testing.T) {
 		got := [4]bool{some.Right(right, false) == nil, all.Right(right, false) == nil, some.Right(right, true) == nil, none.Right(right, false) == nil}
 		require.Equal(t, want, got, right)
 	}
+	for _, right := range []access.Right{access.HistoryWrite, access.StatusProfile} {
+		require.ErrorContains(t, guardtest.Caller(t, "* *").Right(right, false), "only administrators may", right)
+	}
 	require.Error(t, none.Right(access.KVRead, true))
 	require.Error(t, none.Right(access.KVEach, true))
 	require.NoError(t, guardtest.Caller(t, "* kv").Right(access.KVEach, false))

@@ -144,10 +144,8 @@ var saidBy = func() (all [1 << 8]struct {
 			all[right].class, all[right].verb = c, v
 		}
 	}
-	// Removing versions for good is more than changing a document.
+	// These two package guard lets only administrators do, who may do this as well.
 	all[access.HistoryWrite].class, all[access.HistoryWrite].verb = Roles, Grant
-	// Profiles cost the server time, and tell what everybody does: package guard lets in only
-	// administrators, who may do this as well.
 	all[access.StatusProfile].class, all[access.StatusProfile].verb = Status, Read
 	return all
 }()

@@ -1,12 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/state/auth"
+	"confcenter/state/remote"
 )
 
 // authCommand is the group of verbs for tokens, and for what roles allow.
@@ -22,7 +30,7 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, verdict: unlessAllowed}, "token": {show: a.showToken}, "revoke": {show: a.showRevoked}, "quotas": {show: a.showQuotas}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, verdict: unlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "revoke": {show: a.showRevoked, follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
@@ -66,11 +74,6 @@ func (a *app) showDecision(answer any) error {
 	return nil
 }
 
-func (a *app) showRevoked(answer any) error {
-	_, err := fmt.Fprintf(a.stdout, "revoked: from revision %d on it is of no use\n", answer.(*auth.Revoked).Revision)
-	return err
-}
-
 func unlessAllowed(answer any) error {
 	if !answer.(*auth.CanAnswer).Allowed {
 		return errMayNot
@@ -88,4 +91,55 @@ func (a *app) showToken(answer any) error {
 	}
 	_, err := fmt.Fprintln(a.stdout, made.Text)
 	return err
+}
+
+// showRevoked says what has ended, and which tokens still count that it had made.
+func (a *app) showRevoked(answer any) error {
+	revoked := answer.(*auth.Revoked)
+	if _, err := fmt.Fprintf(a.stdout, "revoked; it counts no more from revision %d on\n", revoked.Revision); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		list []auth.Token
+		text string
+	}{{revoked.Ended, "ended as well, as it had made them:"}, {revoked.Made, "tokens that one of its name had made, and these in turn, still count:"}} {
+		if len(part.list) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintln(a.stdout, part.text); err != nil {
+			return err
+		}
+		if err := a.showRows(reflect.ValueOf(part.list)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offerToEnd ends what a revoked token had made, if whoever sits at the terminal says so.
+func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
+	made := answer.(*auth.Revoked).Made
+	switch {
+	case len(made) == 0:
+		return nil
+	case !isTerminal(a.stdin):
+		fmt.Fprintln(a.stderr, "confcenter: to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "End these %d as well? Type yes: ", len(made))
+	typed, err := bufio.NewReader(io.LimitReader(a.stdin, 64)).ReadString('\n')
+	if err != nil || strings.TrimSpace(typed) != "yes" {
+		fmt.Fprintln(a.stderr, "confcenter: none was ended")
+		return nil
+	}
+	for _, token := range made {
+		_, err := remote.Auth(connected).Revoke(ctx, &auth.RevokeAsk{ID: token.ID})
+		if err != nil && codes.Of(err) != codes.NotFound {
+			return fmt.Errorf("token %s: %w", token.ID, err)
+		}
+		if _, err := fmt.Fprintf(a.stdout, "revoked %s\n", token.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }

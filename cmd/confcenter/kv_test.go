@@ -140,6 +140,8 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"in the past", "", words("put ns short x --expires 5"), exitOK, `^revision \d+\n$`, ``},
 		{"it has ended", "", words("get ns short"), exitNotFound, ``, `short`},
 		{"both", "", words("put ns short x --ttl 1h --expires 5"), exitUsage, ``, `ttl`},
+		{"time of nothing", "", words("put ns short x --ttl 0"), exitUsage, ``, `leave it out`},
+		{"time of nothing of a count", "", words("incr ns short --ttl 0s"), exitUsage, ``, `leave it out`},
 		{"no time", "", words("put ns short x --ttl -1h"), exitRefused, ``, `negative`},
 		{"no moment", "", words("put ns short x --expires tomorrow"), exitUsage, ``, `tomorrow`},
 
@@ -322,10 +324,12 @@ func TestKVLockRunsACommand(t *testing.T) {
 	require.Equal(t, exitUsage, call(t, "", "kv", "lock", "ns", "job", "--").code)
 
 	r = lock("--holder me", "sh", "-c", file+` kv get ns job; `+file+` kv lock ns job --no-wait -- true; echo $?; `+
-		file+` kv lock ns job --wait 50ms -- true; echo $?; `+file+` kv put ns out mine --fenced`)
+		file+` kv lock ns job --wait 50ms -- true; echo $?; `+file+` kv put ns job other; echo $?; `+file+` kv put ns out mine --fenced`)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^me\n5\n5\nrevision \d+\n$`, r.stdout)
-	require.Contains(t, r.stderr, `held by "me"`)
+	require.Regexp(t, `^me\n5\n5\n5\nrevision \d+\n$`, r.stdout)
+	require.Contains(t, r.stderr, `job of ns: held by "me"`)
+	require.Regexp(t, `was not free within 50ms: held by "me" since revision \d+\n`, r.stderr)
+	require.Regexp(t, `a lock that is held by "me" since revision \d+`, r.stderr)
 
 	r = lock("", "sh", "-c", `trap "" TERM; `+file+` kv del ns job; `+file+` kv put ns out late --fenced; echo $?`)
 	require.Contains(t, r.stdout, "\n5\n", "a late write is refused")

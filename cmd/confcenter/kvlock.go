@@ -16,6 +16,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/kv"
 )
 
 // commandGrace is how long a command has to end after SIGTERM.
@@ -109,14 +110,23 @@ func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Dura
 	}
 	lock, err := s.Lock(waiting, key, ttl)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		err = codes.Errorf(codes.Locked, "lock %s of %s was not free within %s", key, s.Namespace(), wait)
+		err = codes.Errorf(codes.Locked, "lock %s of %s was not free within %s%s", key, s.Namespace(), wait, holderOf(ctx, s, key))
 	}
 	return lock, err
 }
 
+// holderOf says who holds a lock, for the end of a text; "" if that is not known.
+func holderOf(ctx context.Context, s *client.KV, key string) string {
+	e, err := s.Get(ctx, key)
+	if err != nil || e.Value.Type != kv.String {
+		return ""
+	}
+	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
+}
+
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
 	child.WaitDelay = commandGrace
 	child.SysProcAttr = endsWithUs() // so this thread must last as long as this process
 	runtime.LockOSThread()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"confcenter/internal/settings"
 )
 
 // version is stamped by the Makefile.
@@ -29,6 +31,9 @@ type app struct {
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = onScreen(stdout), onScreen(stderr)
+	defer flush(stdout)
+	defer flush(stderr)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)
@@ -74,6 +79,10 @@ func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
 		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
+	}
+	var invalid *pflag.InvalidValueError
+	if why := settings.Reason(err); why != err && errors.As(err, &invalid) {
+		return fmt.Errorf("invalid argument %q for \"--%s\" flag: %w", invalid.GetValue(), invalid.GetFlag().Name, why)
 	}
 	if unknown != nil {
 		var flags []string

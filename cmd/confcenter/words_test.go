@@ -55,7 +55,7 @@ func TestWordsForPeople(t *testing.T) {
 	require.Regexp(t, `(?s)Did you mean.*tokens`, call(t, "", "auth", "tokns").stderr)
 	made := call(t, "", at(addr, words("auth token a -o json")...)...)
 	id := strings.Split(made.stdout, "_")[1]
-	require.Regexp(t, `^revoked: from revision \d+ on it is of no use\n$`, call(t, "", at(addr, "auth", "revoke", id)...).stdout)
+	require.Regexp(t, `^revoked; it counts no more from revision \d+ on\n$`, call(t, "", at(addr, "auth", "revoke", id)...).stdout)
 }
 
 // No text that a verb prints has the name of a wire command, which only authors of clients know.

@@ -82,7 +82,7 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 	switch {
 	case codes.Of(err) == codes.Locked:
 		s.Group().Count.StateRefused.Add(1)
-		frame = protocol.AppendKVHeld(frame, out.Revision, out.Holder, w.raw)
+		frame = protocol.AppendKVHeld(frame, codes.Locked.Error(), out.Revision, out.Holder, w.raw)
 	case err != nil:
 		s.Group().Count.StateRefused.Add(1)
 		frame = s.AppendRefusal(frame, w.h, err)

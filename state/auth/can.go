@@ -86,18 +86,12 @@ func thing(text string) (class policy.Class, name string, err error) {
 // groupsOf are the groups of the first token of that name.
 func (t *Tokens) groupsOf(ctx context.Context, identity string) ([]string, error) {
 	name, isToken := strings.CutPrefix(identity, policy.ByToken)
-	for q := (ListAsk{}); isToken; {
-		page, err := t.List(ctx, nil, &q)
-		if err != nil {
-			return nil, err
-		}
-		for _, token := range page.Tokens {
-			if token.Name == name {
-				return token.Groups, nil
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return nil, nil
+	if !isToken {
+		return nil, nil
+	}
+	for there, err := range t.all(ctx) {
+		if err != nil || there.Name == name {
+			return there.Groups, err
 		}
 	}
 	return nil, nil

@@ -60,20 +60,20 @@ func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Id
 	if whose.Name == id.Name {
 		return nil
 	}
-	for q := (ListAsk{}); ; {
-		page, err := t.List(ctx, nil, &q)
-		if err != nil {
+	name := strings.TrimPrefix(whose.Name, policy.ByToken)
+	taken := codes.Errorf(codes.Forbidden, "%s is the name of a token that somebody else made, or was while the audit has lines about it: take another one, or ask an administrator", whose.Name)
+	if !t.names.free(name, id) {
+		return taken
+	}
+	for there, err := range t.all(ctx) {
+		switch {
+		case err != nil:
 			return err
-		}
-		for i := range page.Tokens {
-			if there := &page.Tokens[i]; policy.ByToken+there.Name == whose.Name && there.By != id.Name {
-				return codes.Errorf(codes.Forbidden, "%s is the name of a token that somebody else made: take another one, or ask an administrator", whose.Name)
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return nil
+		case there.Name == name && there.By != id.Name:
+			return taken
 		}
 	}
+	return nil
 }
 
 // Describe says whose a token is, by what is kept of it.

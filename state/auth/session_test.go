@@ -175,7 +175,7 @@ func TestSessionsHaveLimits(t *testing.T) {
 	require.ErrorContains(t, err, "--max-sessions")
 	used, err := k.Used(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []state.Used{{What: "tokens", Limit: 10_000}, {What: "sessions", N: 4, Limit: 4}}, used)
+	require.Equal(t, []state.Used{{What: "tokens", Limit: 10_000}, {What: "sessions", N: 4, Limit: 4}, {What: "names", Limit: 100_000}}, used)
 	k.opened(t, person("ann@example.org")) // in place of one of hers
 	k.clock.Advance(time.Hour)             // all are idle, and make room
 	k.opened(t, person("dan@example.org"))

@@ -16,6 +16,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -48,7 +49,10 @@ const useEvery = time.Hour
 type Config struct {
 	Clock     clock.Clock // the machine's
 	MaxTokens int64       // 10,000
-	Sessions  SessionLimits
+	// Names is how long names of tokens that have ended are kept from others: as long as the audit has
+	// lines about them. 91 days.
+	Names    time.Duration
+	Sessions SessionLimits
 }
 
 // Tokens are the tokens of one server. Their methods may be called from any goroutine.
@@ -57,6 +61,7 @@ type Tokens struct {
 	store state.Store
 	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
+	names names
 
 	making sync.Mutex // held while a token or a session is made, so that the limit holds
 
@@ -96,9 +101,11 @@ func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *To
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
-	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 10_000)
+	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Sessions = cfg.Sessions.withDefaults()
-	return &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
+	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
+	t.names = names{store, now, &t.cfg}
+	return t
 }
 
 // record is a token as it is kept.
@@ -198,7 +205,7 @@ func (t *Tokens) record(id string) *record {
 type MakeAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"whose it is to be: roles call them token:NAME"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to: roles call them group:NAME"`
-	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; 0: never"`
+	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; left out: never"`
 }
 
 // Made is a new token.
@@ -226,6 +233,9 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if there.Count >= t.cfg.MaxTokens {
 		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that nobody uses", there.Count)
 	}
+	if err := t.names.room(ctx, by); err != nil {
+		return nil, err
+	}
 	id, text := newText(tokenText)
 	now := t.cfg.Clock.Now().UnixMilli()
 	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: cmp.Or(by.Who(), by.String())}
@@ -241,7 +251,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
 		return made, err
 	}
-	if _, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{put}, System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
+	if _, err := t.store.Txn(ctx, &kv.Txn{Then: t.Ops(&put), System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
 		return nil, err
 	}
 	return made, nil
@@ -260,7 +270,7 @@ func (q *MakeAsk) check() error {
 		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
-		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 1 and %d", q.TTL, kv.MaxTTL.Milliseconds())
 	}
 	return nil
 }
@@ -320,64 +330,42 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 	return answer, nil
 }
 
+// all are the tokens, page by page; the last may be an error instead.
+func (t *Tokens) all(ctx context.Context) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		for q := (ListAsk{}); ; {
+			page, err := t.List(ctx, nil, &q)
+			if err != nil {
+				yield(Token{}, err)
+				return
+			}
+			for i := range page.Tokens {
+				if !yield(page.Tokens[i], nil) {
+					return
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				return
+			}
+		}
+	}
+}
+
 // Identities are those who have a valid token, by [KeyOf].
 func (t *Tokens) Identities(ctx context.Context) (map[string]bool, error) {
 	all := map[string]bool{}
-	for q := (ListAsk{}); ; {
-		page, err := t.List(ctx, nil, &q)
+	for there, err := range t.all(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range page.Tokens {
-			all[KeyOf(&access.Identity{Name: policy.ByToken + page.Tokens[i].Name, Groups: page.Tokens[i].Groups})] = true
-		}
-		if q.After = page.Next; q.After == "" {
-			return all, nil
-		}
+		all[KeyOf(&access.Identity{Name: policy.ByToken + there.Name, Groups: there.Groups})] = true
 	}
+	return all, nil
 }
 
 // KeyOf is the same for two identities if these are worth the same.
 func KeyOf(id *access.Identity) string {
 	return id.Name + "\n" + strings.Join(slices.Sorted(slices.Values(id.Groups)), "\n")
-}
-
-// RevokeAsk names a token.
-type RevokeAsk struct {
-	ID string `json:"id" arg:"1" doc:"of the token"`
-}
-
-// Revoked says that a token is of no use any more.
-type Revoked struct {
-	Revision int64 `json:"revision" doc:"of the state store, from which on it is"`
-}
-
-// Revoke ends a token. codes.NotFound: there is none with that id.
-func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*Revoked, error) {
-	if strings.Contains(q.ID, "_") { // a token, or much of one, which nobody must learn from an error or the audit
-		return nil, codes.Errorf(codes.NotFound, "there is no token by that id: give what is between the underscores of a token, or list them")
-	}
-	if err := kv.CheckKey(tokenPrefix + q.ID); err != nil {
-		return nil, err
-	}
-	r := t.record(q.ID)
-	if r != nil {
-		if err := t.mayHandle(by, r.identity()); err != nil {
-			return nil, err
-		}
-	}
-	del := func(key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key} }
-	result, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{del(tokenPrefix + q.ID), del(usedPrefix + q.ID)}, System: true, Actor: by, Note: noteOf("revoke", q.ID, r)})
-	switch {
-	case err != nil:
-		return nil, err
-	case result.Ops[0].Count == 0:
-		return nil, codes.Errorf(codes.NotFound, "there is no token %.40q; list them to find its id", q.ID)
-	}
-	t.mu.Lock()
-	delete(t.used, q.ID)
-	t.mu.Unlock()
-	return &Revoked{Revision: int64(result.Revision)}, nil
 }
 
 // noteOf is what the audit says of a token. One that has ended has no name any more.
@@ -389,20 +377,16 @@ func noteOf(do, id string, r *record) []access.Event {
 	return []access.Event{e}
 }
 
-// lastUse is when a token was last used, in ms; 0: never.
+// lastUse is when a token was last used, as is known here or written down, in ms; 0: never.
 func (t *Tokens) lastUse(id string) int64 {
 	t.mu.Lock()
 	at := t.used[id]
 	t.mu.Unlock()
-	return max(at, t.keptUse(id))
-}
-
-// keptUse is the last use that is written down.
-func (t *Tokens) keptUse(id string) (at int64) {
+	kept := int64(0)
 	if e := t.now([]byte(kv.AccessNamespace), []byte(usedPrefix+id)); e != nil {
-		_ = json.Unmarshal(e.Value.Data, &at)
+		_ = json.Unmarshal(e.Value.Data, &kept)
 	}
-	return at
+	return max(at, kept)
 }
 
 // Run writes down from time to time when tokens and sessions were last used, until the context
@@ -454,7 +438,14 @@ func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
 		return nil, err
 	}
 	sessions, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
-	return []state.Used{{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most}}, err
+	if err != nil {
+		return nil, err
+	}
+	names, most, err := t.names.count(ctx)
+	return []state.Used{
+		{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most},
+		{What: "names", N: names, Limit: most},
+	}, err
 }
 
 // keepInMind takes back uses that could not be written down.

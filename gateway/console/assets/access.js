@@ -86,7 +86,7 @@ export function open(main) {
           days.focus();
           return false;
         }
-        return ask.make({ name: name.value.trim(), groups: groups.value.split(",").map((g) => g.trim()).filter(Boolean), ttl: Math.round(count * DAY) });
+        return ask.make({ name: name.value.trim(), groups: groups.value.split(",").map((g) => g.trim()).filter(Boolean), ttl: Math.round(count * DAY) || undefined });
       } }],
     });
     if (!made) return;
@@ -100,11 +100,17 @@ export function open(main) {
   }
 
   async function revoke(one) {
-    if (await confirm({ title: t("access.revoke"), text: t("access.revokeText", { name: shown(one.name) }), action: t("access.revoke"), submit: () => ask.revoke(one.id) })) {
-      say(t("access.revoked", { name: shown(one.name) }));
-      showTokens();
-      showSessions();
+    let made = [];
+    const sure = (title, text, submit) => confirm({ title, text, action: title, submit });
+    if (!await sure(t("access.revoke"), t("access.revokeText", { name: shown(one.name) }), async () => { made = (await ask.revoke(one.id)).made ?? []; })) return;
+    say(t("access.revoked", { name: shown(one.name) }));
+    if (made.length) {
+      await sure(t("access.revokeMade"), t("access.madeText", { name: shown(one.name), names: made.map((m) => `${shown(m.name)} (${m.id})`).join(", ") }), async () => {
+        for (const m of made) await ask.revoke(m.id).catch((err) => { if (err.status !== 404) throw err; });
+      });
     }
+    showTokens();
+    showSessions();
   }
 
   async function end(one) {
