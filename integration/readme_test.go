@@ -140,6 +140,7 @@ var prints = map[string][]string{
 	"README.md":         {"more polite", `-    "greeting": "hello"`, "tour.json", "state done 1", `"gold":"5"`},
 	"docs/access.md":    {"yes", "own files", "zoe", "refused, as it should be"},
 	"docs/backup.md":    {"no faults", "as of revision"},
+	"docs/bench.md":     {"IDLE_EXACT_ROLE_MATCH", "JOB_FINISHED", "task updated", "pong after 1 ms", `"state":"NODE_IDLE"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
 	"docs/history.md":   {"REVISION", "wins", "versions: 0", "nothing to do", `+    "key1": "at night"`, `"name":"_meta.json","kind":"deleted"`},

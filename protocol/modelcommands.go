@@ -105,6 +105,6 @@ var secretCommands = []Row{
 
 var auditCommands = []Row{
 	{ID: 0x0700, Name: "ADLINES", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "kind, who, what, outcome, from, to, after, last, limit", Response: "code, lines, next"},
-	{ID: 0x0701, Name: "ADVERIFY", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "after, head", Response: "code, lines, first, head, next, fault, line"},
+	{ID: 0x0701, Name: "ADVERIFY", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "after, head", Response: "code, lines, first, head, next, fault, line, pruned"},
 	{ID: 0x0702, Name: "ADHEAD", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "", Response: "code, head, pruned"},
 }

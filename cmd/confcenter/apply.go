@@ -94,7 +94,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 // readDirectory reads the documents in a directory as a server would.
 func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) {
 	files, infos := map[string][]byte{}, map[string]fs.FileInfo{}
-	c := checker{files: map[string]bool{}, found: []finding{}}
+	c := newChecker()
 	c.take = func(name string, info fs.FileInfo, text []byte) { files[name], infos[name] = text, info }
 	err := c.read(dir, func() {
 		for name, was := range infos {
@@ -109,10 +109,13 @@ func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) 
 	}
 	a.noteSkipped(&c)
 	if len(c.found) > 0 {
-		if err := a.printFindings(dir, &c, asJSON); err != nil {
+		if err := a.printFindings(dir, c, asJSON); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(c.found))
+	}
+	if err := printList(a.stderr, dir, "note: ", c.notes); err != nil {
+		return nil, err
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: there are no configuration files, so nothing was changed; is it the right directory?", dir)
@@ -347,7 +350,7 @@ func (a *app) showThere(name string, there history.There, next []byte) error {
 }
 
 func (a *app) showLines(oldName string, old []byte, newName string, next []byte) error {
-	_, unified, _ := bytes.Cut(diff.Diff(oldName, old, newName, next), []byte{'\n'}) // without the command
+	_, unified, _ := bytes.Cut(diff.Diff(visible(oldName), old, visible(newName), next), []byte{'\n'}) // without the command
 	_, err := a.stdout.Write(unified)
 	return err
 }

@@ -213,7 +213,7 @@ func (t *Tokens) record(id string) *record {
 type MakeAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"whose it is to be: roles call them token:NAME"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to: roles call them group:NAME"`
-	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; 0: never"`
+	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; left out: never"`
 }
 
 // Made is a new token.
@@ -279,7 +279,7 @@ func (q *MakeAsk) check() error {
 		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
-		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 1 and %d", q.TTL, kv.MaxTTL.Milliseconds())
 	}
 	return nil
 }

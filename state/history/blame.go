@@ -271,7 +271,11 @@ func (b *blaming) blame(ctx context.Context, v *doclog.Version, path string, ope
 		}
 		b.made[v.Seq] = made
 	}
-	b.answer.Keys[open[path]] = Blamed{Path: path, File: v.Name, Version: v.N, Revision: int64(v.Revision), Earlier: earlier, By: By(v.Who(&made))}
+	by, err := b.history.log.Who(ctx, v, &made)
+	if err != nil {
+		return err
+	}
+	b.answer.Keys[open[path]] = Blamed{Path: path, File: v.Name, Version: v.N, Revision: int64(v.Revision), Earlier: earlier, By: By(by)}
 	delete(open, path)
 	return nil
 }

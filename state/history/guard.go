@@ -179,7 +179,11 @@ func (g *guarded) whoMade(ctx context.Context, d *doclog.Document) (*By, error) 
 	if err != nil {
 		return nil, err
 	}
-	by := By(v.Who(&made))
+	who, err := g.log.Who(ctx, &v, &made)
+	if err != nil {
+		return nil, err
+	}
+	by := By(who)
 	return &by, nil
 }
 
