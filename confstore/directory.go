@@ -31,7 +31,8 @@ type directory struct {
 	// store's goroutine only
 	root   atomicfile.Root
 	rootID fileID
-	first  bool // what is read is served first by this start, without a memory of what was
+	states map[string]string // of repositories, by their directories, before files were read
+	first  bool              // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {
