@@ -60,8 +60,8 @@ var mayImport = map[string][]string{
 	"internal/atomicfile":          {"golang.org/x/sys"},
 	"internal/authority":           {},
 	"internal/clock":               {},
-	"internal/gitrepo":             {},
-	"internal/gitrepo/gitrepotest": {"github.com/stretchr/testify"},
+	"internal/git":                 {"internal/atomicfile"},
+	"internal/git/gittest":         {"github.com/stretchr/testify"},
 	"internal/health":              {},
 	"internal/datasync":            {},
 	"internal/generate/operations": {"state/audit", "state/secret", "state/review", "state/auth", "access", "internal/jsontext", "protocol", "state", "state/bench", "state/flow", "state/history"},
@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"confstore/doclog":             {"access", "codes", "kv", "github.com/json-iterator/go"},
 	"confstore/placement":          {"codes", "confstore/doclog", "internal/atomicfile", "kv"},
 	"confstore/change":             {"access", "confstore/doclog", "kv"},
-	"confstore": {"access", "access/policy", "access/seal", "access/trail", "codes", "confstore/change", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/documents", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/gitrepo", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
+	"confstore": {"access", "access/policy", "access/seal", "access/trail", "codes", "confstore/change", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/documents", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/git", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"access", "codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},
@@ -398,6 +398,19 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 // messages are long by nature; their comment says so in a line that begins with "wide: ".
 func TestTypesAreNarrow(t *testing.T) {
 	complain(t, wideTypes(sources(t)))
+}
+
+// TestOnlySettingsAreToBeRaised: a text that tells people to raise a limit names the setting.
+func TestOnlySettingsAreToBeRaised(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			text, ok := node.(*ast.BasicLit)
+			if ok && !s.test && (strings.Contains(text.Value, "raise the limit") || strings.Contains(text.Value, "raise its limit")) && !strings.Contains(text.Value, "--") {
+				t.Errorf("%s:%d: %s: name the setting that raises the limit; if there is none, say so", s.path, s.line(text.Pos()), text.Value)
+			}
+			return true
+		})
+	}
 }
 
 // wideTypes lists the types with too many fields or methods and no reason beside them, and

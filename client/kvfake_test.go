@@ -250,7 +250,7 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 		func(o kvlock.Outcome, err error) {
 			switch {
 			case codes.Of(err) == codes.Locked:
-				answered <- protocol.AppendKVHeld(nil, o.Revision, o.Holder, q.Raw)
+				answered <- protocol.AppendKVHeld(nil, codes.Locked.Error(), o.Revision, o.Holder, q.Raw)
 			case err != nil:
 				answered <- refuse(err)
 			default:

@@ -40,7 +40,7 @@ const (
 // Our own numbers.
 const (
 	BadJSON     Code = 1001 // a body or document is not valid JSON; CppCloud's wire says 404 instead
-	BadName     Code = 1002 // a file name that is not allowed
+	BadName     Code = 1002 // a file name, or a scope of flow, that is not allowed
 	Closed      Code = 1003 // the store, server or client is shutting down or closed
 	Unreachable Code = 1004 // no server answers; whether the requested thing exists is not known
 	Limit       Code = 1005 // too many connections, subscriptions, files, ...; the text names the limit
@@ -52,7 +52,7 @@ const (
 const (
 	BadType        Code = 1008 // a value type the store does not know
 	BadValue       Code = 1009 // a value whose text does not fit its type
-	BadKey         Code = 1010 // a namespace, key or token that is empty or has control characters
+	BadKey         Code = 1010 // a namespace, key or token that is empty or has control characters; a name that flow does not take
 	NameTooLong    Code = 1011 // a namespace, key, prefix or token beyond its length
 	TooManyOps     Code = 1012 // more operations, compares or keys than one request may have
 	BadTTL         Code = 1013 // a time to live or lease time that is negative or too long
@@ -116,7 +116,7 @@ var table = []Row{
 	{BadName, "bad_name", 400, "the file name is not allowed; use a relative path that ends in .json"},
 	{Closed, "closed", 503, "closed or shutting down; connect again"},
 	{Unreachable, "unreachable", 502, "no server can be reached; check address and network"},
-	{Limit, "limit", 429, "a limit on how many is reached; give something up or raise the limit"},
+	{Limit, "limit", 429, "a limit on how many is reached; give something up"},
 	{ReadOnly, "read_only", 403, "this server takes no writes; write to another one"},
 	{Timeout, "timeout", 504, "no answer in time; read the state before trying again"},
 	{BadType, "bad_type", 400, "there is no such value type; use string, int, double, bool, bytes or json"},
@@ -133,7 +133,7 @@ var table = []Row{
 	{TokenReused, "token_reused", 409, "the token was used for another request; use a new one"},
 	{FenceLost, "fence_lost", 412, "the lock is not held with that fencing token; take the lock again"},
 	{LeaseGone, "lease_gone", 404, "the lease does not exist or has ended; take a new one"},
-	{Quota, "quota", 507, "the store is full; delete something or raise its limit"},
+	{Quota, "quota", 507, "the store is full; delete something"},
 	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
 	{Forbidden, "forbidden", 403, "no role allows it: ask an administrator; or another web site may be behind the request: name its origin or host in the server's settings"},

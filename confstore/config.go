@@ -65,6 +65,7 @@ type Config struct {
 	FS atomicfile.FS
 	// NoEvents turns file events off: edits are found by scans and Reload only.
 	NoEvents bool
+	events   func(dir string) (*watcher, error) // how they are had, for tests
 
 	// QuietPeriod is how long events must have stopped before a changed file is read, default
 	// 3 ms. Each millisecond delays subscribers by a millisecond.
@@ -74,6 +75,12 @@ type Config struct {
 	// GitLockWait bounds the wait for a git command that works on the
 	// directory's repository (its index.lock exists), default 10 s.
 	GitLockWait time.Duration
+	// GitPatience is how long git is asked at most about the files that were found together, default
+	// 5 s. Nothing waits for it; what it has not said by then are changes of the files' owners.
+	GitPatience time.Duration
+	// CommitWait is how long after a file was saved a commit may be made that says whose change it
+	// is, default 60 s.
+	CommitWait time.Duration
 	// RemoveDelay is how long a file must stay away to count as removed, default
 	// 100 ms: editors remove and write again.
 	RemoveDelay time.Duration
@@ -153,6 +160,9 @@ func (c Config) withDefaults() Config {
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
 	}
+	if c.events == nil {
+		c.events = newWatcher
+	}
 	if c.MayChange == nil {
 		c.MayChange = func(string, bool, *access.Actor) error { return nil }
 	}
@@ -162,6 +172,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)
 	orDefault(&c.GitLockWait, 10*time.Second)
+	orDefault(&c.GitPatience, 5*time.Second)
+	orDefault(&c.CommitWait, time.Minute)
 	orDefault(&c.RemoveDelay, 100*time.Millisecond)
 	orDefault(&c.ReplaceGrace, time.Second)
 	orDefault(&c.BreakDelay, 100*time.Millisecond)

@@ -91,7 +91,7 @@ func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, er
 		size = len(text) + len(ownLayout.End)
 	}
 	if int64(size) > limit {
-		return nil, codes.Errorf(codes.TooLarge, "contents of %q would make a file of %d bytes, the limit is %d; make them smaller or raise the limit", req.Name, size, limit)
+		return nil, codes.Errorf(codes.TooLarge, "contents of %q would make a file of %d bytes, the limit is %d; make them smaller", req.Name, size, limit)
 	}
 	return text, nil
 }

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -26,6 +27,9 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.owner.Go(s.run)
 	s.owner.Go(s.watch)
+	if c := s.publisher.commits; c != nil {
+		s.owner.Go(func() { c.run(s.closing) })
+	}
 	s.owner.Go(s.publisher.revisions.run)
 	return s, nil
 }
@@ -49,7 +53,7 @@ func prepare(cfg Config) (*Store, error) {
 	}
 	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
-	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
+	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
 		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, placer: &s.placer, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
@@ -164,6 +168,12 @@ func (s *Store) open() error {
 		}
 	}
 	s.syncer.start()
+	if s.cfg.FS == atomicfile.OS() {
+		s.publisher.commits = newCommits(&s.cfg, s.directory.path, log)
+		if err := s.publisher.commits.recall(context.Background()); err != nil {
+			return err
+		}
+	}
 	if err := s.load(readings); err != nil {
 		return err
 	}

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
 	"confcenter/storage/storagejson"
@@ -31,8 +33,19 @@ func badMethod(method string) error {
 	return codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", method)
 }
 
-func tooLarge(limit int64) error {
-	return codes.Errorf(codes.TooLarge, "the request body is longer than the limit of %d bytes", limit)
+func tooLarge(limit int64) error { return bodyLimit(&http.MaxBytesError{Limit: limit}) }
+
+func bodyLimit(err *http.MaxBytesError) error {
+	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
+}
+
+// withRemedy adds to the refusal of a body that is too long what takes such a one.
+func withRemedy(rt *route, err error) error {
+	var tooLong *http.MaxBytesError
+	if !errors.As(err, &tooLong) || !strings.HasPrefix(rt.name, "config.") && !strings.HasPrefix(rt.name, "history.") {
+		return err
+	}
+	return &codes.Error{Code: codes.TooLarge, Text: codes.Message(err) + "; `confcenter apply` takes larger files", Err: err}
 }
 
 // bodyError turns an error of reading a body into one with a code.
@@ -40,7 +53,7 @@ func bodyError(err error) error {
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		return tooLarge(tooLong.Limit)
+		return bodyLimit(tooLong)
 	case codes.Of(err) != codes.Internal:
 		return err
 	}
@@ -49,8 +62,10 @@ func bodyError(err error) error {
 
 // fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
+	err = withRemedy(rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
+	err = w.rights.Told(err)
 	var plain *plainError
 	cutOff := w.status != 0 && code != codes.Closed
 	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
@@ -104,6 +119,11 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	if mismatch := (*storage.Mismatch)(nil); errors.As(err, &mismatch) {
 		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
 		storagejson.WriteVersions(&out, mismatch.Fields)
+		body = out.Buf
+	}
+	if taken := (*kv.Taken)(nil); errors.As(err, &taken) {
+		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
+		out.Entry(kvjson.Current, taken.Holder)
 		body = out.Buf
 	}
 	if held := (*access.Held)(nil); errors.As(err, &held) {

@@ -128,6 +128,16 @@ func TestBodiesAreLimited(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code, "also if its length is not said")
+	require.NotContains(t, w.Body.String(), "apply")
+
+	h = serveRows(t, Config{}, route{method: "PUT", pattern: "/v1/a", name: "config.put", body: 10, handle: echo})
+	r = httptest.NewRequest("PUT", "/v1/a", strings.NewReader("01234567890"))
+	r.Host, r.ContentLength = "localhost", -1
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	for _, text := range []string{w.Body.String(), ask(h, "PUT", "/v1/a", "01234567890").Body.String()} {
+		require.Contains(t, text, "longer than the limit of 10 bytes; `confcenter apply` takes larger files")
+	}
 }
 
 func TestHostsThatAreNotOurs(t *testing.T) {

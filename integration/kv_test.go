@@ -152,6 +152,49 @@ func TestKVLeases(t *testing.T) {
 	}
 }
 
+// A write that does not come from the holder would let the lock outlive its lease, or change hands unseen.
+func TestALockIsWrittenOnlyByItsHolder(t *testing.T) {
+	srv := start(t, servertest.Options{})
+	p := peer(t, srv)
+	for i := range 2 { // a lease is its revision
+		granted, _ := kvBody(t, p.Call(protocol.KVLease, `{"ttl":60000}`))
+		require.Equal(t, json.Number(fmt.Sprint(i+1)), granted["lease"])
+	}
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"free","value":"old"}`, `{"code":0,"rev":3}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"web","value":"1","lease":1}`, `{"code":0}`)
+	kvExpect(t, p, protocol.KVLock, `{"ns":"n","key":"job","lease":1,"value":"worker 3"}`, `{"code":0,"granted":1,"fence":5}`)
+	for range 2 {
+		for _, c := range []kvStep{
+			{protocol.KVPut, `{"ns":"n","key":"job","value":"mine"}`, ""},
+			{protocol.KVPut, `{"ns":"n","key":"job","value":"mine","lease":2}`, ""},
+			{protocol.KVPut, `{"ns":"n","key":"job","value":"mine","ttl":1000}`, ""},
+			{protocol.KVPut, `{"ns":"n","key":"job","value":"mine","if_mod":5}`, ""},
+			{protocol.KVPut, `{"ns":"n","key":"job","value":"mine","token":"t"}`, ""},
+			{protocol.KVCas, `{"ns":"n","key":"job","expect":{"value":"worker 3"},"value":"mine"}`, ""},
+			{protocol.KVRestore, `{"ns":"n","key":"job","rev":5}`, ""},
+			{protocol.KVIncr, `{"ns":"n","key":"job","lease":2}`, ""},
+			{protocol.KVTxn, `{"ns":"n","then":[{"op":"put","key":"free","value":"new"},{"op":"put","key":"job","value":"mine"}]}`, ""},
+			{protocol.KVTxn, `{"ns":"n","if":[{"key":"job","target":"version","op":"=","number":0}],"else":[{"op":"put","key":"job","value":"mine"}]}`, ""},
+		} {
+			kvExpect(t, p, c.cmd, c.body, `{"code":1023,"current":{"type":"string","value":"worker 3","create":5,"lease":1}}`)
+			require.Contains(t, p.Call(c.cmd, c.body), `held by \"worker 3\" since revision 5`, c.body)
+		}
+		kvExpect(t, p, protocol.KVGet, `{"ns":"n","key":"free"}`, `{"value":"old"}`)
+		kvExpect(t, p, protocol.KVGet, `{"ns":"n","key":"job"}`, `{"value":"worker 3","create":5,"version":1,"lease":1}`)
+		srv.Restart()
+		p = peer(t, srv)
+	}
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"web","value":"2"}`, `{"code":0,"lease":"absent"}`) // no lock: it leaves its lease, as always
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"at 50 %","if_fence":{"key":"job","fence":5}}`, `{"code":0,"lease":1}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"at 60 %","lease":1}`, `{"code":0,"lease":1}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"mine","if_fence":{"key":"job","fence":4}}`, `{"code":1020}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"mine"}`, `{"code":1023,"current":{"value":"at 60 %"}}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"handed on","lease":2,"if_fence":{"key":"job","fence":5}}`, `{"code":0,"lease":2}`)
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"mine","lease":1}`, `{"code":1023}`)
+	kvExpect(t, p, protocol.KVDel, `{"ns":"n","key":"job"}`, `{"code":0,"deleted":1}`) // as always, too: a person has to be able to
+	kvExpect(t, p, protocol.KVPut, `{"ns":"n","key":"job","value":"mine"}`, `{"code":0}`)
+}
+
 func TestKVTokensApplyAWriteOnce(t *testing.T) {
 	p := peer(t, start(t, servertest.Options{}))
 	const incr = `{"ns":"n","key":"a","token":"t1"}`
@@ -236,6 +279,13 @@ func TestKVBadInputEachGetsItsCodeAndNothingIsApplied(t *testing.T) {
 		{"too many operations", protocol.KVTxn, `{"ns":"n","then":[` + ops + `]}`, 1012, "4096"},
 		{"too many keys", protocol.KVMGet, `{"ns":"n","keys":[` + keys + `]}`, 1012, "1000"},
 		{"negative ttl", protocol.KVPut, `{"ns":"n","key":"k","value":"v","ttl":-1}`, 1013, "ttl"},
+		{"no ttl", protocol.KVPut, `{"ns":"n","key":"k","value":"v","ttl":0}`, 1013, "leave it out"},
+		{"no ttl and expires", protocol.KVPut, `{"ns":"n","key":"k","value":"v","ttl":0,"expires":1}`, 1013, "leave it out"},
+		{"no ttl of a count", protocol.KVIncr, `{"ns":"n","key":"k","ttl":0}`, 1013, "leave it out"},
+		{"no ttl of a swap", protocol.KVCas, `{"ns":"n","key":"k","expect":null,"value":"v","ttl":0}`, 1013, "leave it out"},
+		{"no ttl of a restored key", protocol.KVRestore, `{"ns":"n","key":"text","rev":1,"ttl":0}`, 1013, "leave it out"},
+		{"no ttl in a transaction", protocol.KVTxn, `{"ns":"n","then":[{"op":"put","key":"k","value":"v","ttl":0}]}`, 1013, "leave it out"},
+		{"no ttl of a lease", protocol.KVLease, `{"ttl":0}`, 1013, ""},
 		{"endless ttl", protocol.KVPut, `{"ns":"n","key":"k","value":"v","ttl":3153600000001}`, 1013, "3153600000000"},
 		{"ttl and expires", protocol.KVPut, `{"ns":"n","key":"k","value":"v","ttl":1,"expires":1}`, 1013, "expires"},
 		{"short lease", protocol.KVLease, `{"ttl":99}`, 1013, "100ms"},

@@ -122,8 +122,14 @@ func ParseOp(name string) (OpKind, bool) {
 }
 
 // Op is one operation. Which fields it uses depends on Kind.
+//
+// wide: it has what each kind of operation needs.
 type Op struct {
 	Kind OpKind
+	// Lock of OpPut, with a Lease: the key is a lock from now on, until it is deleted. Other writes to
+	// it need its fence or its lease, else they fail with a *Taken; one with its fence alone leaves it
+	// the lease. It is for those who make locks: no request of a peer can set it.
+	Lock bool
 	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
 	WantPrev bool
 	// Seal asks for the Value of OpPut to be sealed, which whoever takes requests of peers has to do;
@@ -444,6 +450,9 @@ func (op *Op) check() error {
 	}
 	if err := op.checkTime(); err != nil {
 		return err
+	}
+	if op.Lock && (op.Kind != OpPut || op.Lease == 0) {
+		return codes.Errorf(codes.BadRequest, "a lock is a key that is put with the lease of its holder")
 	}
 	if op.Kind == OpPut {
 		if op.Value.Type == Removed && !Reserved(op.NS) {

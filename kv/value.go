@@ -53,34 +53,35 @@ func (t Type) Octets() bool { return t == Bytes || t == Removed }
 // Value is a typed value: Data is its text, or the octets themselves.
 type Value struct {
 	Type Type
+	lock bool // see Entry.Lock; it is here because there is room, where every entry would need more for it
 	Data []byte
 }
 
 // StringValue is s as a value.
-func StringValue(s string) Value { return Value{String, []byte(s)} }
+func StringValue(s string) Value { return Value{Type: String, Data: []byte(s)} }
 
 // IntValue is n as a value.
-func IntValue(n int64) Value { return Value{Int, strconv.AppendInt(nil, n, 10)} }
+func IntValue(n int64) Value { return Value{Type: Int, Data: strconv.AppendInt(nil, n, 10)} }
 
 // DoubleValue is f as a value, in the shortest text that reads back as f.
 func DoubleValue(f float64) Value {
 	switch {
 	case math.IsNaN(f):
-		return Value{Double, []byte("nan")}
+		return Value{Type: Double, Data: []byte("nan")}
 	case math.IsInf(f, 0):
-		return Value{Double, []byte(map[bool]string{true: "inf", false: "-inf"}[f > 0])}
+		return Value{Type: Double, Data: []byte(map[bool]string{true: "inf", false: "-inf"}[f > 0])}
 	}
-	return Value{Double, strconv.AppendFloat(nil, f, 'g', -1, 64)}
+	return Value{Type: Double, Data: strconv.AppendFloat(nil, f, 'g', -1, 64)}
 }
 
 // BoolValue is b as a value.
-func BoolValue(b bool) Value { return Value{Bool, strconv.AppendBool(nil, b)} }
+func BoolValue(b bool) Value { return Value{Type: Bool, Data: strconv.AppendBool(nil, b)} }
 
 // BytesValue is b as a value, which keeps b.
-func BytesValue(b []byte) Value { return Value{Bytes, b} }
+func BytesValue(b []byte) Value { return Value{Type: Bytes, Data: b} }
 
 // JSONValue is a JSON text as a value, which keeps text. It is not checked here.
-func JSONValue(text []byte) Value { return Value{JSON, text} }
+func JSONValue(text []byte) Value { return Value{Type: JSON, Data: text} }
 
 // Equal reports whether type and text are the same.
 func (v Value) Equal(w Value) bool { return v.Type == w.Type && bytes.Equal(v.Data, w.Data) }

@@ -22,7 +22,8 @@ func TestALockIsAKeyWithAFence(t *testing.T) {
 	entry := k.holder()
 	require.Equal(t, fence, entry.Create)
 	require.Equal(t, mine, entry.Lease)
-	require.Equal(t, kv.StringValue("me"), entry.Value)
+	require.True(t, entry.Value.Equal(kv.StringValue("me")))
+	require.True(t, entry.Lock())
 	require.Equal(t, fence, k.lock(mine, false).has(), "who has it has it")
 
 	refused := k.lock(other, false)

@@ -86,7 +86,7 @@ func (r *Request) cost() int64 {
 func (r *Request) txn() *kv.Txn {
 	value := kv.Value{Type: r.Value.Type, Data: slices.Clone(r.Value.Data)}
 	return &kv.Txn{If: []kv.Compare{kv.Absent(r.NS, r.Key)},
-		Then: []kv.Op{{Kind: kv.OpPut, NS: r.NS, Key: r.Key, Value: value, Lease: r.Lease}},
+		Then: []kv.Op{{Kind: kv.OpPut, NS: r.NS, Key: r.Key, Value: value, Lease: r.Lease, Lock: true}},
 		Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
 }
 

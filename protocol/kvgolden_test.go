@@ -113,7 +113,7 @@ func (c *stateTalk) leases() {
 	c.exchange(protocol.KVAlive, protocol.AppendKVLeaseID(nil, 21), protocol.AppendKVAlive(nil, lease))
 	c.exchange(protocol.KVLeaseInfo, protocol.AppendKVLeaseID(nil, 21), protocol.AppendKVLeaseInfo(nil, lease))
 	lock := protocol.KVLockRequest{NS: "shop", Key: "lock", Lease: 21, Value: kv.StringValue("worker 7")}
-	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVHeld(nil, 21, version("lock", kv.StringValue("worker 3"), 5, 5, 1), false))
+	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVHeld(nil, codes.Locked.Error(), 21, version("lock", kv.StringValue("worker 3"), 5, 5, 1), false))
 	lock.Wait = true
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVLocked(nil, protocol.KVLocked{Revision: 21}))
 	c.push(protocol.KVGrant, protocol.AppendKVGranted(nil, protocol.KVGranted{NS: "shop", Key: "lock", Lease: 21, Fence: 23}))

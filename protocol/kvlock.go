@@ -65,11 +65,11 @@ func AppendKVLocked(dst []byte, l KVLocked) []byte {
 	return w.End()
 }
 
-// AppendKVHeld appends KVLOCK's refusal of a lock that somebody else holds:
+// AppendKVHeld appends the refusal of a lock that another client holds, or of a write to it:
 // codes.Locked. holder is the lock's key, nil if it is not known.
-func AppendKVHeld(dst []byte, rev kv.Revision, holder *kv.Entry, raw bool) []byte {
+func AppendKVHeld(dst []byte, desc string, rev kv.Revision, holder *kv.Entry, raw bool) []byte {
 	w := kvjson.Writer{Buf: appendInt(append(dst, '{'), "code", int32(codes.Locked)), Octets: raw}
-	w.Text(kvjson.Desc, codes.Locked.Error())
+	w.Text(kvjson.Desc, desc)
 	w.Number(kvjson.Rev, int64(rev))
 	w.Entry(kvjson.Current, holder)
 	return w.End()

@@ -248,7 +248,7 @@ func TestLockRoundTrip(t *testing.T) {
 		require.Equal(t, want, l)
 
 		held := maybeEntry(t, q.NS, q.Key)
-		_, holder, err = protocol.ParseKVLocked(protocol.AppendKVHeld(nil, want.Revision, held, raw), q.NS, q.Key)
+		_, holder, err = protocol.ParseKVLocked(protocol.AppendKVHeld(nil, "held", want.Revision, held, raw), q.NS, q.Key)
 		var refused *protocol.RefusedError
 		require.ErrorAs(t, err, &refused)
 		require.EqualValues(t, codes.Locked, refused.Result.Code)

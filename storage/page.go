@@ -109,7 +109,7 @@ func (at *snapshot) page(ask Ask) Page {
 		}
 	}
 	for _, p := range at.fields[from:] {
-		if page.More = len(page.Fields) == most || size >= kv.MaxPage; page.More {
+		if page.More = len(page.Fields) == most; page.More {
 			return page
 		}
 		f := Field{}
@@ -122,8 +122,11 @@ func (at *snapshot) page(ask Ask) Page {
 			}
 			f = fieldOf(p.entry, name, at.base)
 		}
+		size += f.Size()
+		if page.More = size > kv.MaxPage && len(page.Fields) > 0; page.More {
+			return page
+		}
 		page.Fields = append(page.Fields, f)
-		size += len(f.Name) + len(f.Value)
 	}
 	return page
 }

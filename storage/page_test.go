@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/storage/field"
+	"confcenter/storage/storagejson"
 )
 
 // An owner that has left memory may be larger than what is kept of such owners.
@@ -45,4 +47,31 @@ func TestPagesKeepNobodyInMemory(t *testing.T) {
 	_, err = k.GetAll(t.Context(), player, Ask{After: rest.Fields[2].Name, Revision: page.Revision})
 	require.ErrorIs(t, err, codes.Compacted)
 	require.Zero(t, k.pages.held)
+}
+
+// A page is measured by what it takes as JSON: of values full of zero bytes there are fewer in it.
+func TestPagesAreCutByTheirSizeAsJSON(t *testing.T) {
+	for name, value := range map[string]string{
+		"zero bytes": strings.Repeat("\x00", 60_000), "long zero bytes": strings.Repeat("\x00", 300_000), "quotes": strings.Repeat(`"`, 500_000), "octets": strings.Repeat("\xff", 500_000),
+	} {
+		k := start(t)
+		all := map[string]string{}
+		for field := range numbers(16) {
+			all[field] = value
+			k.update(player, map[string]string{field: value})
+		}
+		got, pages := map[string]string{}, 0
+		for ask := (Ask{}); ; pages++ {
+			page, err := k.GetAll(t.Context(), player, ask)
+			require.NoError(t, err)
+			require.LessOrEqual(t, storagejson.SizeOf(page.Fields), 2<<20, name)
+			maps.Copy(got, texts(page.Fields))
+			if !page.More {
+				break
+			}
+			ask.After, ask.Revision = page.Fields[len(page.Fields)-1].Name, page.Revision
+		}
+		require.True(t, maps.Equal(all, got), name)
+		require.Positive(t, pages, name)
+	}
 }

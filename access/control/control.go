@@ -273,7 +273,7 @@ const (
 
 // tell tells the followers of changes, and of certificates and sessions that end.
 func (c *Control) tell(ctx context.Context) {
-	for {
+	for set := c.setBy(); ; {
 		woken := c.wait(ctx, rest, c.changed)
 		if woken {
 			c.wait(ctx, breath, nil)
@@ -286,6 +286,9 @@ func (c *Control) tell(ctx context.Context) {
 		}
 		c.report()
 		at := c.soonest.Load()
+		if now := c.setBy(); (now - set).Abs() > rest { // what was to come at a time of day comes at another
+			set, woken = now, true
+		}
 		if !woken && (at == 0 || at > c.cfg.Clock.Now().UnixMilli()) {
 			continue
 		}
@@ -298,6 +301,11 @@ func (c *Control) tell(ctx context.Context) {
 		}
 		poke(c.judge)
 	}
+}
+
+// setBy is how far the time of day has been set since the process began.
+func (c *Control) setBy() time.Duration {
+	return c.cfg.Clock.Now().Round(0).Sub(c.cfg.Clock.Steady().Round(0)) // without the readings that nobody sets
 }
 
 // Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must

@@ -47,7 +47,8 @@ const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"]
 
 func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
 	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
-	store := kvtest.ForTest(t)
+	store := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	k.state = store
 	for name, text := range files {
 		k.put(name, text)

@@ -8,6 +8,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -460,6 +461,15 @@ func (c *Caller) History(ns, key string) error {
 		}
 	}
 	return nil
+}
+
+// Told is what the caller may be told of an error: who holds a lock only if they may read it.
+func (c *Caller) Told(err error) error {
+	taken := (*kv.Taken)(nil)
+	if !errors.As(err, &taken) || c.Key(policy.Read, []byte(taken.NS), []byte(taken.Key)) == nil {
+		return err
+	}
+	return &kv.Taken{NS: taken.NS, Key: taken.Key, Revision: taken.Revision}
 }
 
 // Txn needs what a transaction reads and changes, whichever of its branches is taken: each

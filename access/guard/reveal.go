@@ -94,7 +94,14 @@ func Unsealed(v kv.Value) error {
 
 // spelled is all of a transaction that makes it another one.
 func spelled(t *kv.Txn) []byte {
-	b := fmt.Appendf(nil, "%x %x", t.Fences, t.If)
+	b := fmt.Appendf(nil, "%x [", t.Fences)
+	for i, c := range t.If {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = fmt.Appendf(b, "{%x %x %x %x %x {%x %x}}", c.NS, c.Key, c.Target, c.Relation, c.Number, c.Value.Type, c.Value.Data)
+	}
+	b = append(b, ']')
 	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
 		b = append(b, ';')
 		for _, op := range ops {

@@ -100,7 +100,7 @@ func (a *app) auditCommand() *cobra.Command {
 	question := lines.Ask().(*audit.LinesAsk)
 	command := &cobra.Command{}
 	a.defineWords(command, lines, question)
-	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", cobra.NoArgs
+	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", onlyVerbs
 	command.Long = `Audit prints the newest 50 lines of the audit, or all that the flags select; with --limit
 the newest so many of these, and with --after or --from the first. With -o json each is one
 line of JSON, as it is kept, so that verify can check them.`

@@ -16,6 +16,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/kv"
 )
 
 // commandGrace is how long a command has to end after SIGTERM.
@@ -109,18 +110,25 @@ func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Dura
 	}
 	lock, err := s.Lock(waiting, key, ttl)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		err = codes.Errorf(codes.Locked, "lock %s of %s was not free within %s", key, s.Namespace(), wait)
+		err = codes.Errorf(codes.Locked, "lock %s of %s was not free within %s%s", key, s.Namespace(), wait, holderOf(ctx, s, key))
 	}
 	return lock, err
+}
+
+// holderOf says who holds a lock, for the end of a text; "" if that is not known.
+func holderOf(ctx context.Context, s *client.KV, key string) string {
+	e, err := s.Get(ctx, key)
+	if err != nil || e.Value.Type != kv.String {
+		return ""
+	}
+	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
 }
 
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
 	child.WaitDelay = commandGrace
-	// The kernel sends the command SIGTERM if the thread that started it ends: so the
-	// thread must last as long as this process.
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	child.SysProcAttr = endsWithUs() // so this thread must last as long as this process
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -136,7 +144,7 @@ func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.
 	case <-lost:
 		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
 	}
-	_ = child.Process.Signal(syscall.SIGTERM) // it may have ended by now
+	askToStop(child.Process)
 	timer := time.NewTimer(commandGrace)
 	defer timer.Stop()
 	var err error

@@ -19,6 +19,14 @@ func (s *Set) applyFile(fileName, text string) []error {
 	report := func(line int, format string, args ...any) {
 		problems = append(problems, fmt.Errorf("%s:%d: %w", fileName, line, fmt.Errorf(format, args...)))
 	}
+	switch {
+	case strings.HasPrefix(text, "\ufeff"):
+		report(1, "the file begins with a byte order mark; save it without")
+		text = strings.TrimPrefix(text, "\ufeff")
+	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
+		report(1, "the file is UTF-16; save it as UTF-8")
+		return problems
+	}
 	number := 0
 	for line := range strings.Lines(text) {
 		number++

@@ -80,15 +80,19 @@ type Set struct {
 	entries []*Entry
 }
 
-// set drops the function's name and the repeated text from strconv's errors, which mean
-// nothing to the author of the setting.
-func (e *Entry) set(text string) error {
-	err := e.Value.Set(text)
+func (e *Entry) set(text string) error { return Reason(e.Value.Set(text)) }
+
+// Reason is why a value cannot be set: it drops the function's name and the repeated text from strconv's
+// errors, which mean nothing to the author of the setting.
+func Reason(err error) error {
 	var parse *strconv.NumError
-	if errors.As(err, &parse) {
-		return parse.Err
+	switch {
+	case !errors.As(err, &parse):
+		return err
+	case parse.Func == "ParseBool":
+		return errors.New("must be true or false")
 	}
-	return err
+	return parse.Err
 }
 
 // Add adds a setting whose value is its default or, if byFlag is true, was set by its

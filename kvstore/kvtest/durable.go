@@ -63,8 +63,8 @@ func entryText(e *kv.Entry) string {
 	case e.Deleted():
 		return fmt.Sprintf("deleted mod %d updated %d", e.Mod, e.Updated)
 	}
-	return fmt.Sprintf("%s %s = %s %q create %d mod %d version %d updated %d expires %d lease %d",
-		e.NS, e.Key, e.Value.Type, e.Value.Data, e.Create, e.Mod, e.Version, e.Updated, e.Expires, e.Lease)
+	return fmt.Sprintf("%s %s = %s %q create %d mod %d version %d updated %d expires %d lease %d lock %t",
+		e.NS, e.Key, e.Value.Type, e.Value.Data, e.Create, e.Mod, e.Version, e.Updated, e.Expires, e.Lease, e.Lock())
 }
 
 func keepsEverything(s *subject, again func()) {

@@ -18,6 +18,7 @@ var leaseChecks = []check{
 	{name: "LeasesInTransactions", needs: capTxnLeases, run: leasesInTransactions},
 	{name: "LeaseIsNamedByItsRevision", needs: capLeaseIsRevision, run: leaseIsNamed},
 	{name: "LeaseIsLeftByAPut", run: leaseIsLeft},
+	{name: "LockIsWrittenByItsHolder", run: lockIsItsHolders},
 	{name: "LeaseOutlastsRestart", run: leaseAfterRestart},
 	{name: "LeaseBeginsAnewAfterRestart", needs: capLeasesInMemory, run: leaseBeginsAnew},
 	{name: "LeaseOfAnEndedOneIsGone", run: leaseIsGone},
@@ -165,6 +166,36 @@ func leaseIsLeft(s *subject) {
 	s.pass(2 * time.Second)
 	s.eventually("the lease ends", s.gone("gone"))
 	require.Equal(s, "x x", s.texts("ns", "stays", "again"))
+}
+
+// lockIsItsHolders: a put by others would take a lock out of its lease, and it would never end.
+func lockIsItsHolders(s *subject) {
+	id, other := s.grant(2*time.Second), s.grant(minute)
+	make := leased("ns", "lock", id)
+	make.Lock = true
+	fence := s.then(make).Ops[0].Entry.Create
+	fenced := func(ops ...kv.Op) *kv.Txn {
+		return &kv.Txn{Fences: []kv.Fence{{NS: "ns", Key: "lock", Token: fence}}, Then: ops}
+	}
+	for _, again := range []func(){func() {}, s.restart, s.kill} {
+		again()
+		for _, op := range []kv.Op{putOp("ns", "lock", "y"), leased("ns", "lock", other), incrOp("ns", "lock", 1)} {
+			_, err := s.commit(&kv.Txn{Then: []kv.Op{op}})
+			require.Equal(s, codes.Locked, codes.Of(err))
+			var taken *kv.Taken
+			require.ErrorAs(s, err, &taken)
+			require.Equal(s, s.get("ns", "lock"), taken.Holder)
+		}
+		require.True(s, s.get("ns", "lock").Lock())
+		require.Equal(s, id, s.must(fenced(putOp("ns", "lock", "mine"))).Ops[0].Entry.Lease, "the fence alone leaves it the lease")
+		s.then(leased("ns", "lock", id))
+	}
+	s.refused(&kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: "free", Value: kv.StringValue("x"), Lock: true}}}, codes.BadRequest)
+	_, err := s.Engine.KeepAlive(s.Context(), id)
+	require.NoError(s, err)
+	s.pass(2 * time.Second)
+	s.eventually("the lease ends", s.gone("lock"))
+	s.put("ns", "lock", "free")
 }
 
 func leaseAfterRestart(s *subject) {

@@ -22,6 +22,7 @@ func (r *comparison) op() kv.Op {
 	switch op.Kind {
 	case kv.OpPut:
 		op.Value, op.TTL, op.Lease = r.value(), r.ttl(), r.lease()
+		op.Lock = op.Lease != 0 && rapid.Bool().Draw(r.t, "lock")
 	case kv.OpIncr:
 		op.Delta, op.Initial = rapid.Int64Range(-2, 2).Draw(r.t, "delta"), rapid.Int64Range(0, 5).Draw(r.t, "initial")
 		op.TTL = r.ttl()
@@ -41,6 +42,11 @@ func (a *attempt) op(op kv.Op) (kv.OpResult, error) {
 	if op.WantPrev && (op.Kind.Sets() || op.Kind == kv.OpDelete) {
 		r.Prev = a.before[n]
 	}
+	old := a.now[n]
+	lock := old != nil && old.Lock()
+	if lock && op.Kind.Sets() && op.Lease != old.Lease && !slices.Contains(a.fences, kv.Fence{NS: n.ns, Key: n.key, Token: old.Create}) {
+		return r, codes.Locked
+	}
 	switch op.Kind {
 	case kv.OpGet:
 		r.Entry = a.now[n]
@@ -48,7 +54,12 @@ func (a *attempt) op(op kv.Op) (kv.OpResult, error) {
 		if _, exists := a.leases[op.Lease]; op.Lease != 0 && !exists {
 			return r, codes.LeaseGone
 		}
-		r.Entry = a.write(n, op.Value, op.TTL, op.Lease)
+		lease := op.Lease
+		if lock && lease == 0 {
+			lease = old.Lease
+		}
+		r.Entry = a.write(n, op.Value, op.TTL, lease)
+		r.Entry.SetLock(lock || op.Lock)
 	case kv.OpIncr:
 		return a.incr(op, r)
 	case kv.OpDelete:
@@ -88,6 +99,7 @@ func (a *attempt) write(n name, v kv.Value, ttl time.Duration, lease kv.LeaseID)
 	e := &kv.Entry{NS: n.ns, Key: n.key, Value: v, Create: a.revision, Mod: a.revision, Version: 1, Updated: a.time, Lease: lease}
 	if ttl > 0 {
 		e.Expires = a.time + ttl.Milliseconds()
+		e.Ends = e.Expires // as long as the time of day is not set
 	}
 	if old := a.now[n]; old != nil {
 		e.Create, e.Version = old.Create, old.Version
@@ -116,8 +128,9 @@ func (a *attempt) incr(op kv.Op, r kv.OpResult) (kv.OpResult, error) {
 	}
 	e := a.write(n, kv.IntValue(sum.Int64()), op.TTL, lease)
 	if old != nil && op.TTL == 0 {
-		e.Expires = old.Expires
+		e.Expires, e.Ends = old.Expires, old.Ends
 	}
+	e.SetLock(old != nil && old.Lock())
 	r.Entry = e
 	return r, nil
 }

@@ -73,6 +73,7 @@ type attempt struct {
 	leases      map[kv.LeaseID]time.Duration
 	revision    kv.Revision
 	time        int64
+	fences      []kv.Fence
 }
 
 func (m *model) do(txn *kv.Txn, revision kv.Revision, now int64) (*kv.Result, bool, error) {
@@ -87,7 +88,7 @@ func (m *model) do(txn *kv.Txn, revision kv.Revision, now int64) (*kv.Result, bo
 			result.Held, ops = false, txn.Else
 		}
 	}
-	a := &attempt{m.entries, maps.Clone(m.entries), maps.Clone(m.leases), revision, now}
+	a := &attempt{m.entries, maps.Clone(m.entries), maps.Clone(m.leases), revision, now, txn.Fences}
 	result.Ops = make([]kv.OpResult, 0, len(ops))
 	for _, op := range ops {
 		done, err := a.op(op)

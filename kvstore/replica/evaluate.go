@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if size, most := int64(resultSize(txn, result)), g.tokens.mostResult(who); size > most {
 		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d; ask for less, or without a token", size, most)
 	}
-	return &Token{NS: txn.TokenNS, Name: txn.Token, Who: who, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
+	return &Token{NS: txn.TokenNS, Name: txn.Token, Who: who, Digest: q.digest, Revision: g.rev + 1, Time: g.millis, own: g.steady}, nil
 }
 
 // branch returns the operations that a result belongs to.
@@ -223,6 +224,10 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 	sp, s := g.find(op)
 	g.saw(op.NS, op.Key, s)
 	old := s.now()
+	if err := mayWrite(op, old, txn, g.rev); err != nil {
+		return err
+	}
+	lock := op.Lock || old != nil && old.Lock() && !txn.System
 	e := &kv.Entry{
 		NS: op.NS, Key: op.Key, Value: value,
 		Create: next, Mod: next, Version: 1, Updated: g.millis, Expires: op.Expires, Lease: op.Lease,
@@ -231,22 +236,22 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 		e.Value.Data = []byte{} // as it is when it comes back from the disk
 	}
 	if op.TTL > 0 {
-		e.Expires = g.millis + int64((op.TTL+time.Millisecond-1)/time.Millisecond)
+		ttl := int64((op.TTL + time.Millisecond - 1) / time.Millisecond)
+		e.Expires, e.Ends = g.millis+ttl, g.steady+ttl
 	}
 	if old != nil {
 		e.Create, e.Version = old.Create, old.Version
 		if old.Mod != next {
 			e.Version++
 		}
-		if op.Kind != kv.OpPut {
-			if e.Expires == 0 {
-				e.Expires = old.Expires
-			}
-			if e.Lease == 0 {
-				e.Lease = old.Lease
-			}
+		if op.Kind != kv.OpPut && e.Expires == 0 {
+			e.Expires, e.Ends = old.Expires, old.Ends
+		}
+		if (op.Kind != kv.OpPut || lock) && e.Lease == 0 {
+			e.Lease = old.Lease
 		}
 	}
+	e.SetLock(lock)
 	if op.Lease != 0 {
 		if err := g.checkLease(op.Lease, old, txn); err != nil {
 			return err
@@ -258,6 +263,15 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 	g.put(sp, s, e)
 	r.Entry = e
 	return nil
+}
+
+// mayWrite needs for a write to a lock its lease or its fence.
+func mayWrite(op *kv.Op, old *kv.Entry, txn *kv.Txn, now kv.Revision) error {
+	if old == nil || !old.Lock() || txn.System || op.Lease == old.Lease ||
+		slices.Contains(txn.Fences, kv.Fence{NS: old.NS, Key: old.Key, Token: old.Create}) {
+		return nil
+	}
+	return &kv.Taken{NS: op.NS, Key: op.Key, Holder: old, Revision: now}
 }
 
 // shelve puts or deletes an archived key. What it was before is not known here.
@@ -285,8 +299,11 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry, txn *kv.Txn) error {
 }
 
 func (g *group) incr(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
-	base := op.Initial
-	if old := g.get(op.NS, op.Key); old != nil && old.Value.Type != kv.Removed {
+	base, old := op.Initial, g.get(op.NS, op.Key)
+	if err := mayWrite(op, old, txn, g.rev); err != nil {
+		return err
+	}
+	if old != nil && old.Value.Type != kv.Removed {
 		n, err := old.Value.Int()
 		if err != nil {
 			return err

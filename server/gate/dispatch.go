@@ -22,6 +22,9 @@ type Route struct {
 	// Write: the store keeps the order of the requests, so the request need not wait until
 	// earlier writes are answered.
 	Write bool
+	// Reads: the handler only reads, and answers by itself or by loop.Beside. It need not wait
+	// for others that do.
+	Reads bool
 	// Together, if set, is called for each loop, and what it makes looks requests of the
 	// command up together, those of a pipeline or of several peers. Each of them then passes
 	// the gate by itself, and is answered by it; Handle is called for what it does not take.

@@ -147,7 +147,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	}
 	row := s.Gate.routes.row(h.Command)
 	if limit := row.bodyLimit(s.Client != nil); h.BodyLen > limit {
-		s.badFrame(fmt.Sprintf("%s announces %d bytes of body, the limit is %d", h.Command, h.BodyLen, limit))
+		tooLong(s, h, row, limit)
 		return stays
 	}
 	f.Header, f.row, f.size = h, row, protocol.HeaderSize+int(h.BodyLen)
@@ -156,7 +156,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	case len(b) < f.size:
 		s.Needs(f.size)
 		return stays
-	case !s.Admit(row.Write && !h.Command.IsReply()):
+	case !s.Admit(orderOf(row, h)):
 		return stays
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
@@ -173,6 +173,17 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		}
 	}
 	return passed
+}
+
+func orderOf(row *Route, h protocol.Header) loop.Order {
+	switch {
+	case h.Command.IsReply():
+	case row.Write:
+		return loop.Writes
+	case row.Reads:
+		return loop.Reads
+	}
+	return loop.Strict
 }
 
 // hasRight refuses a session that has not the row's right.
@@ -257,6 +268,19 @@ func (s *Session) handle(f *frame, body []byte) bool {
 func (s *Session) badFrame(reason string) {
 	s.Group().Count.BadFrames.Add(1)
 	s.Dismiss(reason)
+}
+
+// tooLong closes a connection that announces more than a request may have. One of our own commands is
+// told why; CppCloud closes without a word.
+func tooLong(s *Session, h protocol.Header, row *Route, limit uint32) {
+	reason := fmt.Sprintf("%s announces %d bytes of body, the limit is %d", h.Command, h.BodyLen, limit)
+	if ours := row.Strict || row.Tailed; ours && s.Client != nil && !h.Command.IsReply() {
+		s.Group().Count.BadFrames.Add(1)
+		s.RefuseState(h, codes.Errorf(codes.TooLarge, "%s; the connection ends", reason))
+		s.Finish()
+		return
+	}
+	s.badFrame(reason)
 }
 
 // turnOut closes a peer that sends a request before WHOAMI.

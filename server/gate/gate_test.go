@@ -52,14 +52,17 @@ func TestWhatTheGateTurnsOut(t *testing.T) {
 		answered string
 		counted  string // the limit that was met
 	}{
-		"another protocol":          {sent: []byte("GET / HTTP/1.1\r\n"), known: true, counted: "frame"},
-		"a body beyond the limit":   {sent: protocol.AppendHeader(nil, protocol.GetConfig, 1, protocol.MaxBody+1), known: true, counted: "frame"},
+		"another protocol":        {sent: []byte("GET / HTTP/1.1\r\n"), known: true, counted: "frame"},
+		"a body beyond the limit": {sent: protocol.AppendHeader(nil, protocol.GetConfig, 1, protocol.MaxBody+1), known: true, counted: "frame"},
+		"a body beyond the limit of a command of ours": {sent: protocol.AppendHeader(nil, protocol.StUpdate, 1, protocol.MaxBody+1), known: true, counted: "frame",
+			answered: `STUPDATE_RSP/1 {"code":413,"desc":"STUPDATE announces 4194305 bytes of body, the limit is 4194304; the connection ends"}`},
 		"a long body before WHOAMI": {sent: protocol.AppendHeader(nil, protocol.GetConfig, 1, protocol.MaxAnonymousBody+1), counted: "frame"},
 		"a reply before WHOAMI":     {sent: gatetest.Requests(protocol.GetConfig.Reply(), "")},
 		"a request before WHOAMI":   {sent: gatetest.Requests(protocol.GetConfig, "", protocol.GetConfig, ""), answered: `GETCONFIG_RSP/1 {"code":401,"desc":"Not Auth(0xE-1)"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, loop.Limits{})
+			b.Gate.Add(map[protocol.Command]gate.Route{protocol.StUpdate: {Strict: true}})
 			connect := func() (*gate.Session, *looptest.Wire) { return gatetest.Connect(t, b.Desk, gatetest.Unlimited) }
 			if c.known {
 				connect = func() (*gate.Session, *looptest.Wire) { return b.Peer(gatetest.Unlimited) }

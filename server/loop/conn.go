@@ -223,16 +223,37 @@ func yield(c *Conn) {
 	}
 }
 
-// Admit reports whether a request may be handled now; otherwise the connection waits. A
-// request sees every earlier write of its connection, so everything except a write waits
-// for writes. A peer gets no more replies until it has read those it has.
-func (c *Conn) Admit(write bool) bool {
+// Order is what a request may not wait for.
+type Order uint8
+
+// The orders. A request sees every earlier write of its connection, and none that comes later.
+const (
+	Strict Order = iota // it waits for all requests before it
+	Writes              // the store keeps the order of writes, so it does not wait for writes
+	Reads               // it only reads, and does not wait for others that do
+)
+
+// Admit reports whether a request may be handled now; otherwise the connection waits. A peer
+// gets no more replies until it has read those it has.
+func (c *Conn) Admit(order Order) bool {
 	limits := c.Limits()
+	var free bool
+	switch order {
+	case Writes:
+		free = c.owed() < limits.Writes && c.besides.last <= c.left
+	case Reads:
+		free = c.owed() < limits.Writes && c.besides.write <= c.left
+		if c.besides.n >= limits.Besides {
+			c.Group().Count.BesidesLimit.Add(1)
+			c.wait(forReplies)
+			return false
+		}
+	}
 	switch {
 	case c.Out.bytes >= limits.Pending:
 		c.wait(forReader)
 		return false
-	case c.owed() > 0 && !(write && c.owed() < limits.Writes):
+	case c.owed() > 0 && !free:
 		c.wait(forReplies)
 		return false
 	}
@@ -359,13 +380,8 @@ func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
 	later(c, &c.Loop.Group.workers, h, body)
 }
 
-// Await is Later for a body that waits for a network: it holds up none that only take long.
-func Await(c *Conn, h protocol.Header, body func(dst []byte) []byte) {
-	later(c, &c.Loop.Group.waiters, h, body)
-}
-
-// AwaitDisk is Await for a body that waits for this server's own writes: no network that hangs
-// holds it up.
+// AwaitDisk is Later for a body that waits for this server's own writes: it holds up none that only
+// take long, and no network that hangs holds it up.
 func AwaitDisk(c *Conn, h protocol.Header, body func(dst []byte) []byte) {
 	later(c, &c.Loop.Group.writers, h, body)
 }

@@ -42,8 +42,9 @@ type Counters struct {
 	WatchLimit        atomic.Uint64 `metric:"server_limits_met_total" label:"limit=watches"`
 	WatchBacklog      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=backlog"` // batches that were too much for a loop
 	LockWaitLimit     atomic.Uint64 `metric:"server_limits_met_total" label:"limit=lock_waits"`
-	StateBusy         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=queue"` // the store's queue was full
-	IgnoredPeers      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=role"`  // server-to-server commands from clients
+	BesidesLimit      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=besides"` // requests that wait for the database
+	StateBusy         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=queue"`   // the store's queue was full
+	IgnoredPeers      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=role"`    // server-to-server commands from clients
 }
 
 // Readings returns everything that the loops count and measure, under the names of

@@ -25,7 +25,7 @@ func (e *echo) LookUp()             { e.lookUps++ }
 func (e *echo) Decode(b []byte) (taken int) {
 	for e.c.Reads() && len(b)-taken >= protocol.HeaderSize {
 		h, err := protocol.ParseHeader(b[taken:])
-		if size := protocol.HeaderSize + int(h.BodyLen); err != nil || len(b)-taken < size || !e.c.Admit(false) {
+		if size := protocol.HeaderSize + int(h.BodyLen); err != nil || len(b)-taken < size || !e.c.Admit(Strict) {
 			break
 		}
 		e.c.Count(h.Command)

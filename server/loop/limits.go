@@ -24,6 +24,9 @@ type Limits struct {
 	Subscriptions int
 	// LockWaits is how many locks one session may wait for. Default 1024.
 	LockWaits int
+	// Besides is how many requests of one session may wait for a network beside each other.
+	// Default 1024.
+	Besides int
 	// Watches of one session on the state store. Default 1024.
 	Watches int
 	// Backlog is how many bytes of changes of the state store may wait in one loop; beyond
@@ -52,6 +55,7 @@ func (l Limits) WithDefaults() Limits {
 	l.Writes = cmp.Or(l.Writes, 64)
 	l.Subscriptions = cmp.Or(l.Subscriptions, 4096)
 	l.LockWaits = cmp.Or(l.LockWaits, 1024)
+	l.Besides = cmp.Or(l.Besides, 1024)
 	l.Watches = cmp.Or(l.Watches, 1024)
 	l.Backlog = cmp.Or(l.Backlog, 32<<20)
 	l.Properties = cmp.Or(l.Properties, 16<<10)

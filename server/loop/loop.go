@@ -49,6 +49,8 @@ type lists struct {
 	timed  []*Conn // those with a deadline
 	filled []*Conn // those whose next reply was filled in this turn
 	turns  []*Conn // those that have had a turn and want another, in order
+
+	besides []beside // replies that are being made, oldest first
 }
 
 // buffer is used by one connection at a time.
@@ -212,6 +214,7 @@ func (l *Loop) tick(now int64) {
 	l.ticked.Store(now)
 	l.hungry.tryAgain()
 	l.relief.tick()
+	l.overtake(now)
 	for i := len(l.timed) - 1; i >= 0; i-- {
 		c := l.timed[i]
 		c.checkDeadline(now)

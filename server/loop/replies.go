@@ -15,6 +15,8 @@ type Replies struct {
 	slots []slot // oldest first; those before next have been sent
 	next  int
 	left  uint64 // number of all slots before next, ever
+
+	besides besides // requests that are answered beside each other
 }
 
 // owed is the number of replies that have a slot and have not been sent.
@@ -157,8 +159,14 @@ func (r *Replies) FlushReplies() {
 	}
 }
 
-// Reserve keeps the place of a reply that comes later. Fill takes its number.
+// Reserve keeps the place of a reply to a write that comes later. Fill takes its number.
 func (r *Replies) Reserve(cmd protocol.Command) (id uint64) {
+	id = r.reserve(cmd)
+	r.c.besides.write = id + 1
+	return id
+}
+
+func (r *Replies) reserve(cmd protocol.Command) (id uint64) {
 	r.FlushReplies()
 	r.place(slot{cmd: cmd, began: r.c.Loop.meter.moment()})
 	return r.left + uint64(r.owed()) - 1

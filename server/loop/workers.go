@@ -7,7 +7,7 @@ import (
 )
 
 // workers run jobs that would take a loop too long, or that wait for others. The queue needs
-// no limit: every session has at most one job, and every loop one more.
+// no limit: every session has at most one job, or Limits.Besides, and every loop one more.
 type workers struct {
 	mu   sync.Mutex
 	cond sync.Cond

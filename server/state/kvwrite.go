@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"slices"
 
 	"confcenter/access/guard"
@@ -201,12 +202,22 @@ func (w *kvWriting) append(dst []byte) []byte {
 	dst = protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)
 	if w.Err != nil {
 		w.s.Group().Count.StateRefused.Add(1)
-		dst = w.s.AppendRefusal(dst, w.h, w.Err)
+		dst = w.refusal(dst)
 	} else {
 		w.Result.Ops = w.reveal.Results(w.Result.Ops)
 		dst = w.request.AppendReply(dst, &w.Result)
 	}
 	return protocol.FinishFrame(dst, start)
+}
+
+// refusal appends the answer to a write that failed. If it was to a lock, the holder is told to those
+// who may read it.
+func (w *kvWriting) refusal(dst []byte) []byte {
+	err := w.s.Rights.Told(w.Err)
+	if taken := (*kv.Taken)(nil); errors.As(err, &taken) {
+		return protocol.AppendKVHeld(dst, w.s.WireText(w.h, err), taken.Revision, taken.Holder, w.request.Raw)
+	}
+	return w.s.AppendRefusal(dst, w.h, err)
 }
 
 // pastVersion is a worker's result for KVRESTORE.

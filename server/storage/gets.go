@@ -56,7 +56,7 @@ func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	case err != nil:
 		s.RefuseState(h, err)
 	case one.Cold:
-		g.f.load(s, h, one.Owner(), textsOf(one.Names), g.versions[i])
+		g.f.load(s, h, false, one.Owner(), textsOf(one.Names), g.versions[i])
 	default:
 		answer(s, h, one.Fields, g.versions[i])
 	}

@@ -33,7 +33,7 @@ func (f *Handlers) claim(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return true
 	}
 	claims := f.claimsOf(s)
-	loop.Await(&s.Conn, h, func(dst []byte) []byte {
+	loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
 		claim, err := f.store.Claim(f.life, q.Table, q.Who)
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)

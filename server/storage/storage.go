@@ -5,6 +5,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"confcenter/access/policy"
@@ -57,9 +58,9 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) 
 func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Named: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
-		protocol.StAll:    named((*protocol.Request).StorageQuery, mayReadAll, f.all),
-		protocol.StOwners: named((*protocol.Request).StorageOwnersQuery, mayList, f.owners),
+		protocol.StGet:    {Handle: f.get, Named: true, Reads: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
+		protocol.StAll:    named(f, true, (*protocol.Request).StorageQuery, mayReadAll, f.all),
+		protocol.StOwners: named(f, false, (*protocol.Request).StorageOwnersQuery, mayList, f.owners),
 		protocol.StStatus: route(works, nothing, f.status),
 		protocol.StErrors: route(works, (*protocol.Request).LandingErrorsQuery, f.errors),
 		protocol.StRetry:  route(waits, (*protocol.Request).LandingRows, f.retry),
@@ -117,22 +118,51 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 	}}
 }
 
-// named is route for a request about some of the fields of a table, of which may is asked on the
-// loop. Those who may have to wait answer it.
-func named[Q any](read func(*protocol.Request) (Q, error), may func(*gate.Session, *Q) error, answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
-	r := gate.Route{Named: true}
-	r.Handle = func(s *gate.Session, h protocol.Header, body []byte) bool {
-		permitted := func(req *protocol.Request) (Q, error) {
-			q, err := read(req)
-			if err == nil {
-				err = may(s, &q)
-			}
-			return q, err
+// named is a route for a request about some of the fields of a table, of which may is asked on the
+// loop. It is answered beside others; tries says that memory may do.
+func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, error), may func(*gate.Session, *Q) error, answer func(ctx context.Context, dst []byte, q Q) ([]byte, error)) gate.Route {
+	return gate.Route{Named: true, Reads: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		q, err := read(&s.Desk.Req)
+		if err == nil {
+			err = may(s, &q)
 		}
-		return route(waits, permitted, answer).Handle(s, h, body)
-	}
-	return r
+		if err != nil {
+			s.RefuseState(h, err)
+			return true
+		}
+		f.beside(s, h, tries, func(ctx context.Context, dst []byte) ([]byte, error) { return answer(ctx, dst, q) })
+		return true
+	}}
 }
+
+// beside answers a request that may have to wait for the database, beside others. With tries it
+// is first tried by one who does not wait.
+func (f *Handlers) beside(s *gate.Session, h protocol.Header, tries bool, answer func(ctx context.Context, dst []byte) ([]byte, error)) {
+	by := func(ctx context.Context) func(dst []byte) []byte {
+		return func(dst []byte) []byte {
+			body, err := answer(ctx, dst)
+			if err != nil && ctx == impatient && errors.Is(err, context.Canceled) {
+				return nil
+			} else if err != nil {
+				s.Group().Count.StateRefused.Add(1)
+				return s.AppendRefusal(dst, h, err)
+			}
+			return body
+		}
+	}
+	if tries {
+		loop.Beside(&s.Conn, h, by(impatient), by(f.life))
+	} else {
+		loop.Beside(&s.Conn, h, nil, by(f.life))
+	}
+}
+
+// impatient is the context of one who does not wait.
+var impatient = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 func mayReadAll(s *gate.Session, q *protocol.StorageQuery) error {
 	if err := s.Rights.OwnerOf(policy.Read, q.Owner); err != nil {
@@ -161,7 +191,7 @@ func spend[T field.Text](s *gate.Session, app, region T) error {
 func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
 
 func waits(s *gate.Session, h protocol.Header, body func([]byte) []byte) {
-	loop.Await(&s.Conn, h, body)
+	loop.AwaitDisk(&s.Conn, h, body)
 }
 
 // none is what requests without members say.
@@ -190,7 +220,7 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.RefuseState(h, err)
 		return true
 	}
-	f.load(s, h, owner, textsOf(q.Names), q.Versions)
+	f.load(s, h, true, owner, textsOf(q.Names), q.Versions)
 	return true
 }
 
@@ -203,16 +233,16 @@ func textsOf(names [][]byte) []string {
 }
 
 // load answers with fields that may have to be read from the database, or are many.
-func (f *Handlers) load(s *gate.Session, h protocol.Header, owner storage.Owner, names []string, versions bool) {
-	loop.Await(&s.Conn, h, func(dst []byte) []byte {
-		found, err := f.store.Load(f.life, owner, names)
+func (f *Handlers) load(s *gate.Session, h protocol.Header, tries bool, owner storage.Owner, names []string, versions bool) {
+	f.beside(s, h, tries, func(ctx context.Context, dst []byte) ([]byte, error) {
+		found, err := f.store.Load(ctx, owner, names)
 		if err == nil {
 			err = checkSize(found)
 		}
 		if err != nil {
-			return s.AppendRefusal(dst, h, err)
+			return nil, err
 		}
-		return protocol.AppendStorageFields(dst, found, versions)
+		return protocol.AppendStorageFields(dst, found, versions), nil
 	})
 }
 
@@ -230,18 +260,18 @@ func answer(s *gate.Session, h protocol.Header, found []storage.Field, versions 
 }
 
 // all answers with a page of an owner's fields.
-func (f *Handlers) all(dst []byte, q protocol.StorageQuery) ([]byte, error) {
-	page, err := f.store.GetAll(f.life, q.Owner, q.Ask)
+func (f *Handlers) all(ctx context.Context, dst []byte, q protocol.StorageQuery) ([]byte, error) {
+	page, err := f.store.GetAll(ctx, q.Owner, q.Ask)
 	return protocol.AppendStoragePage(dst, &page, q.Versions), err
 }
 
 // owners answers with a page of owners, or how many there are.
-func (f *Handlers) owners(dst []byte, q protocol.StorageOwnersQuery) ([]byte, error) {
+func (f *Handlers) owners(ctx context.Context, dst []byte, q protocol.StorageOwnersQuery) ([]byte, error) {
 	if q.CountOnly {
-		n, err := f.store.Count(f.life, q.App, q.Region, q.Logic)
+		n, err := f.store.Count(ctx, q.App, q.Region, q.Logic)
 		return protocol.AppendStorageCount(dst, n), err
 	}
-	list, next, err := f.store.Owners(f.life, q.App, q.Region, q.Logic, q.After, q.Limit)
+	list, next, err := f.store.Owners(ctx, q.App, q.Region, q.Logic, q.After, q.Limit)
 	return protocol.AppendStorageOwners(dst, list, next), err
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +24,8 @@ import (
 // player is a store of one owner's fields. What comes when is up to the test.
 type player struct {
 	fields []storage.Field
-	cold   bool     // only Load knows them
+	cold   bool     // only Load knows them,
+	warm   string   // but not of that owner
 	runs   []int    // how many gets came together
 	held   []func() // writes that are not done yet
 	given  []int    // how many came together
@@ -48,7 +50,7 @@ type player struct {
 func (p *player) GetEach(gets []storage.Get) {
 	for i := range gets {
 		g := &gets[i]
-		g.Fields, g.Cold, g.Err = p.named(textsOf(g.Names)), p.cold, g.Owner().Check()
+		g.Fields, g.Cold, g.Err = p.named(textsOf(g.Names)), p.cold && string(g.ID) != p.warm, g.Owner().Check()
 	}
 	p.runs = append(p.runs, len(gets))
 }
@@ -66,7 +68,10 @@ func (p *player) Load(_ context.Context, _ storage.Owner, names []string) ([]sto
 	return p.named(names), p.err
 }
 
-func (p *player) GetAll(_ context.Context, _ storage.Owner, ask storage.Ask) (storage.Page, error) {
+func (p *player) GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error) {
+	if p.cold && o.ID != p.warm && ctx.Err() != nil {
+		return storage.Page{}, ctx.Err()
+	}
 	return storage.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
 }
 
@@ -120,8 +125,10 @@ type kit struct {
 	player *player
 }
 
-func newKit(t *testing.T) *kit {
-	k := &kit{Bench: gatetest.NewBench(t, loop.Limits{}), player: &player{fields: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
+func newKit(t *testing.T) *kit { return newKitWithin(t, loop.Limits{}) }
+
+func newKitWithin(t *testing.T, limits loop.Limits) *kit {
+	k := &kit{Bench: gatetest.NewBench(t, limits), player: &player{fields: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
 	Add(context.Background(), k.Bench.Gate, k.player)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
@@ -170,6 +177,72 @@ func TestColdFieldsAreLoadedAwayFromTheLoop(t *testing.T) {
 	k = newKit(t)
 	k.player.cold, k.player.err = true, codes.Errorf(codes.Busy, "the database does not answer")
 	require.Equal(t, `STGET_RSP/1 {"code":503,"desc":"the database does not answer"}`, k.ask(protocol.StGet, `{`+owner+`,"names":["gold"]}`))
+}
+
+// asking is a get of the field gold of an owner.
+func asking(id string) string { return `{"logicType":"bag","ownerId":"` + id + `","names":["gold"]}` }
+
+// What one connection asks the database for is asked side by side, also by those who ask for more
+// than the loop looks up; the replies are in the order of the requests, and a write stays behind
+// the reads before it.
+func TestColdOwnersOfOneConnectionAreLoadedSideBySide(t *testing.T) {
+	k := newKit(t)
+	k.player.cold, k.player.warm = true, "warm"
+	k.Receive(gatetest.Requests(protocol.StGet, asking("1"), protocol.StGet, asking("2"), protocol.StGet, asking("warm"),
+		protocol.StAll, `{`+owner+`}`, protocol.StOwners, `{"logicType":"bag"}`, protocol.StUpdate, `{`+owner+`,"fields":{"a":"1"}}`))
+	require.Equal(t, 4, k.Bench.Group.Jobs())
+	for k.Bench.Group.Jobs() > 1 { // the first one is the last
+		k.Bench.Group.DoJob(k.Bench.Group.Jobs() - 1)
+		k.Loop.Wake()
+		if k.Bench.Group.Jobs() == 2 {
+			k.Bench.Group.DoJob(0) // of STALL, which a worker tries
+			k.Loop.Wake()
+		}
+	}
+	require.Empty(t, gatetest.Frames(t, k.w))
+	require.Empty(t, k.player.wrote)
+	got := k.asks()
+	require.Len(t, got, 5)
+	for i, start := range []string{"STGET_RSP/1", "STGET_RSP/2", "STGET_RSP/3", "STALL_RSP/4", "STOWNERS_RSP/5"} {
+		require.True(t, strings.HasPrefix(got[i], start+` {"code":0`), got[i])
+	}
+	require.Len(t, k.player.wrote, 1)
+}
+
+// After a second nobody waits any more behind what the database does not answer.
+func TestAHangingDatabaseHoldsUpColdRequestsOnly(t *testing.T) {
+	k := newKit(t)
+	k.player.cold, k.player.warm, k.player.outcome = true, "warm", &storage.Outcome{}
+	now := time.Unix(1_700_000_000, 0)
+	tick := func(after time.Duration) {
+		t.Helper()
+		k.Bench.Group.Tick(now.Add(after))
+		k.Loop.Wake()
+	}
+	tick(0)
+	k.Receive(gatetest.Requests(protocol.StGet, asking("cold"), protocol.StGet, asking("warm"), protocol.StAll, `{"logicType":"bag","ownerId":"warm"}`, protocol.StUpdate, `{`+owner+`,"fields":{"a":"1"}}`))
+	k.Bench.Group.DoJob(0) // of STALL: its owner is in memory
+	k.Loop.Wake()
+	tick(999 * time.Millisecond)
+	require.Empty(t, gatetest.Frames(t, k.w), "the order is kept")
+	tick(time.Second)
+	got := gatetest.Frames(t, k.w)
+	require.Len(t, got, 2)
+	require.True(t, strings.HasPrefix(got[0], "STGET_RSP/2"), got[0])
+	require.True(t, strings.HasPrefix(got[1], "STALL_RSP/3"), got[1])
+	k.player.held[0]()
+	k.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, k.w), 1, "of the write")
+	require.Equal(t, []string{`STGET_RSP/1 {"code":0,"fields":{"gold":"10"}}`}, k.asks(), "it comes when it is there")
+}
+
+func TestRequestsThatWaitForTheDatabaseHaveALimit(t *testing.T) {
+	k := newKitWithin(t, loop.Limits{Besides: 2})
+	k.player.cold = true
+	k.Receive(gatetest.Requests(protocol.StGet, asking("1"), protocol.StGet, asking("2"), protocol.StGet, asking("3")))
+	require.Equal(t, 2, k.Bench.Group.Jobs())
+	require.EqualValues(t, 1, k.Bench.Group.Count.BesidesLimit.Load())
+	require.Len(t, k.asks(), 3)
 }
 
 func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {

@@ -177,6 +177,8 @@ type change struct {
 	by    *access.Actor
 	now   time.Time
 	lease kv.LeaseID // granted for it, and not in use yet; 0: none
+	floor int64      // ns since 1970; now is no less
+	past  []string   // the entries that those of the change follow, in their histories
 	conds []kv.Compare
 	ops   []kv.Op
 }
@@ -205,7 +207,7 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 	c := &change{b: &b.book, ctx: ctx, by: by}
 	defer c.end()
 	for range maxTries {
-		c.now, c.conds, c.ops = b.cfg.Clock.Now(), nil, nil
+		c.now, c.past, c.conds, c.ops = time.Unix(0, max(b.cfg.Clock.Now().UnixNano(), c.floor)), nil, nil, nil
 		if token != "" {
 			if answer, err := replay[A](c, token, digest); answer != nil || err != nil {
 				return answer, err
@@ -214,6 +216,12 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 		answer, err := attempt(c)
 		if err != nil {
 			return nil, err
+		}
+		if late, err := c.late(); late || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if token != "" && len(c.ops) > 0 {
 			if err := c.remember(token, digest, answer); err != nil {

@@ -37,9 +37,30 @@ func (c *change) log(of string, e Entry) {
 		e.Actor = c.by.String()
 	}
 	c.put(numbered("history/"+of, e.Seq), e)
+	c.past = append(c.past, numbered("history/"+of, e.Seq-1))
 	if old := e.Seq - c.b.cfg.MaxHistory; old > 0 {
 		c.delete(numbered("history/"+of, old))
 	}
+}
+
+// late reports whether a history would step back, because the machine's clock has been put back
+// since. Then the change has to be made again: it is not earlier than what is there.
+func (c *change) late() (bool, error) {
+	if len(c.past) == 0 {
+		return false, nil
+	}
+	entries, err := c.b.store.GetMany(c.ctx, c.b.cfg.NS, c.past...)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		var last struct{ Time int64 }
+		if err := decode(e, &last); err != nil {
+			return false, err
+		}
+		c.floor = max(c.floor, last.Time)
+	}
+	return c.floor > c.now.UnixNano(), nil
 }
 
 // buried is what there is of a removed node besides its history.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/bench"
@@ -501,5 +502,47 @@ func TestB34WhatWasAcknowledgedIsThereWithItsHistory(t *testing.T) {
 		entries := ask(r, r.NodeHistory, bench.HistoryAsk{ID: "n1"}).Entries
 		require.EqualValues(t, n.Seq, len(entries))
 		require.Equal(t, bench.Role((n.Seq-2)%4+1), n.Info.Config.Role)
+	})
+}
+
+// The machine's clock is put back, by an hour: what histories say never is, and neither is what a job
+// says of itself.
+func TestTimesOfAHistoryNeverStepBack(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		if r.bed.Wire {
+			return // the server has its own clock
+		}
+		at := func(hour int64) *rig {
+			other := *r
+			other.use(bench.Open(r.bed.Store, bench.Config{NS: r.bed.NS, Clock: clock.NewFake(time.Unix(3600*hour, 0)), NodeTTL: time.Hour, HoldTTL: time.Hour}))
+			return &other
+		}
+		noon, before := at(12), at(11)
+		noon.register("n1", bench.LoaderRole)
+		before.register("n1", bench.AnyRole)
+		before.beat("n1", bench.NodeIdle)
+		id := noon.submit(small)
+		got := ask(before, before.TakeJob, bench.TakeAsk{})
+		hold := bench.HoldAsk{ID: id, Hold: got.Hold}
+		require.True(t, ask(before, before.AssignNodes, hold).Assigned)
+		ask(before, before.StartJob, hold)
+		for _, text := range []string{"a", "b"} {
+			ask(noon, noon.LogTask, bench.LogAsk{ID: id, Stage: "a", Task: "0", Node: "n1", Text: text})
+			noon = before
+		}
+		ask(before, before.AbortJob, bench.AbortAsk{ID: id})
+		ask(before, before.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
+		before.register("n1", bench.AnyRole)
+		for _, history := range []*bench.HistoryAnswer{ask(r, r.NodeHistory, bench.HistoryAsk{ID: "n1"}), ask(r, r.JobHistory, bench.HistoryAsk{ID: id})} {
+			require.Greater(t, len(history.Entries), 3)
+			for _, e := range history.Entries {
+				require.Equal(t, 12*time.Hour.Nanoseconds(), e.Time, "%d %s", e.Seq, e.Event)
+			}
+		}
+		for _, chunk := range ask(r, r.TaskLog, bench.TaskLogAsk{ID: id, Stage: "a", Task: "0", Node: "n1"}).Chunks {
+			require.Equal(t, 12*time.Hour.Nanoseconds(), chunk.Time)
+		}
+		job := r.job(id)
+		require.Equal(t, []int64{12 * time.Hour.Nanoseconds(), 12 * time.Hour.Nanoseconds()}, []int64{job.StartTime, job.StopTime})
 	})
 }

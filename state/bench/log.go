@@ -43,6 +43,7 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 		c.exists("job/" + j.ID)
 		c.unchanged(of, e)
 		c.put(of, last+1)
+		c.past = append(c.past, numbered(of, last))
 		c.put(numbered(of, last+1), LogChunk{Seq: last + 1, Time: c.now.UnixNano(), Text: q.Text})
 		if old := last + 1 - b.cfg.MaxLog; old > 0 {
 			c.delete(numbered(of, old))

@@ -67,6 +67,8 @@ func (p *problems) parse(raw string) *JobSpec {
 type problems struct {
 	list []string // at most maxProblems
 	more int      // that are not listed
+
+	spelt *strings.Replacer // of the job; nil: not made yet
 }
 
 func (p *problems) add(format string, args ...any) {
@@ -281,6 +283,7 @@ func (p *problems) task(where string, job *JobSpec, t *TaskSpec) {
 	if t.Shell != nil && t.Shell.Command == "" || t.Exec != nil && t.Exec.Command == "" || t.Docker != nil && t.Docker.Image == "" {
 		p.add("%s: it has no command or image", where)
 	}
+	p.placeholders(where, job, t)
 	if t.Stopper != nil {
 		p.stopper(where, job, t)
 	}
@@ -316,18 +319,6 @@ func (p *problems) stopper(where string, job *JobSpec, t *TaskSpec) {
 	if one := job.Stages[at].taskOf(t.Stopper.Task); t.Stopper.All || one < 0 || !job.Stages[at].Tasks[one].Background {
 		p.add("%s: it stops task %.40q of stage %.40q, which is not a background task of it, or all", where, t.Stopper.Task, t.Stopper.Stage)
 	}
-}
-
-// known replaces {{.Nodes.NAME.Ip}}, and Host, Id, BindAddr in place of Ip, by what is known
-// of the assigned nodes.
-func known(nodes []assigned) *strings.Replacer {
-	var pairs []string
-	for _, n := range nodes {
-		for member, value := range map[string]string{"Ip": n.Info.Addr.IP, "Host": n.Info.Property.Host, "Id": n.ID, "BindAddr": n.Info.Addr.BindAddr} {
-			pairs = append(pairs, "{{.Nodes."+n.Name+"."+member+"}}", value)
-		}
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 func renderTasks(tasks []TaskSpec, with *strings.Replacer) []TaskSpec {

@@ -255,6 +255,7 @@ func (e *edit) touch(m Member, atime *kv.Entry, what string) {
 	line := int64(1)
 	if atime != nil {
 		line = atime.Version + 1
+		e.now = max(e.now, number(atime)) // the machine's clock may have been put back since
 	}
 	e.whenSame(m.field("atime"), atime)
 	e.put(m.field("atime"), kv.IntValue(e.now))

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/flow"
@@ -482,5 +484,56 @@ func TestAReplicaHasNoReplicas(t *testing.T) {
 			{Key: "node.Nb", Parent: "flow.Fb", Fields: map[string]flow.Raw{"subidx": raw("1")}}, {Key: "node.Nb-1", Parent: "flow.Fb"}}})
 		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.Nb", Count: 2})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.Nb-1", Count: 2}) // which is only called like one
+	})
+}
+
+// The machine's clock is put back, by an hour: what a member's log and its atime say never is.
+func TestTimesOfALogNeverStepBack(t *testing.T) {
+	inside(t, func(k *kit) {
+		at := func(hour int64) *kit {
+			other := *k
+			other.have(k.open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
+			return &other
+		}
+		noon, before := at(12), at(11)
+		noon.sample(1)
+		noon.join("W")
+		ask(before, before.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
+		for _, s := range []string{"STARTING", "WORKING", "EXITED"} {
+			ask(before, before.SetStatus, flow.StatusAsk{Key: "node.N0", Status: s})
+		}
+		ask(before, before.Set, flow.SetAsk{Key: "node.N0.x", Value: raw("1")})
+		ask(before, before.Leave, flow.LeaveAsk{Key: "wokr.W"})
+		before.join("W")
+		for _, m := range []string{"node.N0", "wokr.W"} {
+			lines := ask(k, k.Oplog, flow.LogAsk{Key: m}).Lines
+			require.Greater(k.t, len(lines), 2)
+			for _, line := range lines {
+				require.Equal(k.t, 12*time.Hour.Nanoseconds(), line.Time, "%s %d %s", m, line.Line, line.What)
+			}
+			require.Equal(k.t, fmt.Sprint(12*time.Hour.Nanoseconds()), k.value(m+".atime"))
+		}
+	})
+}
+
+// A tree shows what nodes and services are called that have no func.
+func TestATreeShowsWhatEachIsCalled(t *testing.T) {
+	each(t, func(k *kit) {
+		called := func(name string, more ...string) map[string]flow.Raw {
+			fields := map[string]flow.Raw{"name": raw(`"` + name + `"`)}
+			for _, f := range more {
+				fields["func"] = raw(`"` + f + `"`)
+			}
+			return fields
+		}
+		ask(k, k.Register, flow.RegisterAsk{App: "A", Fields: called("app"), Parts: []flow.Part{
+			{Key: "srvs.V", Fields: called("service")}, {Key: "sess.E", Fields: called("session")}, {Key: "flow.F", Parent: "sess.E", Fields: called("flow")},
+			{Key: "node.N0", Parent: "flow.F", Fields: called("node")}, {Key: "node.N1", Parent: "flow.F", Fields: called("node", "count")}, {Key: "node.N2", Parent: "flow.F"},
+		}})
+		var names []string
+		for _, line := range ask(k, k.Tree, flow.TreeAsk{}).Lines {
+			names = append(names, line.Name)
+		}
+		require.Equal(k.t, []string{"app", "session", "flow", "node", "count", "", "service"}, names)
 	})
 }

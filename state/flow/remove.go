@@ -40,7 +40,7 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 		}
 		e.whenSame(r.listKey(), r.list)
 		e.remove(r.listKey())
-		e.put(m.field("atime"), kv.IntValue(e.now)) // so that no change that was worked out before lists it again
+		e.put(m.field("atime"), kv.IntValue(max(e.now, number(r.atime)))) // so that no change that was worked out before lists it again
 		var owners []string
 		for _, above := range r.above {
 			owners = append(owners, above.String())

@@ -101,35 +101,13 @@ func eachNumber(r *kvjson.Reader, o *kvjson.Object, f kvjson.Field, limit int, f
 	}
 }
 
-// maxSpelledOut is how long a value may be to be a text whatever its characters are. Beyond
-// it, one of control characters is base64, since a mebibyte of them would be a text of six,
-// which is more than a request may have.
-const maxSpelledOut = 64 << 10
-
-// isText reports whether a value is written as a text.
-func isText(value []byte) bool {
-	if !utf8.Valid(value) {
-		return false
-	}
-	if len(value) <= maxSpelledOut {
-		return true
-	}
-	controls := 0
-	for _, c := range value {
-		if c < ' ' {
-			controls++
-		}
-	}
-	return controls < len(value)/4
-}
-
 // WriteFields appends the values of fields: texts in fields, others in bytes, which is left
 // out if there are none.
 func WriteFields(w *kvjson.Writer, list []field.Field, versions bool) {
 	octets := 0
 	w.Open(kvjson.Fields, '{')
 	for i := range list {
-		if f := &list[i]; isText(f.Value) {
+		if f := &list[i]; field.IsText(f.Value) {
 			key(w, f.Name)
 			w.Buf = jsontext.AppendQuote(w.Buf, f.Value)
 		} else {
@@ -140,7 +118,7 @@ func WriteFields(w *kvjson.Writer, list []field.Field, versions bool) {
 	if octets > 0 {
 		w.Open(kvjson.Bytes, '{')
 		for i := range list {
-			if f := &list[i]; !isText(f.Value) {
+			if f := &list[i]; !field.IsText(f.Value) {
 				key(w, f.Name)
 				w.Buf = append(base64.StdEncoding.AppendEncode(append(w.Buf, '"'), f.Value), '"')
 			}
@@ -173,17 +151,10 @@ func WriteDirty(w *kvjson.Writer, list []field.Field, landed int64) {
 	w.Close(']')
 }
 
-// SizeOf is about how many bytes of JSON fields take, with their versions.
+// SizeOf is how many bytes of JSON fields take at most, with all that is told of them.
 func SizeOf(list []field.Field) (n int) {
-	const besides, escape = 32, len(`\u0000`) // quotes, and a version
 	for i := range list {
-		f := &list[i]
-		n += besides + 3*len(f.Name) + base64.StdEncoding.EncodedLen(len(f.Value))
-		for _, c := range f.Value {
-			if c < ' ' {
-				n += escape
-			}
-		}
+		n += list[i].Size()
 	}
 	return n
 }
@@ -214,7 +185,7 @@ func ReadPage(r *kvjson.Reader) (page field.Page, next string) {
 func WriteValue(w *kvjson.Writer, value []byte) {
 	switch {
 	case value == nil:
-	case isText(value) && bytes.IndexByte(value, 0) < 0: // a NUL takes 6 bytes in a text
+	case field.IsText(value) && bytes.IndexByte(value, 0) < 0: // a NUL takes 6 bytes in a text
 		w.Text(kvjson.Value, string(value))
 	default:
 		w.Open(kvjson.Bytes, '"')

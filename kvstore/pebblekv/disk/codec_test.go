@@ -14,7 +14,7 @@ import (
 )
 
 func anyEntry(t *rapid.T, rev kv.Revision) *kv.Entry {
-	return &kv.Entry{
+	e := &kv.Entry{
 		NS:  rapid.SampledFrom([]string{"a", "b/c", "namespace"}).Draw(t, "ns"),
 		Key: rapid.StringOfN(rapid.RuneFrom([]rune("kü /")), 1, 20, -1).Draw(t, "key"),
 		Value: kv.Value{
@@ -28,6 +28,8 @@ func anyEntry(t *rapid.T, rev kv.Revision) *kv.Entry {
 		Expires: rapid.Int64().Draw(t, "expires"),
 		Lease:   kv.LeaseID(rapid.Int64Range(0, 1<<62).Draw(t, "lease")),
 	}
+	e.SetLock(rapid.Bool().Draw(t, "lock"))
+	return e
 }
 
 func anyCommit(t *rapid.T, rev kv.Revision) replica.Commit {
@@ -218,13 +220,20 @@ func FuzzDecodeRows(f *testing.F) {
 	})
 }
 
-// TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat: an older build reads everything else, and knows
+// TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat, as what says that a key is a lock: an older build reads everything else, and knows
 // what it does not understand.
 func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 	lease := replica.LeaseChange{ID: 7, TTL: time.Second}
 	group := []replica.Commit{{Change: kv.Change{Revision: 2}, Leases: []replica.LeaseChange{lease}}}
 	require.EqualValues(t, formatVersion, appendGroup(nil, 1, group)[0])
 	require.EqualValues(t, formatVersion, appendLeaseRow(nil, lease)[0])
+	e := &kv.Entry{NS: "ns", Key: "k", Mod: 2, Version: 1, Value: kv.StringValue("v")}
+	held := []replica.Commit{{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: e}}}}}
+	for _, version := range []int{formatVersion, marksVersion} {
+		e.SetLock(version == marksVersion)
+		require.EqualValues(t, version, appendGroup(nil, 1, held)[0])
+		require.EqualValues(t, version, appendEntry(nil, e)[0])
+	}
 	lease.Owner = &access.Identity{Name: "token:a"}
 	group[0].Leases[0] = lease
 	record := appendGroup(nil, 1, group)
@@ -238,7 +247,7 @@ func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 		return err
 	}
 	require.NoError(t, changed(0, formatVersion))
-	require.ErrorContains(t, changed(0, askersVersion+1), "its format is 4, this version reads up to 3")
+	require.ErrorContains(t, changed(0, marksVersion+1), "its format is 5, this version reads up to 4")
 	require.ErrorContains(t, changed(3, 0x80), "does not know")
 
 	group[0].Token = &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}

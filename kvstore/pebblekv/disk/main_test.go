@@ -142,8 +142,8 @@ func text(e *kv.Entry) string {
 	if e == nil {
 		return "absent"
 	}
-	return fmt.Sprintf("%s/%s=%s(%s) create %d mod %d version %d updated %d expires %d lease %d",
-		e.NS, e.Key, e.Value.Data, e.Value.Type, e.Create, e.Mod, e.Version, e.Updated, e.Expires, e.Lease)
+	return fmt.Sprintf("%s/%s=%s(%s) create %d mod %d version %d updated %d expires %d lease %d lock %t",
+		e.NS, e.Key, e.Value.Data, e.Value.Type, e.Create, e.Mod, e.Version, e.Updated, e.Expires, e.Lease, e.Lock())
 }
 
 // op is a write of a test; an empty value deletes.

@@ -192,7 +192,7 @@ func (g *gate) judge(used, free int64) *verdict {
 	case free >= 0 && free < reserve:
 		return &verdict{kind: health.Full, writes: codes.Errorf(codes.Storage, "the disk is nearly full: %s are free, %s are kept in reserve; free space on the server's disk, or delete something", bytesText(free), bytesText(reserve))}
 	case g.cfg.QuotaBytes > 0 && used > g.cfg.QuotaBytes:
-		return &verdict{kind: health.Quota, writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the limit", bytesText(used), bytesText(g.cfg.QuotaBytes))}
+		return &verdict{kind: health.Quota, writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the server's --kv-quota", bytesText(used), bytesText(g.cfg.QuotaBytes))}
 	}
 	return nil
 }
