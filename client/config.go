@@ -129,6 +129,7 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	if len(doc.raw) == len("{}") && reply.Deleted {
 		doc.raw = nil
 	}
+	doc.gone = doc.raw == nil && (reply.Deleted || reply.Mtime == 0)
 	return doc, nil
 }
 

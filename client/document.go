@@ -31,6 +31,7 @@ type Document struct {
 	Mtime int32
 
 	raw    []byte // compact JSON, nil if absent
+	gone   bool   // there is no file, as far as is known of it
 	broken string // why it is, though there is a file; or ""
 	stale  bool
 	stored time.Time // when the server sent or confirmed it
@@ -203,6 +204,10 @@ func (d *Document) absent(path string) error {
 		return &codes.Error{Code: codes.NotFound, Text: d.broken, Err: ErrNeverGood}
 	case d.raw == nil && d.Path == "", where == "":
 		return codes.Errorf(codes.NotFound, "there is no file %s", d.Name)
+	case d.gone && d.Merged:
+		return codes.Errorf(codes.NotFound, "there is no file %s, and nothing at %s in what it inherits", d.Name, where)
+	case d.gone:
+		return codes.Errorf(codes.NotFound, "there is no file %s", d.Name)
 	}
 	return codes.Errorf(codes.NotFound, "there is nothing at %s in %s", where, d.Name)
 }
@@ -211,7 +216,7 @@ func (d *Document) absent(path string) error {
 func (d *Document) confirmed(at time.Time) *Document {
 	return &Document{
 		Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime,
-		raw: d.raw, broken: d.broken, stored: at, epoch: d.epoch, clock: d.clock,
+		raw: d.raw, gone: d.gone, broken: d.broken, stored: at, epoch: d.epoch, clock: d.clock,
 	}
 }
 

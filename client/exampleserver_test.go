@@ -74,7 +74,7 @@ func (s *fakeServer) obeyMeta(c *fakeConn, h protocol.Header, body []byte) bool 
 		problems = slices.Concat(problems, m.Check(func(name string) bool { return s.docs[name].contents != "" }))
 		s.problems = nil
 		for _, p := range problems {
-			s.problems = append(s.problems, protocol.ConfigProblem(p))
+			s.problems = append(s.problems, protocol.ConfigProblem{Name: p.Name, Text: p.Text})
 		}
 	}
 	return false

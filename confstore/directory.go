@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -17,7 +15,6 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/gitrepo"
 )
 
 // directory is the directory of the documents. It reads, writes and watches files. Only the
@@ -32,10 +29,9 @@ type directory struct {
 	watch    *watcher // nil without events
 
 	// store's goroutine only
-	root    atomicfile.Root
-	rootID  fileID
-	gitLock string // the lock of the repository the directory is in, or ""
-	first   bool   // what is read is served first by this start, without a memory of what was
+	root   atomicfile.Root
+	rootID fileID
+	first  bool // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {
@@ -57,7 +53,6 @@ func (d *directory) open() error {
 		return nil
 	}
 	d.watchParent()
-	d.gitLock = d.findGitLock()
 	return nil
 }
 
@@ -104,7 +99,6 @@ func (d *directory) reopen() (replaced bool, err error) {
 		d.watch.remove(".")
 		d.watchParent()
 	}
-	d.gitLock = d.findGitLock()
 	return replaced, nil
 }
 
@@ -136,27 +130,6 @@ func (d *directory) watchDir(dir foundDir) {
 // walker returns a walker of the current root that fills in signatures.
 func (d *directory) walker(enter func(foundDir)) *walker {
 	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
-}
-
-// findGitLock returns the path that exists while a git command changes the work tree that the
-// directory is in, "" if it is in none.
-func (d *directory) findGitLock() string {
-	if d.watch == nil {
-		return ""
-	}
-	r := gitrepo.Above(d.signing().top)
-	if r == nil {
-		return ""
-	}
-	return filepath.Join(r.Dir, "index.lock")
-}
-
-func (d *directory) gitLocked() bool {
-	if d.gitLock == "" {
-		return false
-	}
-	_, err := os.Lstat(d.gitLock)
-	return err == nil
 }
 
 // prepare makes the temporary file of name, complete. The log has what it says, so it need not be

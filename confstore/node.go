@@ -23,6 +23,9 @@ type document struct {
 	recorded atomic.Int64  // see revision
 }
 
+// object reports whether others can inherit members of it.
+func (d *document) object() bool { return d.text[0] == '{' }
+
 // revision is that of the transaction of the log that made the document; 0: the log does not
 // have it.
 func (d *document) revision() kv.Revision { return kv.Revision(d.recorded.Load()) }

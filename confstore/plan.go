@@ -27,6 +27,7 @@ type edit struct {
 	resealed bool          // they are, but for the key by which values are sealed
 	actor    *access.Actor // who requested it, or made what was found on disk
 	info     fs.FileInfo   // of what was found on disk; nil: nothing, or it was requested
+	state    string        // of the repository it was found in; "": there was none
 	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
 	hash     doclog.Digest // of them
 	replaces doclog.Digest // of those before; zero: there was no file, or it could not be read
@@ -49,7 +50,8 @@ type plan struct {
 	docs     []*document // of the edits
 	rules    *rules
 	newRules bool
-	// existence: a document appears or is removed, which may affect the check of _meta.json.
+	// existence: a document appears or is removed, or is an object and was none, or the other way round,
+	// which may affect the check of _meta.json.
 	existence bool
 	lists     []doclog.List // of documents that are or become known, sorted by name
 	seq       uint64
@@ -77,7 +79,8 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 	for i, e := range pl.edits {
 		pl.docs[i] = p.version(e, pl.rules)
 		pl.docs[i].seq = pl.seq
-		pl.existence = pl.existence || p.prev.Node(e.name).live() != (e.text != nil)
+		prev := p.prev.Node(e.name)
+		pl.existence = pl.existence || prev.live() != (e.text != nil) || prev.live() && prev.own.object() != pl.docs[i].object()
 	}
 	p.planLists(pl, recheck)
 	return pl, nil

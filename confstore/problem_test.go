@@ -60,3 +60,20 @@ func TestProblemsOfDifferentSourcesDoNotHealEachOther(t *testing.T) {
 	require.Len(t, p.all(), 1)
 	require.Equal(t, "a.json", p.all()[0].Name)
 }
+
+// TestABaseThatIsNoObjectIsTold, as soon as it is none, and until it is one.
+func TestABaseThatIsNoObjectIsTold(t *testing.T) {
+	m := newMemKit(t, map[string]string{"_meta.json": `{"conf_inherit":{"heir.json":"base.json"},"app_profile":{"[::1]":{"app1":"heir"}}}`, "heir.json": `{}`, "base.json": `[1]`})
+	const noObject, noAddress = `base "base.json" is no JSON object, so nothing of it is inherited`, `no address is written like this, so the section counts for none; write "::1"`
+	told := func() (list []string) {
+		for _, p := range m.Problems() {
+			list = append(list, p.Text)
+		}
+		return list
+	}
+	require.Equal(t, []string{noAddress, noObject}, told())
+	m.edit("base.json", `{"a":1}`, 2000)
+	require.Equal(t, []string{noAddress}, told())
+	m.mustSet("base.json", `2`)
+	require.Equal(t, []string{noAddress, noObject}, told())
+}

@@ -47,6 +47,7 @@ func serversProblems(t *testing.T) []string {
 	return append(list, "is not valid JSON: line 1 column 2: "+fault.Reason,
 		"must hold a JSON object; the last good version stays in service", "cannot be read: permission denied", "is not a regular file",
 		"is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: path escapes from parent",
+		`base "b.json" is no JSON object, so nothing of it is inherited`, `no address is written like this, so the section counts for none; write "::1"`,
 		"is a symlink that leads to nothing: no such file or directory", "is a symlink to team/r.json, which can be changed by that name; put the role's own file in its place",
 		"is larger than the limit of 100 bytes; make it smaller",
 		"is not served: its name has a segment that begins with a dot; such files are not configuration",

@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -17,11 +18,29 @@ func (m *Meta) Check(exists func(name string) bool) []Problem {
 		if exists(name) {
 			return ""
 		}
-		return absent
+		return Absent
 	})
 }
 
-const absent = "does not exist"
+// Absent is what lacks says of a document that is not there.
+const Absent = "does not exist"
+
+// NoObject is what lacks says of a document that is there but is no object: of a base it is worth a note.
+const NoObject = "is no JSON object, so nothing of it is inherited"
+
+// address is the address that a text means, as those of clients are written; "" if it means none. Blocks
+// of addresses mean none.
+func address(text string) string {
+	ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	if err != nil {
+		with, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return ""
+		}
+		ip = with.Addr()
+	}
+	return ip.Unmap().WithZone("").String()
+}
 
 // CheckEach is Check where lacks says what is wrong with a document, as in "does not exist", and is
 // empty if nothing is.
@@ -33,19 +52,22 @@ func (m *Meta) CheckEach(lacks func(name string) string) []Problem {
 	r.list = append(r.list, m.found...)
 	for _, name := range m.names {
 		for _, base := range m.nodes[name].direct {
-			if why := lacks(base.name); why == absent {
-				r.add(name, "base %q does not exist%s", base.name, commaHint(base.name))
+			if why := lacks(base.name); why == Absent {
+				r.add(name, "base %q does not exist%s", base.name, commaHint(base.name)).at(partInherit, name)
 			} else if why != "" {
-				r.add(name, "base %q %s", base.name, why)
+				r.add(name, "base %q %s", base.name, why).at(partInherit, name).Note = why == NoObject
 			}
 		}
 	}
 	for _, name := range m.profiles {
 		for _, svrname := range slices.Sorted(maps.Keys(m.sections[name].mainConfs)) {
 			conf := m.sections[name].mainConfs[svrname]
-			if why := lacks(Complete(conf)); why != "" {
-				r.add(name, "the main configuration %q of %q %s", conf, svrname, why)
+			if why := lacks(Complete(conf)); why != "" && why != NoObject {
+				r.add(name, "the main configuration %q of %q %s", conf, svrname, why).at(partProfiles, name, svrname)
 			}
+		}
+		if is := address(name); is != "" && is != name {
+			r.add(name, "no address is written like this, so the section counts for none; write %q", is).at(partProfiles, name).Note = true
 		}
 	}
 	return r.all()
@@ -83,7 +105,7 @@ func reportCycle(problems *reporter, cycle []string) {
 	if shown < len(cycle) {
 		fmt.Fprintf(&text, "%d more -> ", len(cycle)-shown)
 	}
-	problems.add(cycle[first], "inherits from itself: %s%q; the circle is cut where it closes", text.String(), cycle[first])
+	problems.add(cycle[first], "inherits from itself: %s%q; the circle is cut where it closes", text.String(), cycle[first]).at(partInherit, cycle[first])
 }
 
 // maxProblems is how many problems one call reports; a file broken in more places
@@ -98,12 +120,19 @@ type reporter struct {
 
 func (r *reporter) full() bool { return len(r.list) >= maxProblems }
 
-func (r *reporter) add(name, format string, args ...any) {
+// add returns the problem, so that it can be told where it is.
+func (r *reporter) add(name, format string, args ...any) *Problem {
 	if r.full() {
 		r.untold++
-		return
+		return &Problem{}
 	}
 	r.list = append(r.list, Problem{Name: name, Text: fmt.Sprintf(format, args...)})
+	return &r.list[len(r.list)-1]
+}
+
+func (p *Problem) at(path ...string) *Problem {
+	p.path = path
+	return p
 }
 
 func (r *reporter) all() []Problem {

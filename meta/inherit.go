@@ -33,7 +33,7 @@ func (p *parser) resolve(names []string) {
 				n.bases = w.bases
 				continue
 			}
-			p.problems.add(name, "the bases of its bases are left out: %s", w.why())
+			p.problems.add(name, "the bases of its bases are left out: %s", w.why()).at(partInherit, name)
 		}
 		n.bases = make([]string, len(n.direct))
 		for i, base := range n.direct {

@@ -24,6 +24,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"confcenter/internal/jsontext"
 )
 
 // FileName is the name of the file in the root of the configuration directory.
@@ -60,6 +62,35 @@ type Problem struct {
 	Name string
 	// Text is one sentence without a final stop.
 	Text string
+	// Note: everything is in force as it stands, though probably not as it was meant.
+	Note bool
+
+	path []string // the keys that lead to what it is about; nil: not known
+}
+
+// Offset returns where in the text that was parsed the problem is; -1: it is not known.
+func (p *Problem) Offset(text []byte) int {
+	at, it := -1, jsontext.Iterate(text)
+	for _, key := range p.path {
+		found := it
+		if !seek(&found, func(is string) bool { return is == key }) {
+			if found = it; !seek(&found, func(is string) bool { return Complete(is) == Complete(key) }) {
+				return at
+			}
+		}
+		at, it = found.KeyOffset(), found.Enter()
+	}
+	return at
+}
+
+// seek goes on to the member with a key that is wanted.
+func seek(it *jsontext.Iter, wanted func(key string) bool) bool {
+	for it.Container() == jsontext.Object && it.Next() {
+		if wanted(string(it.Key())) {
+			return true
+		}
+	}
+	return false
 }
 
 // Meta is what a _meta.json says. It is immutable and may be used by any number

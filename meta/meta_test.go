@@ -160,13 +160,13 @@ func TestProfileValuesOfTheWrongType(t *testing.T) {
 	for _, wrong := range []string{`1`, `null`, `true`, `["a.json"]`, `{}`, `""`} {
 		m, problems, err := meta.Parse([]byte(`{"app_profile":{"t":{"app1":` + wrong + `},"default":{"app1":"d.json"}}}`))
 		require.NoError(t, err)
-		require.Equal(t, []meta.Problem{{Name: "t", Text: `the main configuration of "app1" must be a file name`}}, problems)
+		require.Equal(t, []meta.Problem{{Name: "t", Text: `the main configuration of "app1" must be a file name`}}, said(problems))
 		require.Equal(t, "d.json", m.Profile("t", "", "app1").MainConf, wrong)
 	}
 	for _, wrong := range []string{`"1"`, `1.0`, `1e2`, `2147483648`, `null`, `true`, `[1]`} {
 		m, problems, err := meta.Parse([]byte(`{"app_profile":{"t":{"_idc":` + wrong + `},"default":{"_idc":-7}}}`))
 		require.NoError(t, err)
-		require.Equal(t, []meta.Problem{{Name: "t", Text: `"_idc" must be a whole number inside 32 bits`}}, problems)
+		require.Equal(t, []meta.Problem{{Name: "t", Text: `"_idc" must be a whole number inside 32 bits`}}, said(problems))
 		require.Equal(t, meta.Profile{IDC: -7, HasIDC: true}, m.Profile("t", "", "app1"), wrong)
 	}
 }
@@ -247,4 +247,52 @@ func TestAMistypedPartIsReported(t *testing.T) {
 	_, problems, err := meta.Parse([]byte(`{"_comment":1,"version":2,"conf_inherit":{},"inherit_options":{},"app_profile":{}}`))
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+// said are problems without their places.
+func said(problems []meta.Problem) (list []meta.Problem) {
+	for _, p := range problems {
+		list = append(list, meta.Problem{Name: p.Name, Text: p.Text, Note: p.Note})
+	}
+	return list
+}
+
+// TestProblemsAreFoundWhereTheyStand, though the names in them stand somewhere else first.
+func TestProblemsAreFoundWhereTheyStand(t *testing.T) {
+	const text = `{"other":{"a":1,"app1":2,"merge":3,"t":4,"[::1]":5,"_idc":6},
+"conf_inherit":{"a.json":"b.json","c":"a.json a.json,"},
+"inherit_options":{"*":{"merge":1},"a":{"chain":7,"nope":true},"gone":{},"c.json":8},
+"app_profile":{"t":{"app1":"a.json","app2":9,"_idc":"x","app3":"none"},"[::1]":{"app1":"a.json"},"u":10}}`
+	m, problems, err := meta.Parse([]byte(text))
+	require.NoError(t, err)
+	at := map[string]bool{}
+	for _, p := range append(problems, m.Check(func(name string) bool { return name != "none.json" })...) {
+		require.NotEqual(t, -1, p.Offset([]byte(text)), p.Text)
+		rest := text[p.Offset([]byte(text)):]
+		at[rest[:min(len(rest), 10)]] = true
+	}
+	require.Equal(t, map[string]bool{
+		`"c":"a.jso`: true, `"merge":1}`: true, `"chain":7,`: true, `"nope":tru`: true, `"gone":{},`: true, `"c.json":8`: true,
+		`"app2":9,"`: true, `"_idc":"x"`: true, `"app3":"no`: true, `"[::1]":{"`: true, `"u":10}}`: true,
+	}, at)
+	require.Equal(t, -1, (&meta.Problem{}).Offset([]byte(text)))
+}
+
+func TestAddressesThatAreWrittenAsNoneIsAreNoted(t *testing.T) {
+	for section, is := range map[string]string{
+		"[::1]": "::1", "[::1]:80": "::1", "0:0:0:0:0:0:0:1": "::1", "::FFFF:10.0.0.1": "10.0.0.1", "10.0.0.1:4800": "10.0.0.1", "FE80::1%eth0": "fe80::1",
+		"::1": "", "10.0.0.1": "", "default": "", "tag1": "", "10": "", "a:b": "",
+	} {
+		m, problems, err := meta.Parse([]byte(`{"app_profile":{"` + section + `":{"app1":"a.json"}}}`))
+		require.NoError(t, err)
+		require.Empty(t, problems)
+		if is == "" {
+			require.Empty(t, m.Check(always), section)
+			continue
+		}
+		require.Equal(t, []meta.Problem{{Name: section, Text: `no address is written like this, so the section counts for none; write "` + is + `"`, Note: true}}, said(m.Check(always)))
+	}
+	m, _, err := meta.Parse([]byte(`{"conf_inherit":{"a":"b"},"app_profile":{"default":{"app1":"b"}}}`))
+	require.NoError(t, err)
+	require.Equal(t, []meta.Problem{{Name: "a.json", Text: `base "b.json" ` + meta.NoObject, Note: true}}, said(m.CheckEach(func(string) string { return meta.NoObject })))
 }

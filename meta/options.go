@@ -26,7 +26,7 @@ func (p *parser) options(members []jsontext.Member) {
 		switch n := p.nodes[name]; {
 		case string(member.Key) == everyFile:
 		case n == nil || !n.listed:
-			p.unknown.add(name, "inherit_options names it, but conf_inherit does not")
+			p.unknown.add(name, "inherit_options names it, but conf_inherit does not").at(partOptions, string(member.Key))
 		default:
 			n.options = p.section(member, p.defaults)
 		}
@@ -39,24 +39,24 @@ func (p *parser) section(member jsontext.Member, o options) options {
 	if key := string(member.Key); key != everyFile {
 		name = Complete(key)
 	}
-	for _, option := range p.object(name, member) {
+	for _, option := range p.object(name, member, partOptions) {
 		switch string(option.Key) {
 		case "merge":
-			p.merge(name, option, &o)
+			p.merge(name, member, option, &o)
 		case "chain":
 			if option.Kind != jsontext.Bool {
-				p.problems.add(name, `the option "chain" must be true or false`)
+				p.problems.add(name, `the option "chain" must be true or false`).at(partOptions, string(member.Key), "chain")
 				continue
 			}
 			o.chain = string(option.Raw) == "true"
 		default:
-			p.unknown.add(name, "unknown option %q in inherit_options; there are merge and chain", option.Key)
+			p.unknown.add(name, "unknown option %q in inherit_options; there are merge and chain", option.Key).at(partOptions, string(member.Key), string(option.Key))
 		}
 	}
 	return o
 }
 
-func (p *parser) merge(name string, option jsontext.Member, o *options) {
+func (p *parser) merge(name string, section, option jsontext.Member, o *options) {
 	if option.Kind == jsontext.String {
 		switch string(jsontext.Unquote(option.Raw)) {
 		case "deep":
@@ -67,5 +67,5 @@ func (p *parser) merge(name string, option jsontext.Member, o *options) {
 			return
 		}
 	}
-	p.problems.add(name, `the option "merge" must be "deep" or "shallow"`)
+	p.problems.add(name, `the option "merge" must be "deep" or "shallow"`).at(partOptions, string(section.Key), "merge")
 }

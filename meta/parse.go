@@ -97,7 +97,7 @@ func (p *parser) mistyped(top []jsontext.Member) {
 	for _, member := range top {
 		for _, part := range parts {
 			if key := string(member.Key); !slices.Contains(parts, key) && strings.HasPrefix(strings.ToLower(key), part[:4]) {
-				p.problems.add(FileName, "%q means nothing, did you mean %q?", key, part)
+				p.problems.add(FileName, "%q means nothing, did you mean %q?", key, part).at(key)
 			}
 		}
 	}
@@ -113,10 +113,10 @@ func (p *parser) part(top []jsontext.Member, key string) []jsontext.Member {
 }
 
 // object returns the members of an object inside _meta.json and reports, for
-// where, a value that is none.
-func (p *parser) object(where string, member jsontext.Member) []jsontext.Member {
+// where, a value that is none. above are the keys that lead to it.
+func (p *parser) object(where string, member jsontext.Member, above ...string) []jsontext.Member {
 	if member.Kind != jsontext.Object {
-		p.problems.add(where, "%q must be an object", member.Key)
+		p.problems.add(where, "%q must be an object", member.Key).at(append(above, string(member.Key))...)
 		return nil
 	}
 	members, _, err := jsontext.Scan(nil, member.Raw)
@@ -142,16 +142,16 @@ func (p *parser) inherit(members []jsontext.Member) {
 
 func (p *parser) entry(name string, member jsontext.Member) {
 	if reason := neverAName(name); reason != "" {
-		p.problems.add(FileName, "the name %q in conf_inherit %s", name, reason)
+		p.problems.add(FileName, "the name %q in conf_inherit %s", name, reason).at(partInherit, string(member.Key))
 		return
 	}
 	if member.Kind != jsontext.String {
-		p.problems.add(name, "conf_inherit wants one string of file names separated by blanks")
+		p.problems.add(name, "conf_inherit wants one string of file names separated by blanks").at(partInherit, string(member.Key))
 		return
 	}
 	n := p.node(name)
 	if n.listed {
-		p.problems.add(name, "conf_inherit names it with and without .json, the former counts")
+		p.problems.add(name, "conf_inherit names it with and without .json, the former counts").at(partInherit, string(member.Key))
 		return
 	}
 	n.listed = true
@@ -169,7 +169,7 @@ func (p *parser) bases(name, list string) (direct []*node, self bool) {
 		case base == "":
 			continue
 		case reason != "":
-			p.problems.add(name, "base %q %s", tokens[i], reason)
+			p.problems.add(name, "base %q %s", tokens[i], reason).at(partInherit, name)
 			continue
 		case base == name:
 			self = true
@@ -178,7 +178,7 @@ func (p *parser) bases(name, list string) (direct []*node, self bool) {
 			continue
 		}
 		if len(direct) == MaxBases {
-			p.problems.add(name, "has more than %d bases, the weakest are left out", MaxBases)
+			p.problems.add(name, "has more than %d bases, the weakest are left out", MaxBases).at(partInherit, name)
 			break
 		}
 		last[base] = true
@@ -215,15 +215,15 @@ func (p *parser) profiles(members []jsontext.Member) {
 	for _, member := range members {
 		name := string(member.Key)
 		if name == "" {
-			p.problems.add(FileName, "app_profile has a section without a name")
+			p.problems.add(FileName, "app_profile has a section without a name").at(partProfiles, name)
 			continue
 		}
 		if member.Kind != jsontext.Object {
-			p.problems.add(name, "the section of app_profile must be an object")
+			p.problems.add(name, "the section of app_profile must be an object").at(partProfiles, name)
 			continue
 		}
 		s := &section{mainConfs: make(map[string]string)}
-		for _, value := range p.object(name, member) {
+		for _, value := range p.object(name, member, partProfiles) {
 			p.profileValue(name, s, value)
 		}
 		p.sections[name] = s
@@ -239,7 +239,7 @@ func (p *parser) profileValue(name string, s *section, value jsontext.Member) {
 		s.rack, s.hasRack = p.place(name, value)
 	default:
 		if value.Kind != jsontext.String || len(value.Raw) == len(`""`) {
-			p.problems.add(name, "the main configuration of %q must be a file name", key)
+			p.problems.add(name, "the main configuration of %q must be a file name", key).at(partProfiles, name, key)
 			return
 		}
 		s.mainConfs[key] = string(jsontext.Unquote(value.Raw))
@@ -252,6 +252,6 @@ func (p *parser) place(name string, value jsontext.Member) (int32, bool) {
 			return n, true
 		}
 	}
-	p.problems.add(name, "%q must be a whole number inside 32 bits", value.Key)
+	p.problems.add(name, "%q must be a whole number inside 32 bits", value.Key).at(partProfiles, name, string(value.Key))
 	return 0, false
 }

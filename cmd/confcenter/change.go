@@ -23,7 +23,7 @@ func (a *app) showChange(answer any) error {
 		return err
 	}
 	for _, d := range change.Documents {
-		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, d.Name); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, visible(d.Name)); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func (a *app) showChange(answer any) error {
 // showTold prints which programs would be told of a change, and whether it would have to wait.
 func (a *app) showTold(change *history.ChangeAnswer) {
 	if change.Held {
-		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(strings.Join(change.Approval, ", ")))
+		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(visible(strings.Join(change.Approval, ", "))))
 	}
 	if change.Told == 0 {
 		fmt.Fprintln(a.stdout, "no connected program uses them")
@@ -48,10 +48,21 @@ func (a *app) showTold(change *history.ChangeAnswer) {
 	}
 	fmt.Fprintf(a.stdout, "programs that would be told: %d\n", change.Told)
 	for _, p := range change.Programs {
-		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(p.Name), p.Address, strings.Join(p.Files, ", "))
+		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(visible(p.Name)), p.Address, visible(strings.Join(p.Files, ", ")))
 	}
 	if more := change.Told - int64(len(change.Programs)); more > 0 {
 		fmt.Fprintf(a.stdout, "  and %d more\n", more)
+	}
+}
+
+// showUndone prints what was changed on the server and would be undone.
+func (a *app) showUndone(change *history.ChangeAnswer) {
+	for _, u := range change.Undone {
+		who := ""
+		if u.By != nil {
+			who = fmt.Sprintf(" (%s, %s: %s)", dash(whoMade(u.By)), timeOf(u.By.Time), dash(shortened(u.By.Comment)))
+		}
+		fmt.Fprintf(a.stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
 	}
 }
 
@@ -67,7 +78,7 @@ func refusedBy(change *history.ChangeAnswer) error {
 		if code == codes.Conflict {
 			code = codes.Code(r.Code)
 		}
-		text.WriteString("\n  " + r.Desc)
+		text.WriteString("\n  " + visible(r.Desc))
 	}
 	return &codes.Error{Code: code, Text: text.String()}
 }

@@ -1,19 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/text/unicode/norm"
 
 	"confcenter/access/policy"
 	"confcenter/confstore"
@@ -38,8 +42,9 @@ in _meta.json must exist and make sense, and the roles in _access say what
 roles can.
 
 Each problem is printed on a line, FILE:LINE:COLUMN: TEXT. The exit code is 1 if
-there is any. Files that are not served, because their names do not end in .json, are
-named on standard error.`,
+there is any. Notes are about what is in force as it stands, though probably not as it
+was meant; they leave the exit code as it is. Files that are not served, because their
+names do not end in .json, are named on standard error.`,
 		Example: `  confcenter check ./conf
   confcenter check -o json ./conf
 
@@ -56,7 +61,7 @@ named on standard error.`,
 }
 
 func (a *app) check(dir string, asJSON bool) error {
-	c := checker{files: map[string]bool{}, found: []finding{}}
+	c := newChecker()
 	c.take = func(name string, _ fs.FileInfo, text []byte) {
 		role, ok := strings.CutPrefix(name, policy.RolePrefix)
 		if !ok {
@@ -69,10 +74,10 @@ func (a *app) check(dir string, asJSON bool) error {
 	if err := c.read(dir, c.checkMeta); err != nil {
 		return fmt.Errorf("the directory cannot be checked: %w", err)
 	}
-	if err := a.printFindings(dir, &c, asJSON); err != nil {
+	if err := a.printFindings(dir, c, asJSON); err != nil {
 		return err
 	}
-	a.noteSkipped(&c)
+	a.noteSkipped(c)
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
@@ -84,12 +89,13 @@ func (a *app) check(dir string, asJSON bool) error {
 
 func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "skipped": notNil(c.skipped)})
+		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "notes": c.notes, "skipped": notNil(c.skipped)})
 	}
-	for _, f := range c.found {
-		if _, err := fmt.Fprintf(a.stdout, "%s: %s\n", f.place(dir), f.Text); err != nil {
-			return err
-		}
+	if err := printList(a.stdout, dir, "", c.found); err != nil {
+		return err
+	}
+	if err := printList(a.stdout, dir, "note: ", c.notes); err != nil {
+		return err
 	}
 	if len(c.found) > 0 || len(c.files) == 0 {
 		return nil
@@ -113,6 +119,36 @@ func (a *app) noteSkipped(c *checker) {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	fmt.Fprintf(a.stderr, "note: not served, because their names do not end in .json: %s\n", list)
+}
+
+// printList prints a line for each of what was found, in which nothing but its end does anything to the
+// log that it gets into.
+func printList(to io.Writer, dir, kind string, list []finding) error {
+	for _, f := range list {
+		if _, err := fmt.Fprintf(to, "%s: %s%s\n", visible(f.place(dir)), kind, visible(f.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visible is a text on one line, in which what cannot be seen is escaped.
+func visible(text string) string {
+	seen := func(r rune) bool { return strconv.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(text, func(r rune) bool { return !seen(r) }) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if piece := text[:size]; seen(r) {
+			out.WriteString(piece)
+		} else {
+			out.WriteString(strings.Trim(strconv.Quote(piece), `"`))
+		}
+		text = text[size:]
+	}
+	return out.String()
 }
 
 // finding is one problem. Line and Column count from 1, the column in characters; 0 means
@@ -140,7 +176,13 @@ type checker struct {
 	metaText []byte          // nil if there is no valid _meta.json
 	found    []finding
 	skipped  []string                                         // names of what is no document
+	notes    []finding                                        // on what is served as it stands, though probably not as it was meant
+	noObject map[string]bool                                  // documents that are something else
 	take     func(name string, info fs.FileInfo, text []byte) // if not nil, is given each valid document
+}
+
+func newChecker() *checker {
+	return &checker{files: map[string]bool{}, found: []finding{}, notes: []finding{}, noObject: map[string]bool{}}
 }
 
 // read checks a directory; last is called when all of it has been read.
@@ -156,11 +198,36 @@ func (c *checker) read(dir string, last func()) error {
 		return err
 	}
 	c.walk(".", []fs.FileInfo{top})
+	c.compareNames()
 	last()
-	slices.SortStableFunc(c.found, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	for _, list := range [...][]finding{c.found, c.notes} {
+		slices.SortStableFunc(list, func(a, b finding) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+	}
 	return nil
+}
+
+// compareNames notes those that are one name to other machines.
+func (c *checker) compareNames() {
+	first := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		folded := norm.NFC.String(strings.ToLower(norm.NFC.String(name)))
+		other, twice := first[folded]
+		if !twice {
+			first[folded] = name
+			continue
+		}
+		how, quoted := "in case", strconv.Quote(other)
+		if norm.NFC.String(other) == norm.NFC.String(name) {
+			how, quoted = "in how its characters are composed", strconv.QuoteToASCII(other)
+		}
+		c.note(name, "differs from %s only %s; some file systems have only one of them", quoted, how)
+	}
+}
+
+func (c *checker) note(file, format string, args ...any) {
+	c.notes = append(c.notes, finding{File: file, Text: fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) report(file, format string, args ...any) {
@@ -194,6 +261,8 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 			c.directory(name, info, above)
 		case strings.HasSuffix(name, ".json"):
 			c.file(name, info)
+		case strings.EqualFold(path.Ext(name), ".json"):
+			c.note(name, "is not served: its name does not end in .json, in lower case")
 		default:
 			c.skipped = append(c.skipped, name)
 		}
@@ -230,7 +299,7 @@ func (c *checker) file(name string, info fs.FileInfo) {
 		c.report(name, "cannot be read: %v", cause(err))
 		return
 	}
-	_, err = jsontext.CheckUTF8(text)
+	kind, err := jsontext.CheckUTF8(text)
 	if err == nil {
 		err = jsontext.Twice(text)
 	}
@@ -239,7 +308,7 @@ func (c *checker) file(name string, info fs.FileInfo) {
 		c.reportAt(name, line, column, reason)
 		return
 	}
-	if name == meta.FileName {
+	if c.noObject[name] = kind != jsontext.Object; name == meta.FileName {
 		c.metaText = text
 	}
 	if fault := confstore.RoleFault(c.root, name); fault != "" {
@@ -269,25 +338,29 @@ func (c *checker) checkMeta() {
 		c.reportAt(meta.FileName, 1, 1, err.Error())
 		return
 	}
-	for _, p := range append(problems, m.Check(func(name string) bool { return c.files[name] })...) {
-		line, column := c.mention(p.Name)
-		text := p.Text
+	lacks := func(name string) string {
+		switch {
+		case !c.files[name]:
+			return meta.Absent
+		case c.noObject[name]:
+			return meta.NoObject
+		}
+		return ""
+	}
+	for _, p := range append(problems, m.CheckEach(lacks)...) {
+		f := finding{File: meta.FileName, Text: p.Text}
+		if at := p.Offset(c.metaText); at >= 0 {
+			f.Line, f.Column = (&jsontext.SyntaxError{Offset: at}).Position(c.metaText)
+		}
 		if p.Name != meta.FileName {
-			text = fmt.Sprintf("%q: %s", p.Name, p.Text)
+			f.Text = fmt.Sprintf("%q: %s", p.Name, p.Text)
 		}
-		c.reportAt(meta.FileName, line, column, text)
-	}
-}
-
-// mention is where _meta.json first mentions name, with or without .json.
-func (c *checker) mention(name string) (line, column int) {
-	for _, spelling := range []string{name, strings.TrimSuffix(name, ".json")} {
-		quoted := jsontext.AppendQuote(nil, spelling)
-		if at := bytes.Index(c.metaText, quoted); at >= 0 {
-			return (&jsontext.SyntaxError{Offset: at}).Position(c.metaText)
+		if p.Note {
+			c.notes = append(c.notes, f)
+		} else {
+			c.found = append(c.found, f)
 		}
 	}
-	return 0, 0
 }
 
 // cause is err without the operation and path, which the message names already.

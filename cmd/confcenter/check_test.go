@@ -53,11 +53,13 @@ func TestCheckNamesFileLineAndColumn(t *testing.T) {
 		{"a broken base exists", map[string]string{"_meta.json": fine, "a.json": "{}", "b.json": "{"}, []string{"/b.json:1:2: "}},
 		{"cycle", map[string]string{"_meta.json": `{"inherit_options": {"*": {"chain": true}}, "conf_inherit": {"a": "b", "b": "a"}}`, "a.json": "{}", "b.json": "{}"},
 			[]string{`/_meta.json:1:`}},
-		{"unknown option", map[string]string{"_meta.json": `{"inherit_options": {"*": {"merg": "deep"}}}`}, []string{"/_meta.json:"}},
+		{"unknown option", map[string]string{"_meta.json": `{"inherit_options": {"*": {"merg": "deep"}}}`}, []string{"/_meta.json:1:28: "}},
+		{"option of a file", map[string]string{"_meta.json": "{\"conf_inherit\": {\"a\": \"\"},\n\"inherit_options\": {\"a\": {\"chain\": 1}}}", "a.json": "{}"}, []string{`/_meta.json:2:27: "a.json": the option "chain"`}},
+		{"place of a section", map[string]string{"_meta.json": "{\"conf_inherit\": {\"a\": \"\"},\n\"app_profile\": {\"a.json\": {\"_idc\": \"x\"}}}", "a.json": "{}"}, []string{`/_meta.json:2:28: "a.json": "_idc" must be`}},
 		{"roles", map[string]string{"_access/a.json": `{"rules": [{"who": ["game"], "allow": ["read"], "what": ["config:*"]}]}`, "_access/b.json": `{"rules": []}`},
 			[]string{`/_access/a.json: the role a: `}},
 		{"main configuration", map[string]string{"_meta.json": "{\"app_profile\": {\n\"default\": {\"app1\": \"gone\"}}}"},
-			[]string{`/_meta.json:2:1: "default": the main configuration "gone" of "app1" does not exist`}},
+			[]string{`/_meta.json:2:13: "default": the main configuration "gone" of "app1" does not exist`}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,6 +75,50 @@ func TestCheckNamesFileLineAndColumn(t *testing.T) {
 				require.True(t, strings.HasPrefix(lines[i], dir+want), "%q does not begin with %q", lines[i], dir+want)
 			}
 		})
+	}
+}
+
+// TestCheckNotes what is served as it stands, though probably not as it was meant: that is no problem.
+func TestCheckNotes(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"APP.JSON": "{", "a.json": "{}", "A.json": "{}", "caf\u00e9.json": "{}", "cafe\u0301.json": "{}", "list.json": "[1]", "heir.json": "{}", "notes.txt": "",
+		"_meta.json": "{\"conf_inherit\":{\"heir.json\":\"list.json a\"},\n\"app_profile\":{\"[::1]\":{\"app1\":\"list\"}}}",
+	} {
+		write(t, dir, name, text)
+	}
+	r := call(t, "", "check", dir)
+	require.Equal(t, exitOK, r.code, r.stdout)
+	require.Equal(t, strings.ReplaceAll(`DIR/APP.JSON: note: is not served: its name does not end in .json, in lower case
+DIR/_meta.json:1:18: note: "heir.json": base "list.json" is no JSON object, so nothing of it is inherited
+DIR/_meta.json:2:16: note: "[::1]": no address is written like this, so the section counts for none; write "::1"
+DIR/a.json: note: differs from "A.json" only in case; some file systems have only one of them
+DIR/café.json: note: differs from "cafe\u0301.json" only in how its characters are composed; some file systems have only one of them
+DIR: 7 files, no problems
+`, "DIR", dir), r.stdout)
+	r = call(t, "", "check", "-o", "json", dir)
+	require.Contains(t, r.stdout, `"ok":true`)
+	require.Contains(t, r.stdout, `"notes":[{"file":"APP.JSON","text":"is not served`)
+	require.NotContains(t, r.stdout, "null")
+}
+
+// TestCheckPrintsNamesThatDoNothing: they go into the logs of others, where a line of its own may be a
+// command and a control character hides what comes behind it.
+func TestCheckPrintsNamesThatDoNothing(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a\n::error::b.json", "c\x1b[2K.json", "d\u202egpj.json", "e\xff.json", "f\u0085.json", "日本.json"} {
+		write(t, dir, name, "{")
+	}
+	for _, verb := range [][]string{{"check", dir}, {"apply", dir}} {
+		r := call(t, "", verb...)
+		require.Equal(t, exitFailed, r.code)
+		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+		require.Len(t, lines, 6, r.stdout)
+		for i, want := range []string{`/a\n::error::b.json: `, `/c\x1b[2K.json: `, `/d\u202egpj.json:1:2: `, `/e\xff.json: `, `/f\u0085.json: `, `/日本.json:1:2: `} {
+			require.True(t, strings.HasPrefix(lines[i], dir+want), lines[i])
+		}
+		require.NotContains(t, r.stdout+r.stderr, "\u202e")
+		require.NotContains(t, r.stdout+r.stderr, "\x1b")
 	}
 }
 

@@ -140,6 +140,8 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"in the past", "", words("put ns short x --expires 5"), exitOK, `^revision \d+\n$`, ``},
 		{"it has ended", "", words("get ns short"), exitNotFound, ``, `short`},
 		{"both", "", words("put ns short x --ttl 1h --expires 5"), exitUsage, ``, `ttl`},
+		{"time of nothing", "", words("put ns short x --ttl 0"), exitUsage, ``, `leave it out`},
+		{"time of nothing of a count", "", words("incr ns short --ttl 0s"), exitUsage, ``, `leave it out`},
 		{"no time", "", words("put ns short x --ttl -1h"), exitRefused, ``, `negative`},
 		{"no moment", "", words("put ns short x --expires tomorrow"), exitUsage, ``, `tomorrow`},
 

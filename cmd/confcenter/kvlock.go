@@ -126,7 +126,7 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
 	child.WaitDelay = commandGrace
 	child.SysProcAttr = endsWithUs() // so this thread must last as long as this process
 	runtime.LockOSThread()

@@ -31,6 +31,9 @@ type app struct {
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = onScreen(stdout), onScreen(stderr)
+	defer flush(stdout)
+	defer flush(stderr)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)

@@ -114,6 +114,8 @@ func TestSessionOfClientVerbs(t *testing.T) {
 		{"as JSON", "", []string{"get", "app1-dev", "/key3", "-o", "json"}, exitOK,
 			`^\{"name":"app1-dev","path":"/key3","merged":false,"mtime":\d+,"exists":true,"contents":\{"subkey3":"value3"\}\}\n$`, `^$`},
 		{"no such file", "", []string{"get", "none"}, exitNotFound, `^$`, `confcenter: .*none`},
+		{"no such file, at a path", "", []string{"get", "none", "/a"}, exitNotFound, `^$`, `^confcenter: there is no file none\n$`},
+		{"no such file, merged", "", []string{"get", "none", "/a", "-m"}, exitNotFound, `^$`, `^confcenter: there is no file none, and nothing at /a in what it inherits\n$`},
 		{"nothing at the path", "", []string{"get", "app1", "/none"}, exitNotFound, `^$`, `/none`},
 		{"inherited, but not asked for", "", []string{"get", "app1-dev", "/hojl"}, exitNotFound, `^$`, `/hojl`},
 
@@ -129,7 +131,7 @@ func TestSessionOfClientVerbs(t *testing.T) {
 		{"a name that is not allowed", `{}`, []string{"set", "../up"}, exitRefused, `^$`, `\.\./up`},
 		{"remove on a condition that fails", "", []string{"rm", "versioned", "--if-mtime", "5"}, exitRefused, `^$`, `delete versioned: .*\d{10}`},
 		{"remove", "", []string{"rm", "versioned"}, exitOK, `^versioned \d+\n$`, `^$`},
-		{"removed", "", []string{"get", "versioned", "/v"}, exitNotFound, `^$`, `versioned`},
+		{"removed", "", []string{"get", "versioned", "/v"}, exitNotFound, `^$`, `there is no file versioned`},
 		{"remove what is gone", "", []string{"rm", "versioned"}, exitOK, `^versioned \d+\n$`, `^$`},
 		{"remove what never was", "", []string{"rm", "never-there"}, exitNotFound, `^$`, `rm never-there: there is no such file, and never was`},
 

@@ -177,6 +177,9 @@ func (it *Iter) SetEnd(end int) {
 // Offset returns where the current value begins in the text.
 func (it *Iter) Offset() int { return it.pos }
 
+// KeyOffset returns where the current member's key begins, with its quote.
+func (it *Iter) KeyOffset() int { return it.key }
+
 // Enter returns an Iter through the current value. Its end is not searched for, so going down a path costs no more than what
 // stands in front of the value at its end.
 func (it *Iter) Enter() Iter {

@@ -195,7 +195,14 @@ func (t *Tokens) record(id string) *record {
 		return nil
 	}
 	var r record
-	if json.Unmarshal(e.Value.Data, &r) != nil || r.Expires != 0 && r.Expires <= t.cfg.Clock.Now().UnixMilli() {
+	if json.Unmarshal(e.Value.Data, &r) != nil {
+		return nil
+	}
+	over, now := r.Expires, t.cfg.Clock.Now()
+	if e.Ends != 0 {
+		over, now = e.Ends, t.cfg.Clock.Steady()
+	}
+	if over != 0 && over <= now.UnixMilli() { // though the store has not got to it, because its disk is sick
 		return nil
 	}
 	return &r
@@ -205,7 +212,7 @@ func (t *Tokens) record(id string) *record {
 type MakeAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"whose it is to be: roles call them token:NAME"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to: roles call them group:NAME"`
-	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; 0: never"`
+	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; left out: never"`
 }
 
 // Made is a new token.
@@ -251,6 +258,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
 		return made, err
 	}
+	put.TTL, put.Expires = time.Duration(q.TTL)*time.Millisecond, 0
 	if _, err := t.store.Txn(ctx, &kv.Txn{Then: t.Ops(&put), System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
 		return nil, err
 	}
@@ -270,7 +278,7 @@ func (q *MakeAsk) check() error {
 		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
-		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 1 and %d", q.TTL, kv.MaxTTL.Milliseconds())
 	}
 	return nil
 }

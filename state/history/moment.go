@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -48,10 +49,15 @@ func parseMoment(text string) (rev, back int64, at time.Time, ok bool) {
 	return 0, -1, at, ok
 }
 
+func isMoment(text string) bool {
+	_, _, _, ok := parseMoment(text)
+	return ok
+}
+
 // split takes a moment off the end of NAME@MOMENT.
 func split(name, moment string) (string, string) {
 	if at := strings.LastIndexByte(name, '@'); at > 0 && moment == "" {
-		if _, _, _, ok := parseMoment(name[at+1:]); ok {
+		if isMoment(name[at+1:]) {
 			return name[:at], name[at+1:]
 		}
 	}
@@ -67,6 +73,10 @@ func (h *History) document(name string) (doclog.Document, error) {
 	return d, err
 }
 
+func noMoment(text string) string {
+	return fmt.Sprintf("%.80q is no revision: give a number, '~N' for N versions before the newest, or a time like 2026-11-23T05:00:00Z", text)
+}
+
 // revision is what moment means for a document, or for all if d is nil.
 func (h *History) revision(ctx context.Context, d *doclog.Document, moment string) (kv.Revision, error) {
 	newest := h.log.Revision()
@@ -76,7 +86,7 @@ func (h *History) revision(ctx context.Context, d *doclog.Document, moment strin
 	rev, back, at, ok := parseMoment(moment)
 	switch {
 	case !ok:
-		return 0, codes.Errorf(codes.BadRequest, "%.80q is no revision: give a number, '~N' for N versions before the newest, or a time like 2026-11-23T05:00:00Z", moment)
+		return 0, codes.Errorf(codes.BadRequest, "%s", noMoment(moment))
 	case !at.IsZero():
 		return h.revisionAt(ctx, at)
 	case back >= 0 && d != nil:

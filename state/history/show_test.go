@@ -126,12 +126,19 @@ func TestRevisionsAreNamedInManyWays(t *testing.T) {
 		}{
 			"0": {codes.BadRequest, "revisions begin at 1"}, "-1": {codes.BadRequest, "'~N' is N versions before"},
 			"1000000000": {codes.FutureRevision, "in the future: the newest is"}, "~2": {codes.NotFound, "a.json has 2 versions, so that ~1 is the first"},
-			"~-1": {codes.BadRequest, "is no revision"}, "yesterday": {codes.BadRequest, "is no revision: give a number"}, "~": {codes.BadRequest, ""},
+			"~-1": {codes.BadRequest, "is no revision"}, "yesterday": {codes.BadRequest, `"yesterday" is no revision: give a number`}, "~": {codes.BadRequest, ""},
 			"2999-01-01": {codes.FutureRevision, "2999-01-01T00:00:00Z is in the future"}, "2020-01-01": {codes.NotFound, "did not exist then: it was created by revision"},
 			"99999999999999999999": {codes.BadRequest, "is no revision"},
 		} {
 			_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "a", Rev: rev})
 			k.refused(err, want.code, want.text)
+		}
+		for name, want := range map[string]string{"a@yesterday": `"yesterday" is no revision: give a number`, "none@5x.json": `"5x" is no revision`} {
+			_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: name})
+			k.refused(err, codes.NotFound, "there has never been a document")
+			k.refused(err, codes.NotFound, want)
+			_, err = k.Rollback(k.ctx, nil, &history.RollbackAsk{Name: name})
+			k.refused(err, codes.NotFound, want)
 		}
 		_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: ""})
 		k.refused(err, codes.BadRequest, "name is missing")

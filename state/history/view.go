@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"strings"
 
 	"confcenter/access/guard"
 	"confcenter/codes"
@@ -87,7 +88,13 @@ func (c *Config) neverBeen(name string) error {
 	case broken != nil:
 		return codes.Errorf(codes.NotFound, "%w", broken)
 	}
-	return codes.Errorf(codes.NotFound, "there has never been a document %.200q", name)
+	hint := ""
+	if at := strings.LastIndexByte(name, '@'); at > 0 {
+		if moment := strings.TrimSuffix(name[at+1:], ".json"); !isMoment(moment) {
+			hint = "; " + noMoment(moment)
+		}
+	}
+	return codes.Errorf(codes.NotFound, "there has never been a document %.200q%s", name, hint)
 }
 
 // broken is what is wrong with the file of a document; nil if nothing is, or there is none.
