@@ -65,6 +65,7 @@ type Config struct {
 	FS atomicfile.FS
 	// NoEvents turns file events off: edits are found by scans and Reload only.
 	NoEvents bool
+	events   func(dir string) (*watcher, error) // how they are had, for tests
 
 	// QuietPeriod is how long events must have stopped before a changed file is read, default
 	// 3 ms. Each millisecond delays subscribers by a millisecond.
@@ -158,6 +159,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
+	}
+	if c.events == nil {
+		c.events = newWatcher
 	}
 	if c.MayChange == nil {
 		c.MayChange = func(string, bool, *access.Actor) error { return nil }

@@ -31,7 +31,10 @@ type directory struct {
 	// store's goroutine only
 	root   atomicfile.Root
 	rootID fileID
-	first  bool // what is read is served first by this start, without a memory of what was
+
+	blind     map[string]struct{} // directories that should be watched and are not
+	unwatched atomic.Int64        // how many
+	first     bool                // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {
@@ -45,15 +48,40 @@ func (d *directory) open() error {
 		return missingDir(d.path, err)
 	}
 	d.rootID = idOf(info)
+	d.openEvents()
+	return nil
+}
+
+// openEvents has file events come, if they do not yet: with each scan it is tried again.
+func (d *directory) openEvents() {
 	if d.cfg.NoEvents {
-		return nil
+		return
 	}
-	if d.watch, err = newWatcher(d.path); err != nil {
-		d.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+err.Error())
-		return nil
+	if d.watch == nil {
+		var err error
+		if d.watch, err = d.cfg.events(d.path); err != nil {
+			d.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+noEvents(err))
+			return
+		}
+		d.problems.set(OfWatch, ".", "")
 	}
 	d.watchParent()
-	return nil
+}
+
+// wake is where it is told that there are events to take; nil without.
+func (d *directory) wake() <-chan struct{} {
+	if d.watch == nil {
+		return nil
+	}
+	return d.watch.wake
+}
+
+// sees notes whether a directory is watched as it should be.
+func (d *directory) sees(name string, watched bool) {
+	if delete(d.blind, name); !watched && !d.cfg.NoEvents {
+		d.blind[name] = struct{}{}
+	}
+	d.unwatched.Store(int64(len(d.blind)))
 }
 
 func missingDir(dir string, err error) error {
@@ -102,16 +130,35 @@ func (d *directory) reopen() (replaced bool, err error) {
 	return replaced, nil
 }
 
-func (d *directory) watchParent() {
-	if err := d.watch.watchParent(); err != nil {
-		d.problems.set(OfWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
+// look notes which directories there are, and are not watched.
+func (d *directory) look(dirs []foundDir) {
+	there := make(map[string]struct{}, len(dirs))
+	for _, dir := range dirs {
+		if there[dir.name] = struct{}{}; d.watch == nil {
+			d.sees(dir.name, false)
+		}
 	}
+	for name := range d.blind {
+		if _, ok := there[name]; !ok {
+			d.sees(name, true)
+			d.problems.set(OfWatch, name, "")
+		}
+	}
+}
+
+func (d *directory) watchParent() {
+	text := ""
+	if err := d.watch.watchParent(); err != nil {
+		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + noEvents(err)
+	}
+	d.problems.set(OfWatch, "..", text)
 }
 
 // watchDir makes sure that events below dir are received, under its own name: the kernel knows
 // one name for a directory, which must not be that of a symlink.
 func (d *directory) watchDir(dir foundDir) {
 	if d.watch == nil {
+		d.sees(dir.name, false)
 		return
 	}
 	if other, known := d.watch.ids[dir.id]; known && other != dir.name {
@@ -120,8 +167,9 @@ func (d *directory) watchDir(dir foundDir) {
 		}
 		d.watch.remove(other) // a symlink's name, or the directory was moved here
 	}
-	if err := d.watch.add(dir); err != nil {
-		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+cause(err))
+	err := d.watch.add(dir)
+	if d.sees(dir.name, err == nil); err != nil {
+		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
 		return
 	}
 	d.problems.set(OfWatch, dir.name, "")

@@ -67,6 +67,7 @@ func (in *intake) gatherDir(dir string) {
 	for known := range in.tree.dirs {
 		if known == dir || below(known, dir) {
 			delete(in.tree.dirs, known)
+			in.dir.sees(known, true) // which it is, or it is listed again, or gone
 		}
 	}
 	list := &listing{}

@@ -11,7 +11,6 @@ import (
 type timers struct {
 	settle, retry clock.Timer
 	scan, report  clock.Ticker
-	wake          <-chan struct{} // of file events; nil without
 }
 
 // run is the store's goroutine.
@@ -22,9 +21,6 @@ func (s *Store) run() {
 	defer t.retry.Stop()
 	defer t.scan.Stop()
 	defer t.report.Stop()
-	if s.directory.watch != nil {
-		t.wake = s.directory.watch.wake
-	}
 	for s.guarded(t) {
 	}
 }
@@ -60,7 +56,7 @@ func (s *Store) turn(t *timers) bool {
 	case err := <-s.recorder.scribe.caughtUp():
 		s.began()
 		s.writer.resume(s.recorder.caughtUp(err))
-	case <-t.wake:
+	case <-s.directory.wake():
 		s.began()
 		in.takeEvents()
 	case <-t.settle.C():

@@ -14,6 +14,7 @@ func (in *intake) startScan() {
 		}
 		return
 	}
+	in.dir.openEvents()
 	in.scanning = true
 	w := in.dir.walker(nil)
 	in.scanners.Go(func() {
@@ -45,6 +46,7 @@ func (in *intake) takeScan(list *listing) {
 	}
 	in.noteRoom()
 	in.noteListing(list)
+	in.dir.look(list.dirs)
 	if in.dir.watch != nil {
 		for _, dir := range list.dirs {
 			if in.dir.watch.missing(dir) {

@@ -8,6 +8,7 @@ type Stats struct {
 	Bytes        int64  `metric:"config_bytes" help:"Contents of the files that are served."`
 	Seq          uint64 `metric:"config_sequence" help:"Number of the newest change; it goes on rising across restarts."`
 	Problems     int    `metric:"config_problems" help:"What somebody should look at, broken files included."`
+	Unwatched    int64  `metric:"config_unwatched_directories" help:"Directories whose changes are found only by scans, because file events are not to be had for them."`
 	Pending      int    `metric:"config_pending_writes" help:"Writes that wait."`
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
 	Recent       int64  `metric:"config_recent_bytes" help:"The newest changes, kept for watches on documents."`
@@ -33,6 +34,7 @@ func (s *Store) Stats() Stats {
 			stats.Broken++
 		}
 	}
+	stats.Unwatched = s.directory.unwatched.Load()
 	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
 	r := s.Revisions()
 	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()

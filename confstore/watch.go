@@ -3,10 +3,13 @@ package confstore
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -19,7 +22,8 @@ const maxPendingEvents = 50_000
 type watcher struct {
 	dir    string // absolute path of the store's directory
 	notify *fsnotify.Watcher
-	wake   chan struct{} // one token while there is something to take
+	begin  func(path string) error // of a watch: notify.Add
+	wake   chan struct{}           // one token while there is something to take
 	pump   sync.WaitGroup
 
 	watched map[string]fileID // store's goroutine only: directories by relative name
@@ -42,7 +46,7 @@ func newWatcher(dir string) (*watcher, error) {
 		return nil, err
 	}
 	w := &watcher{
-		dir: dir, notify: notify, wake: make(chan struct{}, 1),
+		dir: dir, notify: notify, begin: notify.Add, wake: make(chan struct{}, 1),
 		watched: make(map[string]fileID), ids: make(map[fileID]string),
 	}
 	w.pump.Go(w.run)
@@ -112,7 +116,7 @@ func (w *watcher) lose(err error) {
 	defer w.mu.Unlock()
 	w.pending.lost = err.Error()
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.pending.lost = "the kernel's queue of file events overflowed"
+		w.pending.lost = "the kernel's queue of file events overflowed: " + limitReached("max_queued_events")
 	}
 	w.signal()
 }
@@ -134,7 +138,7 @@ func (w *watcher) collect() events {
 }
 
 // watchParent watches for the directory itself being replaced.
-func (w *watcher) watchParent() error { return w.notify.Add(filepath.Dir(w.dir)) }
+func (w *watcher) watchParent() error { return w.begin(filepath.Dir(w.dir)) }
 
 // add watches a directory that is not watched under another name.
 func (w *watcher) add(dir foundDir) error {
@@ -142,7 +146,7 @@ func (w *watcher) add(dir foundDir) error {
 		return nil
 	}
 	w.remove(dir.name)
-	if err := w.notify.Add(filepath.Join(w.dir, dir.name)); err != nil {
+	if err := w.begin(filepath.Join(w.dir, dir.name)); err != nil {
 		return err
 	}
 	w.watched[dir.name], w.ids[dir.id] = dir.id, dir.name
@@ -167,4 +171,34 @@ func (w *watcher) remove(rel string) {
 func (w *watcher) missing(dir foundDir) bool {
 	_, elsewhere := w.ids[dir.id]
 	return w.watched[dir.name] != dir.id && !(dir.linked && elsewhere)
+}
+
+// noEvents says why there are no file events: if a limit of the kernel is in the way, which, and how it is
+// raised.
+func noEvents(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC): // which has nothing to do with disks
+		return limitReached("max_user_watches")
+	case errors.Is(err, syscall.EMFILE):
+		return limitReached("max_user_instances") + ", or let the server have more open files (ulimit -n)"
+	}
+	return cause(err)
+}
+
+// limitReached says that one of inotify's limits is reached, by its name. Within a user namespace there
+// may be a lower one.
+func limitReached(name string) string {
+	setting, limit := "fs.inotify."+name, limitOf("fs/inotify/"+name)
+	inner := strings.Replace(name, "max_user_", "max_inotify_", 1)
+	if of := limitOf("user/" + inner); inner != name && of > 0 && (limit == 0 || of < limit) {
+		setting, limit = "user."+inner, of
+	}
+	return fmt.Sprintf("the kernel's limit %s (%d) is reached; raise it, for example with sysctl -w %s=%d", setting, limit, setting, 2*max(limit, 8192))
+}
+
+// limitOf is a limit of the kernel; 0: it is not known.
+func limitOf(name string) (limit int) {
+	text, _ := os.ReadFile("/proc/sys/" + name)
+	limit, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	return limit
 }

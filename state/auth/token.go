@@ -67,6 +67,7 @@ type Tokens struct {
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
+	seen map[string]int64 // guarded by mu: the same of sessions by the clock that nobody sets, as long as they last
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]
@@ -103,7 +104,7 @@ func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *To
 	}
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Sessions = cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
+	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
 	t.names = names{store, now, &t.cfg}
 	return t
 }
