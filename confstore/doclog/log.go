@@ -60,8 +60,6 @@ const (
 )
 
 // Log is what a store remembers. One goroutine commits; reads may come from any.
-//
-// wide: each question about the past is a method.
 type Log struct {
 	store kv.Archive // set at open
 	epoch string     // set at open
