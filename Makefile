@@ -23,6 +23,7 @@ CONCURRENT := {{range .Imports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}
               {{range .TestImports}}{{if eq . "sync" "sync/atomic"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}
 # Tests wait as much as they work, so more of them run at once than there are processors.
 WAITING  := -p 4 -parallel 8
+CROSS    := darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME ?= 25s
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
 PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl openssl=openssl \
@@ -32,7 +33,7 @@ PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
 PROFILES := /tmp/confcenter-profile
 
 .DEFAULT_GOAL := help
-.PHONY: help packages modules modules-test build run check test soak soak-race soak-kills soak-siege soak-fuzz race bench profile fmt fmt-check vet clean FORCE
+.PHONY: help packages modules modules-test build run check test soak soak-race soak-kills soak-siege soak-fuzz race cross bench profile fmt fmt-check vet clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +59,7 @@ $(BIN)/ccload: FORCE | modules
 # As it takes the least time to build; what is compiled for it is there for the tests, too.
 run: ## build a server in the shortest time, without SQLite, and serve the sample ./conf on 127.0.0.1:4800
 	@GO='$(GO)' sh scripts/modules.sh . $(call with,nosqlite) ./cmd/confcenter
+	@echo 'building $(BIN)/confcenter, which takes some minutes the first time; then it serves ./conf'
 	$(GO) build $(call with,nosqlite) -ldflags '$(LDFLAGS)' -o $(BIN)/confcenter ./cmd/confcenter
 	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
 
@@ -70,6 +72,11 @@ check: modules-test fmt-check vet ## a quick look, which needs Go alone: format,
 
 test: check packages race ## everything that must hold before a change lands
 	$(GO) test -C integration -shuffle=on -count 1 -timeout 15m ./...
+
+# Not optimized, as nothing is run, and without SQLite, which takes longer than all else.
+cross: ## compile the Go client and the command for macOS and Windows
+	for system in $(CROSS); do GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -gcflags='all=-N -l' $(call with,nosqlite) \
+		./client ./clienttest ./cmd/confcenter || exit; done
 
 race:
 ifeq ($(RACE)$(CI),true)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/build/constraint"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -101,4 +102,14 @@ func TestEveryTestIsInATier(t *testing.T) {
 	for _, target := range slices.Sorted(maps.Keys(counts)) {
 		t.Logf("make %s: %d of %d", target, counts[target], all)
 	}
+}
+
+// Clients run elsewhere than servers; CI has to notice when they do not compile there any more.
+func TestClientsAreCompiledForOtherSystems(t *testing.T) {
+	script, err := os.ReadFile(".ci/run")
+	require.NoError(t, err)
+	require.Contains(t, string(script), "step make cross\n")
+	out, err := exec.Command("make", "-n", "cross").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `(?s)for system in darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do .*\s\./client \./clienttest \./cmd/confcenter`, string(out))
 }

@@ -33,6 +33,9 @@ type Actor struct {
 	Comment string // the actor's reason, in its own words
 	Commit  string // of git, in hexadecimal, if a file came with one
 	Token   string // of the request
+	// Source is whose documents a change brings, so that the next one of the same can tell what was
+	// changed by others since; empty: it is no such change.
+	Source string
 	// Approver is who approved of it, by the name of what was proved, if somebody had to. Only
 	// the model of reviews says so, when it makes the change.
 	Approver string

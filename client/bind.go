@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -63,7 +64,7 @@ func (h *Handle[T]) take(doc *Document) {
 	if err != nil {
 		h.setErr(err)
 		if last != nil {
-			h.follower.c.report(fmt.Errorf("kept the last good version: %w", err))
+			h.follower.c.reportLoudly(slog.LevelWarn, "a change cannot be used", fmt.Errorf("kept the last good version: %w", err))
 		}
 		return
 	}

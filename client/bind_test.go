@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,4 +107,27 @@ func TestBindDoesNotWaitForCallbacks(t *testing.T) {
 		eventually(t, func() bool { return *h.Load() == i }, "Load follows")
 	}
 	close(hang)
+}
+
+// Who has configured nothing learns from the log that a change did not arrive.
+func TestAChangeThatDoesNotDecodeIsLoggedByDefault(t *testing.T) {
+	log, last := make(logged, 10), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	defer slog.SetDefault(last)
+	s := newFakeServer(t, map[string]string{"a.json": `{"port":1}`})
+	h, err := Bind[settings](t.Context(), dial(t, s), Query{Name: "a.json"})
+	require.NoError(t, err)
+	s.set("a.json", `{"port":"one"}`)
+	require.Regexp(t, `level=WARN msg="confcenter: a change cannot be used" .*last good version.*a\.json`, <-log)
+	valid, err := BindWith(t.Context(), dial(t, s), Query{Name: "b.json"}, BindOptions[settings]{Optional: true, Validate: func(v *settings) error {
+		if v.Port < 0 {
+			return errors.New("negative")
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	s.set("b.json", `{"port":-1}`)
+	require.Regexp(t, `level=WARN .*negative`, <-log)
+	h.Stop()
+	valid.Stop()
 }

@@ -26,7 +26,7 @@ func (c *Client) Call(ctx context.Context, cmd protocol.Command, writes bool, qu
 			err = decodeInto(body, answer)
 		}
 	}
-	return during(err, "%v", cmd)
+	return err
 }
 
 // call returns the reply's body.

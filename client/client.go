@@ -96,14 +96,15 @@ type Config struct {
 	// was refused after a reconnect, a change that a handle cannot decode, a damaged
 	// cache file, a panic of a callback with its stack. It runs beside the callbacks,
 	// one call at a time; while it is busy only the first few errors are kept. Nil:
-	// nobody is told, but panics are logged, without Logger by slog.Default.
+	// no one is told, but panics and changes that a handle cannot decode are logged,
+	// without Logger by slog.Default.
 	OnError func(error)
 	// OnState gets every change of the connection, in order, concurrently with other
 	// callbacks; Close itself reports StateClosed.
 	OnState func(StateChange)
 	// Logger gets changes of the connection, everything that goes to OnError and, at
 	// debug level, each request with command, duration and code. It never gets keys
-	// or values. Nil: nothing is logged.
+	// or values. Nil: nothing is logged but what OnError says.
 	Logger *slog.Logger
 	// Observer sees requests, for metrics and traces. Nil: none.
 	Observer Observer
@@ -203,7 +204,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.callbacks = newCallbacks()
 	c.errors = newBacklog(c.callbacks, maxErrors, false, c.tellError)
 	c.errors.job.last = true
-	c.callbacks.failed = c.reportPanic
+	c.callbacks.failed = func(err error) { c.reportLoudly(slog.LevelError, "a callback has panicked", err) }
 	c.states = newBacklog(c.callbacks, maxStates, true, c.tellState)
 	cache, cacheErr := openCache(&c.cfg, c.report)
 	if cacheErr != nil {
@@ -300,10 +301,10 @@ func (c *Client) report(err error) {
 	}
 }
 
-// reportPanic is report for panics, which must not go unnoticed.
-func (c *Client) reportPanic(err error) {
+// reportLoudly is report for what must not go unnoticed: panics, and changes that do not arrive.
+func (c *Client) reportLoudly(level slog.Level, what string, err error) {
 	if c.cfg.OnError == nil && !c.cfg.Logger.Enabled(c.ctx, slog.LevelWarn) {
-		slog.Error("confcenter: a callback has panicked", "error", err)
+		slog.Log(c.ctx, level, "confcenter: "+what, "error", err)
 	}
 	c.report(err)
 }

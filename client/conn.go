@@ -164,7 +164,7 @@ func (c *conn) start(cmd protocol.Command, frame []byte) *call {
 func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
-		cl.complete(nil, notSent(codes.TooLarge, "%v of %d bytes is more than the %d that the server takes", cmd, body, protocol.BodyLimit(cmd, cmd != protocol.Whoami)))
+		cl.complete(nil, notSent(codes.TooLarge, "a request of %d bytes is more than the %d that the server takes", body, protocol.BodyLimit(cmd, cmd != protocol.Whoami)))
 		return cl
 	}
 	c.mu.Lock()
@@ -325,7 +325,7 @@ func (c *conn) read() error {
 
 func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
 	if uint64(h.BodyLen) > uint64(c.cfg.MaxBody) {
-		return fmt.Errorf("%v of %d bytes is more than Config.MaxBody, %d", h.Command, h.BodyLen, c.cfg.MaxBody)
+		return fmt.Errorf("an answer of %d bytes is more than Config.MaxBody, %d", h.BodyLen, c.cfg.MaxBody)
 	}
 	c.mu.Lock()
 	cl := c.pending[h.Seq]
@@ -392,7 +392,7 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 		return c.readEvents(r, &c.documents, int(h.BodyLen))
 	}
 	if h.BodyLen > protocol.MaxBody {
-		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, protocol.MaxBody)
+		return fmt.Errorf("a request of %d bytes from the server is more than %d", h.BodyLen, protocol.MaxBody)
 	}
 	body, err := readBody(r, int(h.BodyLen))
 	if err != nil {

@@ -84,5 +84,5 @@ func (l *Lander) tell(ctx context.Context, cmd protocol.Command, frame []byte) e
 		}
 		return res, err
 	})
-	return during(err, "%v", cmd)
+	return err
 }

@@ -152,7 +152,7 @@ func (o *Owner) Restore(ctx context.Context, names []string, opts ...Option) (Ch
 func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Write, opts []Option) (Changed, error) {
 	w := written(opts)
 	if err := w.aboutOwner(); err != nil {
-		return Changed{}, during(err, "%v of %s", cmd, o)
+		return Changed{}, during(err, "%s of %s", write.Kind, o)
 	}
 	write.Owner, write.Expect, write.WantPrev, write.Token = o.id(), w.versions, w.op.WantPrev, w.tokenOr(o.s.c.tokens)
 	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
@@ -164,7 +164,7 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Wr
 	}
 	changed := Changed{Revision: done.Revision, Versions: versions(done.Fields)}
 	if err != nil {
-		return changed, during(err, "%v of %s", cmd, o)
+		return changed, during(err, "%s of %s", write.Kind, o)
 	}
 	switch write.Kind {
 	case field.Incr:

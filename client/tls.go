@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"syscall"
 )
 
 // TLSFiles is a Config.TLS of PEM files. ca has the authorities that the server's certificate
@@ -49,6 +52,10 @@ func secure(ctx context.Context, nc net.Conn, addr string, cfg *tls.Config) (net
 	conn := tls.Client(nc, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		nc.Close()
+		var odd tls.RecordHeaderError
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &odd) {
+			return nil, fmt.Errorf("no TLS is spoken there: it may be the plain port; give that of TLS, or ask for none (Config.TLS, --tls, --tls-ca)")
+		}
 		return nil, fmt.Errorf("TLS with %s: %w", addr, err)
 	}
 	return abrupt{conn}, nil

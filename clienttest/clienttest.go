@@ -11,7 +11,8 @@
 //
 // Files are in a directory of the test, the state store is in memory, and everything ends
 // with the test. Only tests need this package: a program that imports just client does
-// not need the server's libraries.
+// not need the server's libraries. The server needs Linux; elsewhere tests that start one fail and say
+// so.
 package clienttest
 
 import (
@@ -19,6 +20,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -79,6 +81,9 @@ type Server struct {
 // Start starts a server that stops with the test.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
+	if err := server.RunsOn(runtime.GOOS); err != nil {
+		t.Fatalf("clienttest: %v", err)
+	}
 	dir := t.TempDir()
 	s := &Server{
 		t: t, opts: opts, ConfDir: filepath.Join(dir, "conf"), DataDir: filepath.Join(dir, "data"),

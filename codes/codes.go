@@ -40,7 +40,7 @@ const (
 // Our own numbers.
 const (
 	BadJSON     Code = 1001 // a body or document is not valid JSON; CppCloud's wire says 404 instead
-	BadName     Code = 1002 // a file name that is not allowed
+	BadName     Code = 1002 // a file name, or a scope of flow, that is not allowed
 	Closed      Code = 1003 // the store, server or client is shutting down or closed
 	Unreachable Code = 1004 // no server answers; whether the requested thing exists is not known
 	Limit       Code = 1005 // too many connections, subscriptions, files, ...; the text names the limit
@@ -52,7 +52,7 @@ const (
 const (
 	BadType        Code = 1008 // a value type the store does not know
 	BadValue       Code = 1009 // a value whose text does not fit its type
-	BadKey         Code = 1010 // a namespace, key or token that is empty or has control characters
+	BadKey         Code = 1010 // a namespace, key or token that is empty or has control characters; a name that flow does not take
 	NameTooLong    Code = 1011 // a namespace, key, prefix or token beyond its length
 	TooManyOps     Code = 1012 // more operations, compares or keys than one request may have
 	BadTTL         Code = 1013 // a time to live or lease time that is negative or too long

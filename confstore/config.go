@@ -75,6 +75,12 @@ type Config struct {
 	// GitLockWait bounds the wait for a git command that works on the
 	// directory's repository (its index.lock exists), default 10 s.
 	GitLockWait time.Duration
+	// GitPatience is how long git is asked at most about the files that were found together, default
+	// 5 s. Nothing waits for it; what it has not said by then are changes of the files' owners.
+	GitPatience time.Duration
+	// CommitWait is how long after a file was saved a commit may be made that says whose change it
+	// is, default 60 s.
+	CommitWait time.Duration
 	// RemoveDelay is how long a file must stay away to count as removed, default
 	// 100 ms: editors remove and write again.
 	RemoveDelay time.Duration
@@ -166,6 +172,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)
 	orDefault(&c.GitLockWait, 10*time.Second)
+	orDefault(&c.GitPatience, 5*time.Second)
+	orDefault(&c.CommitWait, time.Minute)
 	orDefault(&c.RemoveDelay, 100*time.Millisecond)
 	orDefault(&c.ReplaceGrace, time.Second)
 	orDefault(&c.BreakDelay, 100*time.Millisecond)

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -17,7 +15,6 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/gitrepo"
 )
 
 // directory is the directory of the documents. It reads, writes and watches files. Only the
@@ -32,13 +29,12 @@ type directory struct {
 	watch    *watcher // nil without events
 
 	// store's goroutine only
-	root    atomicfile.Root
-	rootID  fileID
-	gitLock string // the lock of the repository the directory is in, or ""
+	root   atomicfile.Root
+	rootID fileID
+	first  bool // what is read is served first by this start, without a memory of what was
 
 	blind     map[string]struct{} // directories that should be watched and are not
 	unwatched atomic.Int64        // how many
-	first     bool                // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {
@@ -68,7 +64,6 @@ func (d *directory) openEvents() {
 			return
 		}
 		d.problems.set(OfWatch, ".", "")
-		d.gitLock = d.findGitLock()
 	}
 	d.watchParent()
 }
@@ -132,7 +127,6 @@ func (d *directory) reopen() (replaced bool, err error) {
 		d.watch.remove(".")
 		d.watchParent()
 	}
-	d.gitLock = d.findGitLock()
 	return replaced, nil
 }
 
@@ -184,27 +178,6 @@ func (d *directory) watchDir(dir foundDir) {
 // walker returns a walker of the current root that fills in signatures.
 func (d *directory) walker(enter func(foundDir)) *walker {
 	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
-}
-
-// findGitLock returns the path that exists while a git command changes the work tree that the
-// directory is in, "" if it is in none.
-func (d *directory) findGitLock() string {
-	if d.watch == nil {
-		return ""
-	}
-	r := gitrepo.Above(d.signing().top)
-	if r == nil {
-		return ""
-	}
-	return filepath.Join(r.Dir, "index.lock")
-}
-
-func (d *directory) gitLocked() bool {
-	if d.gitLock == "" {
-		return false
-	}
-	_, err := os.Lstat(d.gitLock)
-	return err == nil
 }
 
 // prepare makes the temporary file of name, complete. The log has what it says, so it need not be

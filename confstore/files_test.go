@@ -256,7 +256,7 @@ func TestFileThatWasNeverGoodIsUnknownButReported(t *testing.T) {
 
 func TestFilesThatAreNoDocuments(t *testing.T) {
 	k := newKit(t, nil)
-	for _, name := range []string{"plain.txt", "x.json.bak", ".json", ".hidden.json", ".git/a.json", "X.JSON", "4913", "a.json~"} {
+	for _, name := range []string{"plain.txt", "x.json.bak", ".json", ".hidden.json", ".git/a.json", "4913", "a.json~"} {
 		k.put(name, `{}`)
 	}
 	require.NoError(t, os.Mkdir(k.path("dir.json"), 0o755))
@@ -265,6 +265,26 @@ func TestFilesThatAreNoDocuments(t *testing.T) {
 	require.Empty(t, k.Problems())
 	k.put("dir.json/a.json", `{}`)
 	require.Equal(t, []string{"dir.json/a.json"}, names(k.next()))
+}
+
+// Who has put it there wonders why no program gets it.
+func TestFilesOfOtherFormatsAreNamed(t *testing.T) {
+	k := newKit(t, map[string]string{"here.yaml": "a: 1"})
+	require.Len(t, k.Problems(), 1, "at the start")
+	for _, name := range []string{"X.JSON", "sub/limits.toml"} {
+		k.put(name, `{}`)
+	}
+	require.NoError(t, os.Mkdir(k.path("dir.conf"), 0o755))
+	k.await("all reports", func() bool { return len(k.Problems()) == 3 })
+	for i, name := range []string{"X.JSON", "here.yaml", "sub/limits.toml"} {
+		p := k.Problems()[i]
+		require.Equal(t, Problem{Kind: OfDirectory, Name: name, Text: "is not served: its name ends in " + filepath.Ext(name) + ", and only what ends in .json is read", Since: p.Since}, p)
+	}
+	for _, name := range []string{"here.yaml", "X.JSON", "sub/limits.toml"} {
+		require.NoError(t, os.Remove(k.path(name)))
+	}
+	k.await("healing", func() bool { return len(k.Problems()) == 0 })
+	k.none()
 }
 
 func TestHostileFilesAreReportedAndHarmless(t *testing.T) {

@@ -450,7 +450,10 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
 			c := s.out.plan.change()
-			c.Asked, c.Who = s.asked, s.job.reqs[0].Actor.Who()
+			by := s.job.reqs[0].Actor
+			if c.Asked, c.Who = s.asked, by.Who(); by != nil {
+				c.Source = by.Source
+			}
 			list = append(list, c)
 		}
 	}

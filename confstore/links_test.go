@@ -39,7 +39,9 @@ func (k *kit) sameChange(who string, names ...string) {
 		require.NoError(k.t, err)
 		change, err := k.recorder.log.Change(k.t.Context(), versions[0].Seq)
 		require.NoError(k.t, err)
-		require.Equal(k.t, who, versions[0].Who(&change).Author, name)
+		by, err := k.recorder.log.Who(k.t.Context(), &versions[0], &change)
+		require.NoError(k.t, err)
+		require.Equal(k.t, who, by.Author, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -26,6 +27,9 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.owner.Go(s.run)
 	s.owner.Go(s.watch)
+	if c := s.publisher.commits; c != nil {
+		s.owner.Go(func() { c.run(s.closing) })
+	}
 	s.owner.Go(s.publisher.revisions.run)
 	return s, nil
 }
@@ -164,6 +168,12 @@ func (s *Store) open() error {
 		}
 	}
 	s.syncer.start()
+	if s.cfg.FS == atomicfile.OS() {
+		s.publisher.commits = newCommits(&s.cfg, s.directory.path, log)
+		if err := s.publisher.commits.recall(context.Background()); err != nil {
+			return err
+		}
+	}
 	if err := s.load(readings); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 type publisher struct {
 	limits    limits     // set at open
 	revisions *Revisions // set at open
+	commits   *commits   // set at open; nil: the files are not on the machine's own file system
 	snapshot  atomic.Pointer[Snapshot]
 	batches   subscribers[*Batch]
 	seen      subscribers[sight]

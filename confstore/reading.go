@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 	"time"
 
 	"confcenter/access/seal"
@@ -22,14 +21,8 @@ type signature struct {
 }
 
 func signatureOf(info fs.FileInfo) signature {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return signature{}
-	}
-	return signature{
-		size: stat.Size, mtime: stat.Mtim.Nano(), ctime: stat.Ctim.Nano(),
-		ino: stat.Ino, dev: uint64(stat.Dev),
-	}
+	stat, _ := atomicfile.StatOf(info) // where there is none, size and time must do
+	return signature{size: info.Size(), mtime: info.ModTime().UnixNano(), ctime: stat.Changed, ino: stat.Inode, dev: stat.Device}
 }
 
 // tick is longer than the resolution of file times. A file changed less than that ago may

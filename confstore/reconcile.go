@@ -71,6 +71,7 @@ func (r *recorder) remembers(d *doclog.Document) bool {
 		return false
 	}
 	n.own.setRevision(d.Revision)
+	r.completes(d.Name, d.Revision, "")
 	delete(r.unsaved, d.Name)
 	if n.floor != d.Floor || n.list != d.Bases {
 		r.unsaved[d.Name] = nil

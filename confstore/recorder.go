@@ -122,6 +122,16 @@ func (r *recorder) take(p *plan) {
 		r.placer.inPlace(files...)
 	}
 	r.carryOut(p.apply(&r.limits), err != nil)
+	for i := range p.edits {
+		r.completes(p.edits[i].name, p.revision, p.edits[i].state)
+	}
+}
+
+// completes has git asked about a version that was found on disk, when it is in the log.
+func (r *recorder) completes(name string, rev kv.Revision, state string) {
+	if r.commits != nil && rev > 0 {
+		r.commits.find(found{name: name, rev: rev, state: state, until: r.clock.Now().Add(r.commits.cfg.CommitWait)})
+	}
 }
 
 // sure serves what the log may have and the snapshot has not, before anything is planned on top of
@@ -219,6 +229,7 @@ func (r *recorder) saved(names []string, rev kv.Revision) {
 		if n := now.Node(name); n.known() && r.unsaved[name] != nil {
 			placed = append(placed, placedFile{name, rev})
 			n.own.setRevision(rev)
+			r.completes(name, rev, "")
 		}
 		delete(r.unsaved, name)
 	}

@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -29,9 +30,8 @@ type settling struct {
 	first time.Time           // of the events not taken in
 	due   time.Time           // when to take them in, zero = nothing to do
 
-	heldTo    time.Time // nothing is taken in before
-	gitSince  time.Time // when the running git command was first seen, zero = none
-	headSince time.Time // since when files wait for git's newest commit, zero = none do
+	heldTo   time.Time // nothing is taken in before
+	gitSince time.Time // when the running git command was first seen, zero = none
 
 	missing map[string]time.Time // known files that are not there, and when they count as removed
 	suspect map[string]time.Time // good files that do not parse, and when they count as broken
@@ -98,6 +98,9 @@ func (in *intake) noteEvent(rel string) bool {
 		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
 	}
 	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
+		if fault := otherFormat(rel); fault != "" && !known {
+			in.reportName(rel, fault)
+		}
 		in.settle.dirs[rel] = struct{}{}
 		return true
 	}
@@ -112,7 +115,7 @@ func (in *intake) noteEvent(rel string) bool {
 // reportName reports a file that a scan would skip because of its name.
 func (in *intake) reportName(rel, fault string) {
 	text := ""
-	if _, err := in.dir.root.Lstat(rel); err == nil {
+	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, suffix) || info.Mode().IsRegular()) {
 		text = notServed(fault)
 	}
 	in.dir.problems.set(OfDirectory, shownName(rel), text)
@@ -167,7 +170,7 @@ func (in *intake) settleNow() {
 // together. The wait is bounded, because a lock left behind by a killed git must not stop the
 // store.
 func (in *intake) waitForGit(now time.Time) bool {
-	if !in.dir.gitLocked() {
+	if !in.dir.gitLocked(in.settle.changing()) {
 		in.settle.gitSince = time.Time{}
 		return false
 	}
@@ -179,6 +182,18 @@ func (in *intake) waitForGit(now time.Time) bool {
 	}
 	in.settle.heldTo = now.Add(gitPoll)
 	return true
+}
+
+// changing are the directories in which something has changed.
+func (t *settling) changing() map[string]struct{} {
+	dirs := maps.Clone(t.dirs)
+	for name := range t.names {
+		dirs[path.Dir(name)] = struct{}{}
+	}
+	for name := range t.missing {
+		dirs[path.Dir(name)] = struct{}{}
+	}
+	return dirs
 }
 
 func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
@@ -197,7 +212,7 @@ func (t *settling) settled(now time.Time) {
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	defer in.dir.room.done(readings)
-	if !final && (in.hold(readings, now) || in.awaitsCommit(readings, now)) {
+	if !final && in.hold(readings, now) {
 		in.settle.heldTo = now.Add(holdPeriod)
 		return
 	}

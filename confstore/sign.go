@@ -7,181 +7,129 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
-	"time"
 
 	"confcenter/access"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/gitrepo"
+	"confcenter/internal/git"
 )
 
 // onDisk is the actor for edits of files of which no more is known.
 var onDisk = &access.Actor{Origin: access.OnDisk}
 
-// sign finds out who has made edits that were found on disk: the author of git's newest commit, if
-// that has what was found, else the file's owner.
+// sign says of edits that were found on disk that they are those of the files' owners. What git
+// knows of them comes later, see commits.
 func (d *directory) sign(edits []edit) {
-	if len(edits) == 0 || d.cfg.FS != atomicfile.OS() {
+	if d.cfg.FS != atomicfile.OS() || len(edits) == 0 {
 		return
 	}
-	s := d.signing()
-	defer s.close()
+	owners, trees, states := map[uint32]*access.Actor{}, newWorkTrees(d.path), map[*git.Repository]string{}
 	for i := range edits {
-		e := &edits[i]
-		if c := s.commit(e.name, e.info); c != nil && (e.text != nil && c.head.Has(c.path, e.file) || e.text == nil && c.head.Removed(c.path)) {
-			e.actor = c.actor
-		} else if uid, ok := ownerOf(e.info); ok {
-			e.actor = s.owner(uid)
+		if r := trees.repository(path.Dir(edits[i].name)); r != nil {
+			if states[r] == "" {
+				states[r] = r.State()
+			}
+			edits[i].state = states[r]
 		}
-	}
-}
-
-// signing is what is known for one batch of the owners of files and of their repositories.
-type signing struct {
-	top     string                 // the directory, without symlinks
-	topUser uint32                 // who owns it
-	repos   map[string]*repository // by directory of documents; nil: there is none that can be read
-	owners  map[uint32]*access.Actor
-}
-
-// repository is one with its newest commit.
-type repository struct {
-	*gitrepo.Repository
-	head  *gitrepo.Head
-	actor *access.Actor
-}
-
-// committed is a document's place in a commit.
-type committed struct {
-	*repository
-	path string
-}
-
-func (d *directory) signing() *signing {
-	s := &signing{top: d.path, repos: map[string]*repository{}, owners: map[uint32]*access.Actor{}}
-	if top, err := filepath.EvalSymlinks(d.path); err == nil {
-		s.top = top
-	}
-	if info, err := os.Stat(s.top); err == nil {
-		s.topUser, _ = ownerOf(info)
-	}
-	return s
-}
-
-func (s *signing) close() {
-	for _, r := range s.repos {
-		if r != nil {
-			_ = r.head.Close() // again, where directories share it; it was only read
+		uid, ok := ownerOf(edits[i].info)
+		if !ok {
+			continue
 		}
+		if owners[uid] == nil {
+			owners[uid] = owner(uid)
+		}
+		edits[i].actor = owners[uid]
 	}
-}
-
-// commit is the newest one of the repository that a document is in; nil if there is none that is
-// believed.
-func (s *signing) commit(name string, file fs.FileInfo) *committed {
-	r := s.repository(path.Dir(name))
-	if r == nil || !s.believes(r.Owner, file) {
-		return nil
-	}
-	within, err := filepath.Rel(r.Work, filepath.Join(s.top, name))
-	if err != nil {
-		return nil
-	}
-	return &committed{r, filepath.ToSlash(within)}
-}
-
-// believes reports whether a repository's owner may have changed the file as well. Anybody might
-// put a repository into a directory above.
-func (s *signing) believes(owner uint32, file fs.FileInfo) bool {
-	ofFile, owned := ownerOf(file)
-	return owner == 0 || owner == s.topUser || owner == uint32(os.Geteuid()) || owned && owner == ofFile
-}
-
-// repository finds the one that a directory of documents is in, and reads its newest commit.
-func (s *signing) repository(dir string) *repository {
-	if r, known := s.repos[dir]; known {
-		return r
-	}
-	var found *gitrepo.Repository
-	if dir == "." {
-		found = gitrepo.Above(s.top)
-	} else if found = gitrepo.At(filepath.Join(s.top, dir)); found == nil {
-		s.repos[dir] = s.repository(path.Dir(dir))
-		return s.repos[dir]
-	}
-	s.repos[dir] = nil
-	if found == nil {
-		return nil
-	}
-	if head, err := found.Head(); err == nil {
-		s.repos[dir] = &repository{found, head, &access.Actor{
-			Origin: access.OnDisk, Author: access.Fitted(head.Author, access.MaxAuthor), Comment: access.Fitted(head.Subject, access.MaxComment), Commit: head.Hash,
-		}}
-	}
-	return s.repos[dir]
 }
 
 // owner is the actor of edits of files of a user.
-func (s *signing) owner(uid uint32) *access.Actor {
-	if s.owners[uid] == nil {
-		id := strconv.FormatUint(uint64(uid), 10)
-		name := "uid " + id
-		if u, err := user.LookupId(id); err == nil && u.Username != "" {
-			name = access.Fitted(u.Username, access.MaxAuthor)
-		}
-		s.owners[uid] = &access.Actor{Origin: access.OnDisk, Author: name}
+func owner(uid uint32) *access.Actor {
+	id := strconv.FormatUint(uint64(uid), 10)
+	name := "uid " + id
+	if u, err := user.LookupId(id); err == nil && u.Username != "" {
+		name = access.Fitted(u.Username, access.MaxAuthor)
 	}
-	return s.owners[uid]
+	return &access.Actor{Origin: access.OnDisk, Author: name}
 }
 
 func ownerOf(info fs.FileInfo) (uid uint32, ok bool) {
 	if info == nil {
 		return 0, false
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return stat.Uid, true
+	stat, ok := atomicfile.StatOf(info)
+	return stat.Owner, ok
 }
 
-// gitGrace is how long after git has written its index HEAD may still be what it was before: git
-// puts the files in place first.
-const gitGrace = 250 * time.Millisecond
-
-// awaitsCommit reports whether to wait because git has just put files in place and HEAD does not
-// have them yet. Files do not wait longer than gitGrace, however often git writes its index.
-func (in *intake) awaitsCommit(readings []reading, now time.Time) bool {
-	since := &in.settle.headSince
-	switch {
-	case !in.commitPends(readings, now):
-	case since.IsZero():
-		*since = now
-		return true
-	case now.Before(since.Add(gitGrace)):
-		return true
-	}
-	*since = time.Time{}
-	return false
+// workTrees are where the repositories of documents are at one moment.
+type workTrees struct {
+	dir     string                     // the directory
+	top     string                     // likewise, without symlinks
+	topUser uint32                     // who owns it
+	repos   map[string]*git.Repository // by directory of documents; nil: it is in none
 }
 
-func (in *intake) commitPends(readings []reading, now time.Time) bool {
-	index, inGit := strings.CutSuffix(in.dir.gitLock, ".lock")
-	if !inGit {
+func newWorkTrees(dir string) *workTrees {
+	p := &workTrees{dir: dir, top: dir, repos: map[string]*git.Repository{}}
+	if top, err := filepath.EvalSymlinks(dir); err == nil {
+		p.top = top
+	}
+	if info, err := os.Stat(p.top); err == nil {
+		p.topUser, _ = ownerOf(info)
+	}
+	return p
+}
+
+// repository finds the one in whose work tree a directory of documents is; nil: there is none.
+func (p *workTrees) repository(dir string) *git.Repository {
+	r, known := p.repos[dir]
+	if known {
+		return r
+	}
+	if dir == "." {
+		r = git.Above(p.top)
+	} else if r = git.At(filepath.Join(p.top, dir)); r == nil {
+		r = p.repository(path.Dir(dir))
+	}
+	p.repos[dir] = r
+	return r
+}
+
+// within is the path of a document in the work tree of its repository, with slashes.
+func (p *workTrees) within(r *git.Repository, name string) (string, bool) {
+	path, err := filepath.Rel(r.Work, filepath.Join(p.top, name))
+	return filepath.ToSlash(path), err == nil
+}
+
+// believes reports whether a repository's owner may have changed a document as well. Anybody might
+// put a repository into a directory above.
+func (p *workTrees) believes(owner uint32, name string) bool {
+	if owner == 0 || owner == p.topUser || owner == uint32(os.Geteuid()) {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(p.top, name))
+	ofFile, owned := ownerOf(info)
+	return err == nil && owned && owner == ofFile
+}
+
+// gitLocked reports whether a git command changes the work tree that the directory, or one of the
+// directories named, is in: it has a lock.
+func (d *directory) gitLocked(dirs map[string]struct{}) bool {
+	if d.cfg.FS != atomicfile.OS() {
 		return false
 	}
-	if info, err := os.Lstat(index); err != nil || now.Sub(info.ModTime()).Abs() > gitGrace {
-		return false
-	}
-	s := in.dir.signing()
-	defer s.close()
-	for i := range readings {
-		r := &readings[i]
-		if n := in.node(r.name); r.missing || r.fault != "" || n.live() && n.own.hash == r.raw {
-			continue
+	p := newWorkTrees(d.path)
+	locked := func(dir string) bool {
+		r := p.repository(dir)
+		if r == nil {
+			return false
 		}
-		if c := s.commit(r.name, r.info); c != nil && !c.head.Has(c.path, r.data) {
+		_, err := os.Lstat(r.Lock())
+		return err == nil
+	}
+	if locked(".") {
+		return true
+	}
+	for dir := range dirs {
+		if locked(dir) {
 			return true
 		}
 	}

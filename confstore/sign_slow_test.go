@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 func TestManyFilesOfACommitAreSignedAtOnce(t *testing.T) {
@@ -27,6 +25,6 @@ func TestManyFilesOfACommitAreSignedAtOnce(t *testing.T) {
 	k.git("checkout", "--quiet", hash)
 	k.all(want...)
 	for _, name := range want {
-		require.Equal(t, byAda(hash, "many"), k.by(name))
+		k.becomes(name, byAda(hash, "many"))
 	}
 }

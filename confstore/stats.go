@@ -1,6 +1,8 @@
 package confstore
 
 // Stats describes a store. The tags are for internal/metric.
+//
+// wide: each is a metric of its own.
 type Stats struct {
 	Files        int    `metric:"config_files" help:"Configuration files, broken ones included."`
 	Broken       int    `metric:"config_broken_files" help:"Configuration files that cannot be served as they are now."`
@@ -14,6 +16,9 @@ type Stats struct {
 	Recent       int64  `metric:"config_recent_bytes" help:"The newest changes, kept for watches on documents."`
 	Untold       int64  `metric:"config_untold_bytes" help:"Changes that watches on documents have not been told yet."`
 	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often watches on documents were not told of changes because that was too much: they read them back, or begin anew."`
+	GitAsked     uint64 `metric:"config_git_questions_total" help:"How often git was asked with which commits files came that were found on disk."`
+	GitFailed    uint64 `metric:"config_git_failures_total" help:"Questions to git that it did not answer within its limit, or not at all, and versions of which it was not asked because too many were waiting: they are the changes of the files' owners."`
+	Uncommitted  int64  `metric:"config_git_waiting" help:"Versions found on disk with which a commit may have come, or may come yet."`
 	Panics       uint64 `metric:"config_panics_total" help:"Panics of the configuration store, which takes no changes after one until a restart."`
 }
 
@@ -35,6 +40,9 @@ func (s *Store) Stats() Stats {
 	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
 	r := s.Revisions()
 	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()
+	if c := s.publisher.commits; c != nil {
+		stats.GitAsked, stats.GitFailed, stats.Uncommitted = c.asked.Load(), c.failures.Load(), c.waiting.Load()
+	}
 	stats.Panics = s.troubles.panics.Load()
 	return stats
 }

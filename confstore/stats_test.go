@@ -9,6 +9,7 @@ import (
 
 func TestStatsCountFilesByState(t *testing.T) {
 	k := newKit(t, map[string]string{"_meta.json": `{"conf_inherit":{"ghost.json":"a.json"}}`, "a.json": `{"v": 1}`, "b.json": `{}`, "never.json": `{`})
+	k.asked()
 	require.Equal(t, Stats{Files: 4, Broken: 1, Bytes: int64(k.Snapshot().Node("_meta.json").Size()) + 9, Seq: k.Snapshot().Seq(), Problems: 1}, k.Stats(),
 		"one that was never good is a file too, and broken; one that only inherits is none")
 	require.Equal(t, OfFile, k.Problems()[0].Kind)

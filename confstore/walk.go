@@ -18,7 +18,22 @@ const (
 	maxDepth = 32
 	// maxDirs bounds how many directories a scan enters, for the same reason.
 	maxDirs = 20_000
+	// maxSkipped bounds how many files of other formats a scan names.
+	maxSkipped = 100
 )
+
+// otherFormats are endings of what people may take for a configuration that is served.
+var otherFormats = []string{".json", ".json5", ".jsonc", ".yaml", ".yml", ".toml", ".ini", ".properties", ".xml", ".conf", ".cfg", ".env"}
+
+// otherFormat says of the name of a file that is no document why it is none, if people may take it
+// for one.
+func otherFormat(name string) string {
+	end := path.Ext(name)
+	if !slices.Contains(otherFormats, strings.ToLower(end)) {
+		return ""
+	}
+	return "ends in " + end + ", and only what ends in .json is read"
+}
 
 // foundFile is a file that looks like a document.
 type foundFile struct {
@@ -60,6 +75,7 @@ type walker struct {
 	stat     bool           // fill in signatures
 	maxFiles int
 	full     bool // a limit was reached
+	skipped  int  // files of otherFormats that are reported
 	out      listing
 }
 
@@ -214,6 +230,10 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 func (w *walker) file(f foundFile, info fs.FileInfo) {
 	name := f.name
 	if !strings.HasSuffix(name, suffix) {
+		if fault := otherFormat(name); fault != "" && w.skipped < maxSkipped {
+			w.skipped++
+			w.report(name, notServed(fault))
+		}
 		return
 	}
 	if fault := nameFault(name); fault != "" {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"math"
 	"mime"
@@ -250,15 +251,15 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	// Read the version before the text: text newer than its version causes a needless
 	// conflict, but older text would overwrite somebody else's change.
 	file, found := g.file(name)
-	if !raw && file.state() == stateGood && unchanged(r, file.version()) {
-		return w.sendUnchanged(file.version())
+	if !raw && file.state() == stateGood && unchanged(r, file.tag(), true) {
+		return w.sendUnchanged(file.tag())
 	}
 	text, err := g.look(w, &file)
 	if !found && file.broken == nil {
 		return g.noSuchFile(name)
 	}
 	if raw {
-		return g.sendRaw(w, &file, text, err, reveal)
+		return g.sendRaw(w, r, &file, text, err, reveal)
 	}
 	text, err = textOf(&file, text, err)
 	if err == nil && reveal {
@@ -288,19 +289,27 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	return w.sendFresh(w.b)
 }
 
-// sendRaw answers with the bytes of the file. It never answers "not modified",
-// because the version stays the same when only whitespace has changed.
-func (g *Gateway) sendRaw(w *reply, file *fileState, text []byte, err error, reveal bool) error {
-	switch {
-	case file.state() == stateDeleted:
+// sendRaw answers with the bytes of the file. Their tag is of the bytes: the version stays the same
+// when only whitespace has changed. What is revealed depends on who asks, and is always sent.
+func (g *Gateway) sendRaw(w *reply, r *http.Request, file *fileState, text []byte, err error, reveal bool) error {
+	if file.state() == stateDeleted {
 		err = g.noSuchFile(file.name)
-	case err == nil && reveal:
+	}
+	tag := file.tag()
+	if err == nil && file.broken == nil {
+		tag = digestTag(file.version(), confstore.Digest(sha256.Sum256(text)))
+	}
+	switch {
+	case err != nil:
+	case reveal:
 		text, err = g.revealed(w, text)
+	case unchanged(r, tag, file.broken == nil):
+		return w.sendUnchanged(tag)
 	}
 	if err != nil {
 		return err
 	}
-	w.setTag(file.tag())
+	w.setTag(tag)
 	w.Header()["Cache-Control"] = noStore
 	w.setLength(len(text))
 	return w.send(text)

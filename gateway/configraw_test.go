@@ -36,7 +36,7 @@ func TestRawFilesGoThereAndBack(t *testing.T) {
 			a := k.get(rawQuery("a.json"))
 			a.is(t, 200, text)
 			require.Equal(t, "application/json", a.header.Get("Content-Type"))
-			require.Equal(t, k.tag("a.json"), a.header.Get("ETag"))
+			require.Equal(t, byteTag(k.mtime("a.json"), text), a.header.Get("ETag"))
 			require.Equal(t, 200, k.do("PUT", fileQuery("b.json"), a.body).status)
 			require.Equal(t, text, k.onDisk("b.json"))
 
@@ -66,7 +66,7 @@ func TestRawFormOfFiles(t *testing.T) {
 	require.Equal(t, 200, a.status)
 	require.Empty(t, a.body)
 	require.Equal(t, strconv.Itoa(len("{ }\n")), a.header.Get("Content-Length"))
-	require.Equal(t, k.tag("a.json"), a.header.Get("ETag"))
+	require.Equal(t, byteTag(k.mtime("a.json"), "{ }\n"), a.header.Get("ETag"))
 
 	tag := k.tag("a.json")
 	require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), "{}").status)
@@ -85,6 +85,52 @@ func TestRawFormOfFiles(t *testing.T) {
 	require.Equal(t, 404, k.get(rawQuery("sub/b.json")).status, "nobody has seen yet that it is gone")
 	require.Equal(t, 400, k.get(fileQuery("a.json")+"&raw=x").status)
 	require.Equal(t, 400, k.do("DELETE", rawQuery("a.json"), "").status)
+}
+
+// The version stays the same when only blanks change, so the raw form has a tag of its bytes.
+func TestRawFilesAreNotModifiedWhileTheirBytesAreTheSame(t *testing.T) {
+	for how, asked := range map[string]struct{ method, path, accept string }{
+		"raw":    {"GET", rawQuery("a.json"), "*/*"},
+		"accept": {"GET", fileQuery("a.json"), rawType},
+		"head":   {"HEAD", rawQuery("a.json"), "*/*"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			k := startConfig(t, map[string]string{"a.json": "{ }\n"})
+			get := func(header ...string) answer {
+				return k.do(asked.method, asked.path, "", append(header, "Accept: "+asked.accept)...)
+			}
+			tag, version := get().header.Get("ETag"), k.tag("a.json")
+			require.Equal(t, byteTag(k.mtime("a.json"), "{ }\n"), tag)
+			for _, same := range []string{tag, "W/" + tag, `"7", ` + tag, "*"} {
+				a := get("If-None-Match: " + same)
+				a.is(t, 304, "")
+				require.Equal(t, tag, a.header.Get("ETag"))
+				require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+			}
+			require.Equal(t, 200, get("If-None-Match: "+version).status, "the version says nothing of blanks")
+			require.Equal(t, 200, k.get(fileQuery("a.json"), "If-None-Match: "+tag).status, "each form has its own")
+			k.get(fileQuery("a.json"), "If-None-Match: "+version).is(t, 304, "")
+
+			k.write(t, "a.json", "{}") // blanks only, and perhaps not noticed yet
+			require.Equal(t, 200, get("If-None-Match: "+tag).status)
+			require.Equal(t, 412, k.do("PUT", rawQuery("a.json"), `{"c":1}`, "If-Match: "+tag).status, "these bytes are not there any more")
+			require.Equal(t, version, k.tag("a.json"))
+			for _, of := range []func() string{func() string { return get().header.Get("ETag") }, func() string { return k.tag("a.json") }} {
+				require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), `{"c":1}`, "If-Match: "+of()).status, "either tag")
+				require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{"c":2}`, "If-Match: "+of()).status, "either tag")
+			}
+			require.Equal(t, 412, k.do("PUT", rawQuery("a.json"), `{"c":3}`, "If-Match: "+tag).status)
+			require.Equal(t, 412, k.do("DELETE", fileQuery("a.json"), "", "If-Match: "+tag).status)
+			require.Equal(t, 200, k.do("DELETE", fileQuery("a.json"), "", "If-Match: "+get().header.Get("ETag")).status)
+			require.Equal(t, 404, get("If-None-Match: *").status)
+		})
+	}
+	k := startConfig(t, map[string]string{"b.json": "1"})
+	k.write(t, "b.json", "{") // broken: its tag tells that, and is its own too
+	tag := k.get(rawQuery("b.json")).header.Get("ETag")
+	require.Equal(t, brokenTag(k.mtime("b.json"), "{"), tag)
+	k.get(rawQuery("b.json"), "If-None-Match: "+tag).is(t, 304, "")
+	require.Equal(t, 200, k.get(rawQuery("b.json"), "If-None-Match: *").status)
 }
 
 // Who sends back what GET says of a file would put the file into itself.
@@ -124,6 +170,9 @@ func TestAcceptIsReadAsItIsMeant(t *testing.T) {
 		require.Equal(t, raw, a.body == "{ }\n", accept)
 	}
 }
+
+// byteTag is that of the raw form.
+func byteTag(version int32, text string) string { return brokenTag(version, text) }
 
 // brokenTag is that of a file that somebody has edited by hand.
 func brokenTag(version int32, text string) string {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ type condition struct {
 	kind  conditionKind
 	value int64 // of ifIs
 
-	file *confstore.Digest // of ifIs: of the file that is there; nil: the one that is served
+	file *confstore.Digest // of ifIs: of the bytes that are there; nil: any with this version, in service
 }
 
 type conditionKind uint8
@@ -89,23 +90,29 @@ func entityTag(text string) (tag string, strong bool) {
 	return rest[1 : len(rest)-1], !weak
 }
 
-// unchanged reports whether If-None-Match names this version.
-func unchanged(r *http.Request, version int64) bool {
+// unchanged reports whether If-None-Match names this tag, or with any everything there is.
+func unchanged(r *http.Request, want string, any bool) bool {
 	values := r.Header["If-None-Match"]
 	if len(values) == 0 {
 		return false
 	}
-	want := strconv.FormatInt(version, 10)
 	for _, text := range strings.Split(strings.Join(values, ","), ",") {
 		text = strings.TrimSpace(text)
-		if tag, _ := entityTag(text); tag == want || text == "*" {
+		if tag, _ := entityTag(text); tag == want || any && text == "*" {
 			return true
 		}
 	}
 	return false
 }
 
-func (w *reply) setETag(version int64) { w.setTag(strconv.FormatInt(version, 10)) }
+func (w *reply) setETag(version int64) { w.setTag(versionTag(version)) }
+
+func versionTag(version int64) string { return strconv.FormatInt(version, 10) }
+
+// digestTag is of the bytes of a file, too.
+func digestTag(version int64, bytes confstore.Digest) string {
+	return versionTag(version) + "-" + hex.EncodeToString(bytes[:])
+}
 
 func (w *reply) setTag(tag string) { w.Header()["Etag"] = []string{`"` + tag + `"`} }
 
@@ -113,12 +120,11 @@ func (w *reply) setTag(tag string) { w.Header()["Etag"] = []string{`"` + tag + `
 // while the file on disk is a broken one, the digest of what that holds. If nobody can know that, no
 // write has this tag.
 func (f *fileState) tag() string {
-	tag := strconv.FormatInt(f.version(), 10)
-	switch {
+	switch tag := versionTag(f.version()); {
 	case f.broken == nil:
 		return tag
 	case f.broken.Text == nil:
 		return tag + "-unreadable"
 	}
-	return tag + "-" + f.broken.Hash.String()
+	return digestTag(f.version(), f.broken.Hash)
 }

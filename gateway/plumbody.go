@@ -138,8 +138,8 @@ func (o *plumObject) duration(f int, unit time.Duration) (time.Duration, error) 
 		raw = jsontext.Unquote(raw)
 	}
 	n, ok := jsontext.Int64(raw)
-	if most := int64(kv.MaxTTL / unit); !ok || n < 0 || n > most {
-		return 0, codes.Errorf(codes.BadTTL, "%s must be a whole number from 0 to %d", plumNames[f], most)
+	if most := int64(kv.MaxTTL / unit); !ok || n < 1 || n > most {
+		return 0, codes.Errorf(codes.BadTTL, "%s must be a whole number from 1 to %d; leave it out for a key that stays", plumNames[f], most)
 	}
 	return time.Duration(n) * unit, nil
 }

@@ -6,8 +6,6 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"confcenter/access/quota"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
@@ -27,10 +25,8 @@ func (l sockets) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	s := &socket{Conn: c.(*admission.Conn), head: head{pool: l.bodies}, secure: l.secure}
-	s.raw, _ = s.SyscallConn()           // fails only for what is no connection
-	_ = s.raw.Control(func(fd uintptr) { // systems without this option hold more
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
-	})
+	s.raw, _ = s.SyscallConn() // fails only for what is no connection
+	_ = s.raw.Control(holdLittle)
 	return s, nil
 }
 
@@ -106,13 +102,13 @@ func (o *outlet) attempt(fd uintptr) bool {
 	o.begin()
 	o.goOn()
 	for len(o.b) > 0 {
-		n, err := unix.Write(int(fd), o.b[:min(len(o.b), turnBytes)])
+		n, err := transmit(fd, o.b[:min(len(o.b), turnBytes)])
 		switch err { //nolint:errorlint // as the kernel says
 		case nil:
 			o.b = o.b[n:]
 			o.spend(n)
-		case unix.EINTR:
-		case unix.EAGAIN:
+		case syscall.EINTR:
+		case syscall.EAGAIN:
 			o.end()
 			o.wait = o.stalls.enter(o.size())
 			o.stalls.relieve()

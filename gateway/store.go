@@ -144,8 +144,8 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 		return err
 	case entry == nil:
 		return noSuchKey(ns, key)
-	case !past && unchanged(r, int64(entry.Mod)):
-		return w.sendUnchanged(int64(entry.Mod))
+	case !past && unchanged(r, versionTag(int64(entry.Mod)), true):
+		return w.sendUnchanged(versionTag(int64(entry.Mod)))
 	}
 	return w.sendEntry(reveal.Entry(entry))
 }

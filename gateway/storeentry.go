@@ -34,8 +34,8 @@ func sizeOf(entries []*kv.Entry, withValues bool) (n int) {
 }
 
 // sendUnchanged answers a client that already has this version.
-func (w *reply) sendUnchanged(version int64) error {
-	w.setETag(version)
+func (w *reply) sendUnchanged(tag string) error {
+	w.setTag(tag)
 	w.Header()["Cache-Control"] = noStore
 	w.WriteHeader(http.StatusNotModified)
 	return nil

@@ -16,7 +16,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
-	"confcenter/internal/gitrepo/gitrepotest"
+	"confcenter/internal/git/gittest"
 	"confcenter/protocol"
 	"confcenter/state/history"
 )
@@ -55,6 +55,15 @@ func (c *cli) requireBy(want made, name string) {
 	} else {
 		require.Regexp(c.t, `^127\.0\.0\.1:\d+$`, peer)
 	}
+}
+
+// becomes waits until git has told who made the newest version of a document.
+func (c *cli) becomes(want made, name string) {
+	c.t.Helper()
+	eventually(c.t, name+" has its author", func() bool {
+		got, _ := c.newest(name)
+		return got == want
+	})
 }
 
 // me is the user who runs the tests.
@@ -223,23 +232,23 @@ func TestFilesOfAPullAreItsAuthors(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	origin, work, deployed := filepath.Join(base, "origin"), filepath.Join(base, "work"), filepath.Join(base, "deployed")
-	gitrepotest.Git(t, base, "init", "--quiet", "--bare", origin)
-	gitrepotest.Git(t, base, "clone", "--quiet", origin, work)
+	gittest.Git(t, base, "init", "--quiet", "--bare", origin)
+	gittest.Git(t, base, "clone", "--quiet", origin, work)
 	commit := func(message string, files map[string]string) string {
 		for name, text := range files {
-			gitrepotest.Write(t, work, name, text)
+			gittest.Write(t, work, name, text)
 		}
-		hash := gitrepotest.Commit(t, work, message)
-		gitrepotest.Git(t, work, "push", "--quiet", "origin", "HEAD:main")
+		hash := gittest.Commit(t, work, message)
+		gittest.Git(t, work, "push", "--quiet", "origin", "HEAD:main")
 		return hash
 	}
 	const ada = "Ada Lovelace <ada@example.com>"
 	first := commit("the beginning", map[string]string{"conf/a.json": `{"v":1}`, "conf/sub/b.json": `{}`, "README": "not served"})
-	gitrepotest.Git(t, base, "clone", "--quiet", "--branch", "main", origin, deployed)
+	gittest.Git(t, base, "clone", "--quiet", "--branch", "main", origin, deployed)
 	p := StartProcess(t, filepath.Join(deployed, "conf"))
 	c := newCLI(t, p)
-	c.requireBy(made{ada, "file", "the beginning", first, ""}, "a")
-	c.requireBy(made{ada, "file", "the beginning", first, ""}, "sub/b")
+	c.becomes(made{ada, "file", "the beginning", first, ""}, "a")
+	c.becomes(made{ada, "file", "the beginning", first, ""}, "sub/b")
 
 	files := map[string]string{"conf/a.json": `{"v":2}`}
 	for i := range 200 {
@@ -247,29 +256,32 @@ func TestFilesOfAPullAreItsAuthors(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(filepath.Join(work, "conf/sub/b.json")))
 	second := commit("raise v\n\nfor the sale", files)
-	gitrepotest.Git(t, deployed, "pull", "--quiet", "--ff-only")
+	gittest.Git(t, deployed, "pull", "--quiet", "--ff-only")
 	want := made{ada, "file", "raise v", second, ""}
 	eventually(t, "all files are served", func() bool { return strings.Count(c.as("ls").ok(), "many/") == len(files)-1 })
 	eventually(t, "a.json is the new one", func() bool { return len(c.history("a")) == 2 })
 	eventually(t, "b.json is removed", func() bool { return len(c.history("sub/b")) == 2 })
 	for _, name := range []string{"a", "many/0", "many/199", "sub/b"} {
-		c.requireBy(want, name)
+		c.becomes(want, name)
 	}
+	require.Len(t, c.history("a"), 2, "who made it is no version")
 
 	require.NoError(t, os.WriteFile(filepath.Join(deployed, "conf/a.json"), []byte(`{"v":"in a hurry"}`), 0o644))
 	eventually(t, "the edit is served", func() bool { return len(c.history("a")) == 3 })
 	c.requireBy(made{author: me(t), origin: "file"}, "a")
 
 	p.Stop()
-	gitrepotest.Write(t, deployed, "conf/both.json", `{}`)
-	gitrepotest.Commit(t, deployed, "one of two")
-	gitrepotest.Write(t, deployed, "conf/mine.json", `{}`)
+	gittest.Write(t, deployed, "conf/both.json", `{}`)
+	inTime := gittest.Commit(t, deployed, "one of two")
+	gittest.Write(t, deployed, "conf/mine.json", `{}`)
 	p.Start()
 	c = newCLI(t, p)
-	require.Regexp(t, `file +both.json created by `+regexp.QuoteMeta(ada)+`, mine.json created by `+regexp.QuoteMeta(me(t)), c.as("log").ok("--limit", "1"), "each has its author")
+	both := regexp.MustCompile(`file +both.json created by ` + regexp.QuoteMeta(ada) + `, mine.json created by ` + regexp.QuoteMeta(me(t)))
+	eventually(t, "each has its author", func() bool { return both.MatchString(c.as("log").ok("--limit", "1")) })
 
-	gitrepotest.Commit(t, deployed, "tidy up")
 	require.NoError(t, os.WriteFile(filepath.Join(deployed, "conf/other.json"), []byte(`{}`), 0o644))
 	eventually(t, "a later file is served", func() bool { return strings.Contains(c.as("ls").ok(), "other.json") })
-	require.Len(t, c.history("a"), 3, "that it was committed later changes nothing")
+	c.becomes(made{ada, "file", "tidy up", gittest.Commit(t, deployed, "tidy up"), ""}, "other")
+	require.Len(t, c.history("a"), 3, "that it was committed later makes no version")
+	c.becomes(made{ada, "file", "one of two", inTime, ""}, "a")
 }

@@ -101,7 +101,11 @@ func (s *secure) client(by *authority.Authority, name string, left time.Duration
 
 func (s *secure) token(name string, ttl time.Duration) (id, text string) {
 	s.t.Helper()
-	m := object(s.t, s.root.Call(protocol.OfModel("auth", 0), fmt.Sprintf(`{"name":%q,"ttl":%d}`, name, ttl.Milliseconds())))
+	ask := fmt.Sprintf(`{"name":%q}`, name)
+	if ttl > 0 {
+		ask = fmt.Sprintf(`{"name":%q,"ttl":%d}`, name, ttl.Milliseconds())
+	}
+	m := object(s.t, s.root.Call(protocol.OfModel("auth", 0), ask))
 	require.NotEmpty(s.t, m["text"], m)
 	return m["id"].(string), m["text"].(string)
 }

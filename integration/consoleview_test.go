@@ -40,7 +40,7 @@ func TestConsoleClients(t *testing.T) {
 		tb.pick("clients", "app1")
 		tb.sees(".client .table", "app1-dev.json")
 		tb.sees(".client .table", fmt.Sprint(told))
-		tb.sees(".client .table .badge.good", "current")
+		tb.sees(".client .table .badge.good", "told")
 		other := servertest.Dial(t, p.Addr)
 		other.Identify(`{"svrid":0,"svrname":"other"}`)
 		newer := other.Set("app1-dev.json", `{"key1":"newer"}`)

@@ -110,7 +110,7 @@ func TestAnImportBesideARunningServer(t *testing.T) {
 	again.Env = command.Env
 	out, err := again.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), fmt.Sprintf(`[{"converted":0,"copied":true,"into":"1_1","missing":0,"refused":0,"rows":%d,"table":"1_1","there":%[1]d}]`, importOwners))
+	require.Contains(t, string(out), fmt.Sprintf(`[{"converted":0,"copied":true,"into":"1_1","missing":0,"odd":0,"refused":0,"rows":%d,"table":"1_1","there":%[1]d}]`, importOwners))
 	stop()
 	mine := min(<-wrote, importOwners/2)
 	delay(20)

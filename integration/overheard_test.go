@@ -181,7 +181,7 @@ func TestNoCommandOfTheStoreReachesWhatTheServerKeepsThere(t *testing.T) {
 				}
 			}
 			got := s.take(&way{cmd: row.ID, body: body + "}"}, s.intruder)
-			_, got, _ = strings.Cut(got, "}") // the greeting
+			_, got, _ = strings.Cut(got, "}")               // the greeting
 			if row.ID == protocol.KVList && ns == "@conf" { // it has of documents what may be read
 				require.Contains(t, got, "doc/game/a.json")
 				require.NotContains(t, got, "hidden")

@@ -64,7 +64,8 @@ trap 'export -p >.exported' EXIT
 confcenter() {
   local code=0
   command confcenter "$@" || code=$?
-  [ "$code" = 0 ] || [[ "$code $*" = 6*--dry-run* ]]
+  [[ "$code $*" != 6*--dry-run* ]] || code=0
+  return $code
 }
 endless() {
   coproc { exec "$@" 2>&1; }
@@ -136,12 +137,13 @@ func readmeHome(t *testing.T, dir string, server *Process) {
 // prints lists texts that the blocks of a document, and of its translation, print. Every
 // document with blocks is listed.
 var prints = map[string][]string{
-	"README.md":         {"more headroom", "app1.json", "state done 1", `"gold":"5"`},
+	"README.md":         {"more polite", `-    "greeting": "hello"`, "tour.json", "state done 1", `"gold":"5"`},
 	"docs/access.md":    {"yes", "own files", "zoe", "refused, as it should be"},
 	"docs/backup.md":    {"no faults", "as of revision"},
+	"docs/bench.md":     {"IDLE_EXACT_ROLE_MATCH", "JOB_FINISHED", "task updated", "pong after 1 ms", `"state":"NODE_IDLE"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
-	"docs/history.md":   {"REVISION", "wins", "versions: 0", "nothing to do", `"name":"_meta.json","kind":"deleted"`},
+	"docs/history.md":   {"REVISION", "wins", "versions: 0", "nothing to do", `+    "key1": "at night"`, `"name":"_meta.json","kind":"deleted"`},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
 	"docs/state.md":     {"ann", "revision"},
@@ -149,12 +151,12 @@ var prints = map[string][]string{
 }
 
 // readmeBefore lists what a document takes for granted: somebody has made a backup, and changed
-// files that are in git.
+// files, and has git.
 var readmeBefore = map[string]string{
 	"docs/backup.md": "mkdir backups && confcenter backup backups/last.backup",
 	"docs/history.md": `for n in 1 2 3 4; do confcenter set app1-dev /key3 $n; done
 for name in a b; do echo '{"n":0}' | confcenter set $name; done
-git init -q && git -c user.name=Ann -c user.email=ann@example.org commit -q --allow-empty -m 'limits for the sale'`,
+git config --global user.name Ann && git config --global user.email ann@example.org`,
 }
 
 // readmeServed is how the server of a document is started. The document's first block makes the
@@ -212,6 +214,11 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 			for _, block := range blocks {
 				run(block, then)
 			}
+			if strings.HasPrefix(file, "README") { // which newcomers try twice
+				for _, block := range blocks {
+					run(block, then)
+				}
+			}
 			for _, text := range expected {
 				require.Contains(t, printed.String(), text)
 			}
@@ -226,9 +233,26 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 func requireReadmeLeft(t *testing.T, server *Process) {
 	t.Helper()
 	require.Regexp(t, `"value":"bob".*"expires":\d+`, newCLI(t, server).ok("get", "jobs", "owner", "-o", "json"), "the time to live outlives the cas")
-	got := servertest.Dial(t, server.Addr)
-	got.Identify(`{"svrid":0}`)
-	require.JSONEq(t, `{"key1":"key1 in app2-dev","key3":"key3 in app2-dev","key4":1235}`, string(got.Get("app2-dev").Contents), "the sample's other keys are still there")
+	require.JSONEq(t, `{"greeting":"hello","size":2}`, textOf(t, server.Conf, "tour.json"))
+	require.NoError(t, os.Remove(filepath.Join(server.Conf, "tour.json")))
+	sample := sampleConf(t)
+	for _, dir := range []string{sample, server.Conf} {
+		files, err := filepath.Glob(dir + "/*")
+		require.NoError(t, err)
+		for _, file := range files {
+			require.Equal(t, textOf(t, sample, filepath.Base(file)), textOf(t, server.Conf, filepath.Base(file)), "the tour changes a file of its own only")
+		}
+	}
+	ignored, err := os.ReadFile("../.gitignore")
+	require.NoError(t, err)
+	require.Contains(t, string(ignored), "\n/conf/tour.json\n")
+}
+
+func textOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	return string(text)
 }
 
 // readmeGo returns the lines of the Go block that begins with text, without comments.

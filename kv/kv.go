@@ -40,6 +40,10 @@ type Entry struct {
 	Updated int64    // when, in ms since 1970
 	Expires int64    // when it expires, in ms since 1970; 0: never
 	Lease   LeaseID  // when it ends, so does the entry; 0: none
+
+	// Ends is Expires if that came from a time to live, by a clock of the server that setting the time
+	// of day does not move: then the entry ends by that. 0: it ends at Expires.
+	Ends int64
 }
 
 // Deleted reports whether the entry stands for a deletion: it has no value, and Mod

@@ -11,9 +11,9 @@ var historyCommands = []Row{
 	{ID: 0x0303, Name: "CFBLAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev, offset", Response: "code, name, at, keys, looked, next"},
 	{ID: 0x0304, Name: "CFEXPLAIN", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev", Response: "code, name, at, path, merge, rules, files, winner, value, length"},
 	{ID: 0x0305, Name: "CFPRUNE", Role: Served, MaxBody: MaxBody, Right: access.HistoryWrite, Request: "keep, days, dry_run", Response: "code, dry_run, versions, bytes, chunks, changes, documents, more"},
-	{ID: 0x0306, Name: "CFROLLBACK", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "name, rev, all, author, comment, token, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs, held, approval"},
+	{ID: 0x0306, Name: "CFROLLBACK", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "name, rev, all, author, comment, token, dry_run", Response: "code, revision, replayed, at, count, documents, refused, undone, told, programs, held, approval"},
 	{ID: 0x0307, Name: "CFSTAGE", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "token, documents", Response: "code, documents, bytes, expires"},
-	{ID: 0x0308, Name: "CFAPPLY", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "author, comment, token, documents, staged, prune, whole, dry_run", Response: "code, revision, replayed, at, count, documents, refused, told, programs, held, approval"},
+	{ID: 0x0308, Name: "CFAPPLY", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "author, comment, token, documents, staged, prune, whole, dry_run, guard, source, replace, replace_all", Response: "code, revision, replayed, at, count, documents, refused, undone, told, programs, held, approval"},
 	{ID: 0x0309, Name: "CFEXPORT", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "rev, from, offset, hashes", Response: "code, at, documents, next, next_offset"},
 	{ID: 0x030A, Name: "CFPREVIEW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, text", Response: "code, name, at, refused, length, text, paths, more, heirs, files, told, programs"},
 }
@@ -81,7 +81,7 @@ var benchCommands = []Row{
 
 var authCommands = []Row{
 	{ID: 0x0600, Name: "AUTOKEN", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "name, groups, ttl", Response: "code, id, text, expires, held"},
-	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next"},
+	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next, note"},
 	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, made", Response: "code, revision, ended, made"},
 	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules, trouble"},
 	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
@@ -98,13 +98,13 @@ var reviewCommands = []Row{
 }
 
 var secretCommands = []Row{
-	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "uses", Response: "code, seals, trouble, newest, keys"},
+	{ID: 0x0900, Name: "SESTATUS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "uses", Response: "code, seals, trouble, newest, keys, note"},
 	{ID: 0x0901, Name: "SEROTATE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "", Response: "code, newest, revision"},
 	{ID: 0x0902, Name: "SERESEAL", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "from", Response: "code, newest, documents, keys, left, why, next"},
 }
 
 var auditCommands = []Row{
 	{ID: 0x0700, Name: "ADLINES", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "kind, who, what, outcome, from, to, after, last, limit", Response: "code, lines, next"},
-	{ID: 0x0701, Name: "ADVERIFY", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "after, head", Response: "code, lines, first, head, next, fault, line"},
+	{ID: 0x0701, Name: "ADVERIFY", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "after, head", Response: "code, lines, first, head, next, fault, line, pruned"},
 	{ID: 0x0702, Name: "ADHEAD", Role: Served, MaxBody: MaxBody, Right: access.AuditRead, Request: "", Response: "code, head, pruned"},
 }

@@ -13,6 +13,7 @@ import (
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/state/flow"
 	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
 )
@@ -109,6 +110,16 @@ func TestSpecificationNamesTheStoresCodes(t *testing.T) {
 			require.Contains(t, text, fmt.Sprintf("\n| %d | ", row.Code), row.Name)
 		}
 	}
+}
+
+// Flow refuses a scope with one code, and the name of a member, a list or a key with another.
+func TestSpecificationNamesTheCodesOfNames(t *testing.T) {
+	text := readSpecification(t)
+	f := flow.Open(nil, flow.Config{})
+	_, err := f.List(t.Context(), nil, &flow.ListAsk{Scope: "a.b", List: "cfapplist"})
+	require.Regexp(t, fmt.Sprintf(`(?m)^\| %d \| .*flow: a scope`, codes.Of(err)), text)
+	_, err = f.List(t.Context(), nil, &flow.ListAsk{List: "nope"})
+	require.Regexp(t, fmt.Sprintf(`(?m)^\| %d \| .*flow: .*the name of a member or of a list, or a key`, codes.Of(err)), text)
 }
 
 func TestSpecificationNamesTheLimitsOfPlayerStorage(t *testing.T) {

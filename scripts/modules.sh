@@ -7,7 +7,14 @@ set -eu
 go=${GO:-go}
 cd "$1" && shift
 
-errors=$($go list -deps "$@" 2>&1 >/dev/null) && exit 0
+# What is being downloaded is shown as it comes; the rest is kept.
+errors=$({ $go list -deps "$@" 2>&1 >/dev/null || echo failed; } | while IFS= read -r line; do
+	case $line in
+	"go: downloading "*) printf '%s\n' "$line" >&2 ;;
+	*) printf '%s\n' "$line" ;;
+	esac
+done)
+case $errors in *failed) errors=${errors%failed} ;; *) exit 0 ;; esac
 # Without an archive's reason in the list, as with GOPROXY=off, the download has it.
 named=$(printf '%s\n' "$errors" | grep -E '[^ ]+@v[^ ]+: ' || $go mod download 2>&1 | grep -E '[^ ]+@v[^ ]+: ' || true)
 if test -z "$named"; then # something else is wrong, and the go command says what

@@ -68,6 +68,9 @@ func (r *reading) take(bytes int) error {
 	return r.room(owed)
 }
 
+// memberTTL is a time to live, which counts as left out if it is 0, and so must not be given as that.
+const memberTTL = "ttl"
+
 // value reads raw into v, which has that form. at names it.
 func (r *reading) value(raw []byte, v reflect.Value, form Form, at string) error {
 	kind := jsontext.KindOf(raw)
@@ -102,6 +105,9 @@ func (r *reading) value(raw []byte, v reflect.Value, form Form, at string) error
 		n, ok := jsontext.Int64(raw)
 		if !ok || v.OverflowInt(n) {
 			return codes.Errorf(codes.BadRequest, "%s is %.40s, which is not a whole number of %d bits", named(at), raw, v.Type().Bits())
+		}
+		if at == memberTTL && n == 0 {
+			return codes.Errorf(codes.BadTTL, "%s is 0: leave it out for the usual time", named(at))
 		}
 		v.SetInt(n)
 	case form == Number && kind == jsontext.Number:

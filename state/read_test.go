@@ -121,6 +121,23 @@ func TestAQuestionThatDoesNotFitIsRefusedByName(t *testing.T) {
 	}
 }
 
+// 0 is not "as usual": what is left out is.
+func TestATimeToLiveOfNothingIsRefused(t *testing.T) {
+	type ask struct {
+		TTL int64 `json:"ttl,omitempty" doc:"ms"`
+	}
+	ttl := state.MembersOf(reflect.TypeFor[ask]())[0]
+	for _, text := range []string{"0", "-0"} {
+		require.ErrorIs(t, ttl.Set(new(ask), text), codes.BadTTL, text)
+	}
+	require.NoError(t, ttl.Set(new(ask), "1"))
+	op := state.Define("live", access.KVWrite, "POST live", "lives", func(_ *echo, _ context.Context, _ *access.Actor, q *ask) (*ask, error) { return q, nil })
+	_, err := op.Read([]byte(`{"ttl":0}`), nil)
+	require.ErrorIs(t, err, codes.BadTTL)
+	_, err = op.Read([]byte(`{"ttl":null}`), nil)
+	require.NoError(t, err)
+}
+
 // A few bytes of JSON must not become very many of memory before anybody has agreed.
 func TestReadingAsksForRoomBeforeItTakesIt(t *testing.T) {
 	var most, asked int64

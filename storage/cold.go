@@ -28,7 +28,7 @@ type cold struct {
 	backing  Backing
 	identity *identity
 	life     string // the identity of the store, which restoring it renews
-	used     uses
+	used     *uses
 	cache    *cache
 	loads    *loads
 	most     int64 // MaxOwner, but in tests
@@ -58,14 +58,13 @@ type tables struct {
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
-	c := &cold{s: s, backing: cfg.Backing, identity: s.identity, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
+	c := &cold{s: s, backing: cfg.Backing, identity: s.identity, cache: newCache(cfg.Cold), used: newUses(), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
 		tables: tables{unknown: map[string]uint64{}, known: map[string]bool{}}}
 	if store, ok := cfg.Store.(kv.Archive); ok {
 		c.life = store.Identity()
 	}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)
-	c.used.turn()
 	return c
 }
 

@@ -29,8 +29,8 @@ func startCold(t testing.TB, sql *database) *kit {
 func (k *kit) chill() int {
 	k.t.Helper()
 	k.land()
-	k.cold.used.turn()
-	k.cold.used.turn()
+	k.cold.used.turn(k.clock.Now().UnixMilli())
+	k.cold.used.turn(k.clock.Now().UnixMilli())
 	k.clock.Advance(30 * time.Minute) // the ticker of an hour does nothing yet
 	return k.evict()
 }
@@ -149,11 +149,11 @@ func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
 		k.update(owner(id), map[string]string{"a": "1", "b": "2"})
 	}
 	k.land()
-	k.cold.used.turn()
-	k.cold.used.turn()
+	k.cold.used.turn(k.clock.Now().UnixMilli())
+	k.cold.used.turn(k.clock.Now().UnixMilli())
 	k.clock.Advance(30 * time.Minute)
 	k.get(owner("read"), "a")
-	k.cold.used.turn()
+	k.cold.used.turn(k.clock.Now().UnixMilli())
 	k.update(owner("written"), map[string]string{"a": "2"})
 	k.update(owner("dirty"), map[string]string{"a": "2"})
 	require.Equal(t, 2, k.evict())
@@ -529,8 +529,8 @@ func TestIncrementsCountWhileOwnersLeave(t *testing.T) {
 		k.land()
 		turning.Lock()
 		k.clock.Advance(2 * time.Minute)
-		k.cold.used.turn()
-		k.cold.used.turn()
+		k.cold.used.turn(k.clock.Now().UnixMilli())
+		k.cold.used.turn(k.clock.Now().UnixMilli())
 		turning.Unlock()
 		left += k.evict()
 	}

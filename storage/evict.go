@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -25,19 +26,82 @@ type idler struct {
 	size int64
 }
 
-// evicting lets owners leave memory that have not been used for a while.
-func (c *cold) evicting(forgetter kv.Forgetter) {
+// Owners leave between the idle time and that much more; and as soon as the memory is used up to
+// highWater, until it is used up to lowWater. How much there is in use is looked at every lookTime,
+// and again after vainTime if no one could leave.
+const (
+	perIdle   = 5 // periods in an idle time
+	lookTime  = time.Second
+	vainTime  = 5 * time.Second
+	highWater = 0.8
+	lowWater  = 0.7
+	perLimit  = 20 // periods in which the memory is filled
+)
+
+// evicting lets owners leave memory that have not been used for a while, and those used longest ago
+// when there is little memory left.
+func (c *cold) evicting(forgetter kv.Forgetter, pool *memory.Pool) {
+	w := &watchman{c: c, forgetter: forgetter, memory: pool, swept: c.s.clock.Now()}
 	for c.s.life.Err() == nil {
 		idle := c.s.Settings().Idle
-		if !c.s.rest(idle, c.retime) {
+		if !c.s.rest(min(lookTime, idle), c.retime) {
 			continue
 		}
-		if _, err := c.evict(c.s.life, forgetter, idle); err != nil && c.s.life.Err() == nil {
+		c.s.pages.expire()
+		if err := w.look(idle); err != nil && c.s.life.Err() == nil {
 			c.s.log.Warn().Err(err).Msg("fields that are landed stay in memory for the time being")
 		}
-		c.s.pages.expire()
-		c.used.turn()
 	}
+}
+
+// watchman looks from time to time who may leave.
+type watchman struct {
+	c         *cold
+	forgetter kv.Forgetter
+	memory    *memory.Pool // of the store
+	swept     time.Time    // when those who are idle left last
+	held      int64        // the memory in use when the period began
+	vain      time.Time    // until then no one can leave
+}
+
+func (w *watchman) look(idle time.Duration) (err error) {
+	c, now := w.c, w.c.s.clock.Now()
+	if now.Sub(w.swept) >= idle/perIdle {
+		w.swept = now
+		c.used.turn(now.UnixMilli())
+		if _, err = c.evict(c.s.life, w.forgetter, idle); err != nil {
+			return err
+		}
+	}
+	held, limit := w.memory.Held(), w.memory.Limit()
+	switch {
+	case float64(held) >= highWater*float64(limit) && !now.Before(w.vain):
+		gone, err := w.relieve()
+		if gone == 0 {
+			w.vain = now.Add(vainTime)
+		}
+		w.held = w.memory.Held()
+		return err
+	case held-w.held >= limit/perLimit: // who is used first shall leave first, however short the time is
+		c.used.turn(now.UnixMilli())
+		w.held = held
+	}
+	w.held = min(w.held, held)
+	return nil
+}
+
+// relieve has owners leave until there is memory again, those used longest ago first.
+func (w *watchman) relieve() (gone int, err error) {
+	c := w.c
+	c.used.turn(c.s.clock.Now().UnixMilli())
+	enough := func() bool { return float64(w.memory.Held()) <= lowWater*float64(w.memory.Limit()) }
+	for _, end := range c.used.ends() {
+		n, err := c.evictUnused(c.s.life, w.forgetter, end, enough)
+		if gone += n; err != nil || enough() {
+			return gone, err
+		}
+	}
+	return gone, nil
 }
 
 // rest waits for so long, where 0 is for ever. It is false if what the caller goes by has
@@ -61,12 +125,17 @@ func (s *Storage) rest(wait time.Duration, changed <-chan struct{}) bool {
 // evict goes through all owners once, and has those leave memory that were not written for so
 // long and have no mark of use. It returns how many fields have left.
 func (c *cold) evict(ctx context.Context, forgetter kv.Forgetter, idle time.Duration) (gone int, err error) {
+	return c.evictUnused(ctx, forgetter, c.s.clock.Now().Add(-idle).UnixMilli(), func() bool { return false })
+}
+
+// evictUnused is evict for those that were not used since, in ms since 1970, until it is enough.
+func (c *cold) evictUnused(ctx context.Context, forgetter kv.Forgetter, since int64, enough func() bool) (gone int, err error) {
 	c.sweeping.Lock()
 	defer c.sweeping.Unlock()
-	sweep := &sweep{c: c, forgetter: forgetter, ctx: ctx, before: c.s.clock.Now().Add(-idle).UnixMilli()}
+	sweep := &sweep{c: c, forgetter: forgetter, ctx: ctx, before: since, enough: enough}
 	for _, r := range c.s.names.all(c.s.store) {
 		l := kv.List{NS: r.ns, Limit: evictEntries}
-		for more := true; more; {
+		for more := !enough(); more; {
 			v := c.s.store.View() // not for long: what an open view needs is not forgotten
 			page, err := v.List(l)
 			v.Close()
@@ -93,7 +162,8 @@ type sweep struct {
 	c         *cold
 	forgetter kv.Forgetter
 	ctx       context.Context
-	before    int64 // what was written since stays
+	before    int64 // what was written or used since stays
+	enough    func() bool
 	gone      int
 
 	now     idler // the owner that is being looked at
@@ -113,7 +183,7 @@ func (s *sweep) add(r *region, e *kv.Entry) error {
 			return err
 		}
 		s.now = idler{job: &job{s: s.c.s, region: r, owner: e.Key[:n]}, hash: hashOf(r.ns, e.Key[:n])}
-		s.stays = s.c.used.has(s.now.hash)
+		s.stays = s.c.used.has(s.now.hash, s.before)
 	}
 	if s.stays = s.stays || e.Updated > s.before || !s.c.s.dirty.landedEntry(r, e); !s.stays {
 		s.now.held = append(s.now.held, kv.Held{NS: r.ns, Key: e.Key, Mod: e.Mod})
@@ -149,7 +219,7 @@ func (s *sweep) flush() error {
 	if err := s.c.addToFilter(s.ctx, leaving); err != nil {
 		return err
 	}
-	for len(list) > 0 {
+	for len(list) > 0 && !s.enough() {
 		n, entries := 0, 0
 		for n < min(len(list), evictOwners) && entries < evictEntries {
 			entries += len(list[n].held)
@@ -172,7 +242,7 @@ func (s *sweep) leave(list []idler) error {
 			continue
 		}
 		defer s.c.s.lines.leave(one.job)
-		if !s.c.used.has(one.hash) && !s.c.loads.busy(one.job.id()) {
+		if !s.c.used.has(one.hash, s.before) && !s.c.loads.busy(one.job.id()) {
 			s.c.cache.forget(one.job.id())
 			held = append(held, one.held...)
 		}

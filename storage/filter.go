@@ -124,7 +124,7 @@ func (c *cold) addToFilter(ctx context.Context, owners *prints) error {
 		}
 		const atOnce = 64 // buckets
 		if len(ops) == atOnce || len(ops) > 0 && bucket == len(owners)-1 {
-			if _, err := c.s.commit(ctx, &kv.Txn{Then: ops}); err != nil {
+			if _, err := c.s.commit(ctx, &kv.Txn{Then: ops, Must: true}); err != nil {
 				return err
 			}
 			ops = nil

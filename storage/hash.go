@@ -2,7 +2,9 @@ package storage
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -33,28 +35,68 @@ func mixIn[T string | []byte](h uint64, text T) uint64 {
 // uses tells which owners were used of late, roughly: owners may share a mark, and then one
 // stays in memory for the other's sake.
 type uses struct {
-	now, before atomic.Pointer[[useWords]atomic.Uint64]
+	times atomic.Pointer[[]*period] // the newest first; only those who let owners leave change it
 }
 
-const useWords = 1 << 17 // of 64 owners each: 1 MiB
+// period is who was used in a time.
+type period struct {
+	end   atomic.Int64 // in ms since 1970; as far as possible away while it goes on
+	words [useWords]atomic.Uint64
+}
+
+const (
+	useWords   = 1 << 17 // of 64 owners each: 1 MiB
+	maxPeriods = 10
+)
+
+func newUses() *uses {
+	u := new(uses)
+	u.turn(0)
+	return u
+}
 
 func (u *uses) mark(hash uint64) {
 	word, bit := place(hash)
-	if w := &u.now.Load()[word]; w.Load()&bit == 0 {
+	if w := &(*u.times.Load())[0].words[word]; w.Load()&bit == 0 {
 		w.Or(bit)
 	}
 }
 
-func (u *uses) has(hash uint64) bool {
+// has reports whether an owner was used since then, in ms since 1970.
+func (u *uses) has(hash uint64, since int64) bool {
 	word, bit := place(hash)
-	before := u.before.Load()
-	return u.now.Load()[word].Load()&bit != 0 || before != nil && before[word].Load()&bit != 0
+	for _, p := range *u.times.Load() {
+		if p.end.Load() > since && p.words[word].Load()&bit != 0 {
+			return true
+		}
+	}
+	return false
 }
 
-// turn begins another period; the one before the last is forgotten.
-func (u *uses) turn() {
-	u.before.Store(u.now.Load())
-	u.now.Store(new([useWords]atomic.Uint64))
+// turn begins another period. If there are many the two oldest become one.
+func (u *uses) turn(now int64) {
+	next := new(period)
+	next.end.Store(math.MaxInt64)
+	list := []*period{next}
+	if old := u.times.Load(); old != nil {
+		(*old)[0].end.Store(now)
+		list = append(list, *old...)
+	}
+	if n := len(list); n > maxPeriods {
+		for i := range list[n-2].words {
+			list[n-2].words[i].Or(list[n-1].words[i].Load())
+		}
+		list = list[:n-1]
+	}
+	u.times.Store(&list)
+}
+
+// ends is when the periods ended that are over, the oldest first.
+func (u *uses) ends() (list []int64) {
+	for _, p := range slices.Backward((*u.times.Load())[1:]) {
+		list = append(list, p.end.Load())
+	}
+	return list
 }
 
 func place(hash uint64) (word int, bit uint64) {

@@ -66,6 +66,7 @@ func (d *ledger) take(b *Batch, t *table, limit int, base int64) {
 			continue // changed again: the news are on their way
 		}
 		if row, ok := d.row(m.region, e, base); ok {
+			row.Created = m.created
 			_, row.Noted = d.notes[noteKey(m.region.table(), m.key)]
 			b.Rows = append(b.Rows, row)
 			bytes += e.Size()
@@ -102,7 +103,7 @@ func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
 			continue
 		}
 		if row, ok := d.row(r, e, base); ok {
-			row.Noted = true
+			row.Noted, row.Created = true, n.created
 			b.Rows = append(b.Rows, row)
 		}
 	}
@@ -155,10 +156,16 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 	}
 	txn.Then, txn.If = ops, append(txn.If, same...)
 	defer s.cold.know(txn, s.dirty.given(b.Table))()
+	before := s.dirty.refusedFields()
 	if _, err := s.commit(ctx, txn); err != nil {
 		return err
 	}
 	s.dirty.count(b, len(failed))
+	if len(failed) > 0 && before == 0 {
+		f := &failed[0]
+		s.log.Warn().Int("fields", len(failed)).Str("table", f.Table).Str("key", f.Key).Str("reason", f.Reason).
+			Msg("the database refuses fields, which are in the list of errors now, and are tried again; no more is said of it until the list is empty")
+	}
 	return nil
 }
 
@@ -180,26 +187,26 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	refused := make(map[string]bool, len(failed))
-	revisions := make(map[string]kv.Revision, len(b.Rows))
+	rows := make(map[string]*DirtyRow, len(b.Rows))
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		revisions[noteKey(r.Table(), r.Key())] = r.Revision
+		rows[noteKey(r.Table(), r.Key())] = r
 	}
 	fresh := 0
 	for _, f := range failed {
 		key := noteKey(f.Table, f.Key)
-		revision, there := revisions[key]
-		if !there {
+		row := rows[key]
+		if row == nil {
 			return nil, nil, codes.Errorf(codes.BadRequest, "row %.300q of table %.63q is said to have failed, but is not in the batch", f.Key, f.Table)
 		}
 		if d.notes[key] == nil && !refused[key] {
 			fresh++
 		}
 		refused[key] = true
-		n := d.refused(f, revision, pause)
+		n := d.refused(f, row, pause)
 		ops, same = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()}), append(same, n.unchanged())
 	}
-	for key := range revisions {
+	for key := range rows {
 		if d.notes[key] != nil && !refused[key] {
 			ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: Landing, Key: key})
 		}
@@ -208,6 +215,16 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, 
 		return nil, nil, codes.Errorf(codes.Limit, "the database has refused %d fields, and the list of errors may have %d: find out why (the last reason: %.200s), mend the database, and have them tried again", n, d.most, failed[len(failed)-1].Reason)
 	}
 	return ops, same, nil
+}
+
+// refusedFields is how long the list of errors is, without what was given up.
+func (d *ledger) refusedFields() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.tables {
+		n += d.tables[i].refused
+	}
+	return n
 }
 
 func (d *ledger) given(i int) map[string]bool {

@@ -48,9 +48,10 @@ type table struct {
 
 // mark says that a field was changed. One that was changed again since then has no region.
 type mark struct {
-	mod    kv.Revision
-	region *region
-	key    string
+	mod     kv.Revision
+	region  *region
+	key     string
+	created int64 // when the field was made that the database has not got yet, in ms since 1970, as far as that is known
 }
 
 const (
@@ -121,7 +122,11 @@ func (d *ledger) event(c *kv.Change, e *kv.Event) {
 	}
 	if r := d.names.of(ns); r != nil && !e.Entry.Deleted() {
 		t := d.home(r, key)
-		t.add(mark{e.Entry.Mod, r, key}, e.Prev)
+		created := e.Entry.Updated
+		if n := d.notes[noteKey(r.table(), key)]; n != nil {
+			created = n.created
+		}
+		t.add(mark{e.Entry.Mod, r, key, created}, e.Prev)
 	}
 }
 
@@ -136,10 +141,12 @@ func intOf(e *kv.Entry) int64 {
 
 // add adds a change. The field's earlier mark, if it has one, is dead now.
 func (t *table) add(m mark, prev *kv.Entry) {
-	t.marks = append(t.marks, m)
 	if prev != nil && prev.Mod > t.cursor {
-		t.kill(prev.Mod, m.region, m.key)
+		if created, there := t.kill(prev.Mod, m.region, m.key); there {
+			m.created = created
+		}
 	}
+	t.marks = append(t.marks, m)
 	const few = 1024
 	if t.dead > few && t.dead > len(t.marks)/2 {
 		t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.region == nil })
@@ -147,15 +154,16 @@ func (t *table) add(m mark, prev *kv.Entry) {
 	}
 }
 
-func (t *table) kill(mod kv.Revision, r *region, key string) {
+func (t *table) kill(mod kv.Revision, r *region, key string) (created int64, there bool) {
 	i, _ := slices.BinarySearchFunc(t.marks, mod, func(m mark, mod kv.Revision) int { return cmp.Compare(m.mod, mod) })
 	for ; i < len(t.marks) && t.marks[i].mod == mod; i++ {
 		if m := &t.marks[i]; m.region != nil && m.region.ns == r.ns && m.key == key {
 			m.region, m.key = nil, ""
 			t.dead++
-			return
+			return m.created, true
 		}
 	}
+	return 0, false
 }
 
 // moved moves a cursor, and drops what it has passed.
@@ -239,7 +247,7 @@ func (d *ledger) load() error {
 	for _, r := range d.names.all(d.store) {
 		if err := each(v, r.ns, "", func(e *kv.Entry) {
 			if t := d.home(r, e.Key); e.Mod > t.cursor {
-				t.marks = append(t.marks, mark{e.Mod, r, e.Key})
+				t.marks = append(t.marks, mark{e.Mod, r, e.Key, e.Updated})
 			}
 		}); err != nil {
 			return err

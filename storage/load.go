@@ -236,7 +236,9 @@ func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
 	}
 	for i := range rows {
 		found.add(rows[i].Name, &rows[i])
-		newest = max(newest, rows[i].Version)
+		if rows[i].Version < maxBase { // a greater one cannot be outdone: what is landed over it is refused
+			newest = max(newest, rows[i].Version)
+		}
 	}
 	return found, l.c.s.outdo(ctx, newest)
 }

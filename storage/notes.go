@@ -26,6 +26,7 @@ type note struct {
 	attempts int
 	first    int64
 	next     int64 // 0: dropped
+	created  int64 // as the row's
 }
 
 const (
@@ -41,6 +42,7 @@ func (n *note) value() kv.Value {
 	b := append([]byte(`{"rev":`), strconv.FormatInt(int64(n.revision), 10)...)
 	b = append(strconv.AppendInt(append(b, `,"attempts":`...), int64(n.attempts), 10), `,"first":`...)
 	b = strconv.AppendInt(append(strconv.AppendInt(b, n.first, 10), `,"next":`...), n.next, 10)
+	b = strconv.AppendInt(append(b, `,"created":`...), n.created, 10)
 	b = jsontext.AppendQuote(append(b, `,"reason":`...), strings.ToValidUTF8(n.reason[:min(maxReason, len(n.reason))], "?"))
 	return kv.JSONValue(append(b, '}'))
 }
@@ -66,6 +68,7 @@ func parseNote(e *kv.Entry) *note {
 	if err != nil {
 		return nil
 	}
+	n.created = e.Updated // of an earlier version
 	for _, m := range members {
 		number, _ := jsontext.Int64(m.Raw)
 		switch string(m.Key) {
@@ -77,6 +80,8 @@ func parseNote(e *kv.Entry) *note {
 			n.first = number
 		case "next":
 			n.next = number
+		case "created":
+			n.created = number
 		case "reason":
 			n.reason = string(jsontext.Unquote(m.Raw))
 		}
@@ -130,15 +135,15 @@ func (d *dues) Pop() any {
 const maxPause = 3_600_000
 
 // refused is the note of a row that failed once more.
-func (d *ledger) refused(f Failure, rev kv.Revision, pause int64) *note {
+func (d *ledger) refused(f Failure, row *DirtyRow, pause int64) *note {
 	now := d.clock.Now().UnixMilli()
 	n := &note{first: now}
 	given := false // up meanwhile
 	if old := d.notes[noteKey(f.Table, f.Key)]; old != nil {
 		*n = *old
-		given = old.next == 0 && old.revision == rev
+		given = old.next == 0 && old.revision == row.Revision
 	}
-	n.ns, n.key, n.revision, n.reason = Prefix+f.Table, f.Key, rev, f.Reason
+	n.ns, n.key, n.revision, n.reason, n.created = Prefix+f.Table, f.Key, row.Revision, f.Reason, row.Created
 	const most = 20 // doublings
 	if !given {
 		n.next = now + min(maxPause, pause<<min(n.attempts, most))

@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
@@ -192,4 +195,48 @@ func TestTheListOfErrorsIsBounded(t *testing.T) {
 	k.land()
 	require.Zero(t, k.Status()[0].Dirty)
 	require.Zero(t, k.Status()[0].Refused)
+}
+
+// Operators learn from the log when the list of errors begins to have something, once.
+func TestTheFirstRefusedFieldsAreWarnedOf(t *testing.T) {
+	sql, log := newDatabase(), &bytes.Buffer{}
+	sql.poison = func(r *Row) bool { return string(r.Value) == "bad" }
+	k := startOn(t, sql, func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(log)) })
+	warned := func() int { return strings.Count(log.String(), "the database refuses fields") }
+	k.update(player, map[string]string{"a": "bad", "b": "bad", "c": "good"})
+	k.land()
+	require.Equal(t, 1, warned())
+	require.Contains(t, log.String(), `"level":"warn","fields":2,"table":"1_1","key":"user:100:a","reason":"poison"`)
+	k.update(player, map[string]string{"d": "bad"})
+	k.land()
+	require.Equal(t, 1, warned(), "the list was not empty")
+	k.update(player, map[string]string{"a": "good", "b": "good", "d": "good"})
+	k.land()
+	k.update(player, map[string]string{"e": "bad"})
+	k.land()
+	require.Equal(t, 2, warned())
+}
+
+// A row says when its field was made, however often it was written before it was landed, and
+// whether the database refused it meanwhile.
+func TestARowIsCreatedWhenItsFieldIs(t *testing.T) {
+	sql := newDatabase()
+	sql.poison = func(r *Row) bool { return string(r.Value) == "bad" }
+	k := startOn(t, sql)
+	made := k.clock.Now().UnixMilli()
+	k.update(player, map[string]string{"a": "1", "b": "bad"})
+	k.clock.Advance(time.Minute)
+	k.update(player, map[string]string{"a": "2", "late": "1"})
+	k.clock.Advance(time.Minute)
+	k.update(player, map[string]string{"a": "3"})
+	k.land()
+	k.clock.Advance(time.Minute)
+	k.update(player, map[string]string{"b": "bad"})
+	k.land()
+	k.update(player, map[string]string{"b": "good"})
+	k.land()
+	require.Equal(t, made, sql.row(player, "a").Created)
+	require.Equal(t, made+120_000, sql.row(player, "a").Updated)
+	require.Equal(t, made, sql.row(player, "b").Created)
+	require.Equal(t, made+60_000, sql.row(player, "late").Created)
 }

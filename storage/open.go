@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -29,6 +30,9 @@ type Config struct {
 	Settings Settings    // the zero value: Defaults
 	Clock    clock.Clock // nil: the machine's
 	Log      zerolog.Logger
+	// Memory is what the Store may take. Near its limit owners that are landed leave, those used
+	// longest ago first, unless Settings.Idle says that none shall. nil: there is no limit.
+	Memory *memory.Pool
 	// Cold is what loaded rows may take in memory; nil: one of 16 MiB.
 	Cold *memory.Pool
 }
@@ -37,6 +41,7 @@ func (c Config) withDefaults() Config {
 	c.Settings = cmp.Or(c.Settings, field.Defaults())
 	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.Cold = c.Cold.Or(16 << 20)
+	c.Memory = c.Memory.Or(math.MaxInt64)
 	return c
 }
 
@@ -106,7 +111,7 @@ func Open(cfg Config) (*Storage, error) {
 	s.running.Go(s.cold.scanning)
 	s.running.Go(s.purge.run)
 	if forgetter, ok := cfg.Store.(kv.Forgetter); ok {
-		s.running.Go(func() { s.cold.evicting(forgetter) })
+		s.running.Go(func() { s.cold.evicting(forgetter, cfg.Memory) })
 	}
 	return s, nil
 }

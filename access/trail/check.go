@@ -14,11 +14,16 @@ import (
 // Checker finds out whether lines are all there, in order, as they were written.
 type Checker struct {
 	// Head is that of the last line. Before the first it may be set to the one that must come
-	// before; with the zero Head a chain may begin anywhere.
+	// before; with the zero Head a chain may begin where lines say that those before were removed.
 	Head  Head
 	Whole bool // the first line must be the very first
 	// Kept are heads that were kept elsewhere.
 	Kept []Head
+
+	// Gone is up to which line there are none, which one of the lines has to say; 0: nothing is missing.
+	// Of a chain that begins later than with line 1 Add sets it.
+	Gone   int64
+	Pruned int64 // up to which line the lines say that they were removed
 
 	Lines int64 // that were right
 	First int64 // the number of the first of them
@@ -66,6 +71,7 @@ func (c *Checker) Add(b []byte) error {
 	case first && (l.Seq == 1) != (prev == Head{}.Hash):
 		return broken(l.Seq, "line %d was changed: only the first line has no line before it", l.Seq)
 	case first:
+		c.Gone = l.Seq - 1
 	case l.Seq > due:
 		return broken(due, "line %d is gone: line %d comes next", due, l.Seq)
 	case l.Seq < due:
@@ -79,6 +85,7 @@ func (c *Checker) Add(b []byte) error {
 	}
 	c.Head = Head{Seq: l.Seq, Hash: sha256.Sum256(b)}
 	c.Lines++
+	c.Pruned = max(c.Pruned, l.pruned())
 	for _, kept := range c.Kept {
 		if kept.Seq == l.Seq && kept != c.Head {
 			return broken(l.Seq, "line %d was changed: it had another hash", l.Seq)
@@ -87,14 +94,24 @@ func (c *Checker) Add(b []byte) error {
 	return nil
 }
 
-// End checks that the lines reach all the heads that were kept elsewhere.
+// End checks that the lines reach all the heads that were kept elsewhere, and say of those that are
+// missing at the beginning that they were removed.
 func (c *Checker) End() error {
+	if c.Gone > c.Pruned {
+		return Unexplained(c.Pruned, c.Gone)
+	}
 	for _, kept := range c.Kept {
 		if kept.Seq > c.Head.Seq {
 			return broken(c.Head.Seq+1, "line %d is gone, and so are all behind it: there were %d", c.Head.Seq+1, kept.Seq)
 		}
 	}
 	return nil
+}
+
+// Unexplained is what is wrong with lines behind gone of which none says that more than those up to pruned
+// were removed. codes.Storage, with a [Broken] as its cause.
+func Unexplained(pruned, gone int64) error {
+	return broken(pruned+1, "lines %d to %d are gone, and no line says that they were removed for their age; if the lines go on behind those of another file, verify them after its head", pruned+1, gone)
 }
 
 // FaultOf is what Add or End found to be wrong; nil if err is something else.

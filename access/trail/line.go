@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json" // decodes lines, which jsontext has checked, and which have to be as Append writes them
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -85,6 +86,21 @@ func plain(text string) bool {
 		}
 	}
 	return true
+}
+
+// Removed is what a line of kind pruned says of the lines that were removed, up to last.
+func Removed(first, last int64) string { return fmt.Sprintf("audit:%d-%d", first, last) }
+
+// pruned is up to which line the line says that lines were removed; 0: it says nothing of that.
+func (l *Line) pruned() int64 {
+	var first, last int64
+	if l.Kind != string(access.EventPruned) || l.Outcome != done || len(l.What) != 1 {
+		return 0
+	}
+	if _, err := fmt.Sscanf(l.What[0], "audit:%d-%d", &first, &last); err != nil || l.What[0] != Removed(first, last) {
+		return 0
+	}
+	return last
 }
 
 // Append appends the line as it is kept and exported, without a line feed. There is one way to

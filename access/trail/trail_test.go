@@ -51,7 +51,8 @@ func TestLinesThatAreAsTheyWereWrittenAreRight(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, c.First)
 	c, err = check(trail.Checker{}, lines[3:])
-	require.NoError(t, err, "a part of the chain")
+	require.EqualError(t, trail.FaultOf(err), "lines 1 to 3 are gone, and no line says that they were removed for their age; if the lines go on behind those of another file, verify them after its head")
+	require.EqualValues(t, 1, trail.FaultOf(err).Seq)
 	require.EqualValues(t, 4, c.First)
 	_, err = check(trail.Checker{Whole: true}, lines[3:])
 	require.EqualValues(t, 1, trail.FaultOf(err).Seq)
@@ -60,6 +61,34 @@ func TestLinesThatAreAsTheyWereWrittenAreRight(t *testing.T) {
 	require.EqualError(t, trail.FaultOf(err), "line 2 is gone: line 3 comes next")
 	require.Equal(t, codes.Storage, codes.Of(err))
 	require.Nil(t, trail.FaultOf(codes.Storage))
+}
+
+// A chain begins later than with line 1 only where a line of it says so.
+func TestALateBeginningIsExplainedByALine(t *testing.T) {
+	for what, c := range map[string]struct {
+		event access.Event
+		right bool
+	}{
+		"all":         {access.Event{Kind: access.EventPruned, What: []string{trail.Removed(1, 3)}}, true},
+		"more":        {access.Event{Kind: access.EventPruned, What: []string{trail.Removed(2, 9)}}, true},
+		"fewer":       {access.Event{Kind: access.EventPruned, What: []string{trail.Removed(1, 2)}}, false},
+		"none":        {access.Event{Kind: access.EventPruned}, false},
+		"odd":         {access.Event{Kind: access.EventPruned, What: []string{"audit:1-3x"}}, false},
+		"another":     {access.Event{Kind: access.EventChange, What: []string{trail.Removed(1, 3)}}, false},
+		"not removed": {access.Event{Kind: access.EventPruned, Outcome: codes.Storage, What: []string{trail.Removed(1, 3)}}, false},
+	} {
+		lines, heads := chain(5)
+		l := trail.LineOf(&c.event, 9, 0)
+		text, _ := heads[4].Next(nil, &l)
+		lines = append(lines, bytes.TrimSuffix(text, []byte("\n")))
+		for _, from := range []int{0, 3} {
+			got, err := check(trail.Checker{}, lines[from:])
+			require.Equal(t, c.right || from == 0, err == nil, "%s from %d: %v", what, from, err)
+			require.EqualValues(t, from, got.Gone)
+		}
+		_, err := check(trail.Checker{Head: heads[2]}, lines[3:])
+		require.NoError(t, err, "it goes on behind a head that was kept")
+	}
 }
 
 func TestAChangedNumberIsFoundWhereItStands(t *testing.T) {

@@ -166,6 +166,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	}
 	tokens.Obey(c)
 	tokens.Count(quotas)
+	state.models.Secret().Guard()
 	return gatekeeper{control: c, notes: notes, provider: provider, secrets: state.models.Secret(), close: func() {
 		c.Close()
 		if provider != nil {

@@ -34,8 +34,7 @@ func (a *app) connectLong(command *cobra.Command, forms ...string) *connection {
 }
 
 func (a *app) applyCommand() *cobra.Command {
-	q := &history.ApplyAsk{}
-	var replace []string
+	q := &history.ApplyAsk{Guard: true}
 	command := &cobra.Command{
 		Use:   "apply DIR",
 		Short: "Bring the server's files to what a directory holds, all in one change",
@@ -50,7 +49,13 @@ DIR, nothing is changed; the exit code is 5. So it is if a file on the server is
 because it is being edited by hand: --replace NAME writes that one all the same, and the
 server keeps what it held. It is 0 if there was nothing to do, or
 if it is done. With --dry-run nothing is changed: it prints what would be, line by
-line, and which programs would be told; the exit code is 6 if there is anything.`,
+line, and which programs would be told; the exit code is 6 if there is anything.
+
+The server remembers the last apply of each source: what --source says, else who is
+proved to ask, else the author. If somebody has changed a file on the server since, at
+the console for example, and DIR has not got that change, nothing is changed, and the
+change is named; the exit code is 5, and with --dry-run 6. Take it over into DIR, or
+undo it with --replace NAME, or all such changes with --replace-all.`,
 		Example: `  confcenter apply ./conf -m "limits for the sale"
   confcenter apply ./conf --prune --dry-run
 
@@ -65,7 +70,9 @@ line, and which programs would be told; the exit code is 6 if there is anything.
 	command.ValidArgsFunction = complete
 	f := command.Flags()
 	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
-	f.StringArrayVar(&replace, "replace", nil, "write this file whatever is there, though it is broken and is being edited by hand (may be repeated)")
+	f.StringVar(&q.Source, "source", "", "whose files DIR has, for example the repository; else it is who is proved to ask, else the author")
+	f.StringArrayVar(&q.Replace, "replace", nil, "write this file whatever is there: what was changed since the last apply, or is broken because it is being edited by hand (may be repeated)")
+	f.BoolVar(&q.ReplaceAll, "replace-all", false, "undo whatever was changed on the server since the last apply")
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -75,7 +82,7 @@ line, and which programs would be told; the exit code is 6 if there is anything.
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			p := &applying{connection: c, calls: remote.History(connected), files: files, ask: q, replace: map[string]bool{}}
-			for _, name := range replace {
+			for _, name := range q.Replace {
 				p.replace[meta.Complete(name)] = true
 			}
 			return p.apply(ctx)
@@ -100,6 +107,7 @@ func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
+	a.noteSkipped(c)
 	if len(c.found) > 0 {
 		if err := a.printFindings(dir, c, asJSON); err != nil {
 			return nil, err
@@ -140,8 +148,11 @@ func (p *applying) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if dry || len(change.Refused) > 0 || change.Count == 0 {
+	if dry || len(change.Refused) > 0 {
 		return p.dryRun(ctx, change)
+	}
+	if len(change.Undone) > 0 {
+		return history.Undoes(change.Undone)
 	}
 	p.ask.DryRun = false
 	if change, err = p.calls.Apply(ctx, p.ask); p.lost(err) {
@@ -279,6 +290,7 @@ func (p *applying) dryRun(ctx context.Context, change *history.ChangeAnswer) err
 		if err := p.app.showChange(change); err != nil || change.Count == 0 {
 			return err
 		}
+		p.app.showUndone(change)
 		for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
 			if err := p.showDiff(ctx, &d); err != nil {
 				return err

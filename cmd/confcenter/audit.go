@@ -100,7 +100,7 @@ func (a *app) auditCommand() *cobra.Command {
 	question := lines.Ask().(*audit.LinesAsk)
 	command := &cobra.Command{}
 	a.defineWords(command, lines, question)
-	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", cobra.NoArgs
+	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", onlyVerbs
 	command.Long = `Audit prints the newest 50 lines of the audit, or all that the flags select; with --limit
 the newest so many of these, and with --after or --from the first. With -o json each is one
 line of JSON, as it is kept, so that verify can check them.`
@@ -239,9 +239,11 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	command.Long = `Verify checks that each line has the hash of the one before, and that the last one is the
 server's newest. With a FILE of lines as --audit-file writes them, or - for standard
 input, it asks no server: what is missing at the end then shows only in a --head that was
-kept, as confcenter audit head prints it.
+kept, as confcenter audit head prints it. Lines that go on behind those of another file are
+verified with --after and the head of that.
 
-The exit code is 0 if all lines are right, and 1 if one was changed or is gone, or if FILE
+The exit code is 0 if all lines are right, and 1 if one was changed or is gone, if the
+first is not line 1 and none says that those before were removed for their age, or if FILE
 has none.`
 	c := a.connectLong(command)
 	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
@@ -262,8 +264,9 @@ has none.`
 
 // verifyAudit has the server check all of its lines, some at a time.
 func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit.VerifyAsk, asJSON bool) error {
+	whole := q.After == ""
 	var all audit.VerifyAnswer
-	for {
+	for parts := 1; ; parts++ {
 		part, err := from.Verify(ctx, q)
 		if err != nil {
 			return err
@@ -271,8 +274,11 @@ func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit
 		if all.First == 0 {
 			all.First = part.First
 		}
-		all.Lines, all.Head, all.Fault, all.Line = all.Lines+part.Lines, part.Head, part.Fault, part.Line
+		all.Lines, all.Head, all.Fault, all.Line, all.Pruned = all.Lines+part.Lines, part.Head, part.Fault, part.Line, max(all.Pruned, part.Pruned)
 		if part.Next == "" {
+			if parts > 1 && whole && all.Fault == "" && all.Pruned < all.First-1 { // a part alone cannot tell
+				all.Fault, all.Line = trail.Unexplained(all.Pruned, all.First-1).Error(), all.Pruned+1
+			}
 			return a.showVerified(&all, asJSON)
 		}
 		q.After = part.Next
@@ -295,7 +301,7 @@ func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAns
 		return nil, usageError{err}
 	}
 	err := c.ReadAll(in)
-	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String()}
+	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String(), Pruned: c.Pruned}
 	if fault := trail.FaultOf(err); fault != nil {
 		answer.Fault, answer.Line, err = fault.Text, fault.Seq, nil
 	} else if err == nil && c.Lines == 0 {

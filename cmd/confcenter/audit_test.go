@@ -84,6 +84,14 @@ func TestWhatAuditPrintsAndRefuses(t *testing.T) {
 		require.Equal(t, exitRefused, r.code)
 		require.Contains(t, r.stderr, want)
 	}
+	puts(t, addr, "k", 3)
+	lines := call(t, "", at(addr, "audit", "--last", "100", "-o", "json")...).stdout
+	first, rest, _ := strings.Cut(lines, "\n")
+	require.Equal(t, exitOK, call(t, lines, "audit", "verify", "-").code)
+	require.Equal(t, exitOK, call(t, rest, "audit", "verify", "-", "--after", strings.TrimSpace(head)).code, first)
+	late := call(t, rest, "audit", "verify", "-")
+	require.Equal(t, exitFailed, late.code, "a file whose beginning was taken away")
+	require.Contains(t, late.stderr, "lines 1 to 1 are gone, and no line says")
 	r := call(t, "", "audit", "verify", write(t, t.TempDir(), "empty.jsonl", ""))
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "empty.jsonl: there are no lines")

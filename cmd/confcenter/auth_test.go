@@ -25,6 +25,7 @@ func TestSessionOfTokens(t *testing.T) {
 		{words("auth tokens -o json"), exitOK, `"groups":\["games","ops"\]`, ``},
 		{words("auth tokens"), exitOK, `(?m)^[0-9a-f]+ +a +games, ops, more +20\d\d-\d\d-\d\dT\S+Z +\S.* +20\S+Z`, ``},
 		{words("auth token c --ttl soon"), exitUsage, ``, `soon`},
+		{words("auth token c --ttl 0"), exitUsage, ``, `leave it out`},
 		{words("auth token c --ttl 1us"), exitUsage, ``, `1us`},
 		{words("auth end"), exitUsage, ``, `id who`},
 		{words("auth end --id a --who token:a"), exitUsage, ``, `id who`},

@@ -209,7 +209,7 @@ func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) 
 		cancel(codes.Errorf(codes.Timeout, "the server has sent nothing for %s", backupStall))
 	})
 	defer stalled.Stop()
-	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr), moves: func() { stalled.Reset(backupStall) }}
+	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr), moves: func() { stalled.Reset(backupStall) }}
 	defer p.end()
 	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), noHead, noRow)
 	if err != nil && context.Cause(ctx) != nil {
@@ -238,7 +238,7 @@ func (a *app) copyData(ctx context.Context, data string, to io.Writer) (totals b
 		return totals, err
 	}
 	defer from.Close()
-	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
+	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr)}
 	defer p.end()
 	return backup.Write(io.MultiWriter(until{ctx}, to, p), from, version)
 }

@@ -55,6 +55,17 @@ func (a *app) showTold(change *history.ChangeAnswer) {
 	}
 }
 
+// showUndone prints what was changed on the server and would be undone.
+func (a *app) showUndone(change *history.ChangeAnswer) {
+	for _, u := range change.Undone {
+		who := ""
+		if u.By != nil {
+			who = fmt.Sprintf(" (%s, %s: %s)", dash(whoMade(u.By)), timeOf(u.By.Time), dash(shortened(u.By.Comment)))
+		}
+		fmt.Fprintf(a.stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
+	}
+}
+
 // refusedBy is the error for a dry run that would be refused.
 func refusedBy(change *history.ChangeAnswer) error {
 	if len(change.Refused) == 0 {

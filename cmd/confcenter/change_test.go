@@ -287,3 +287,55 @@ func TestWhatStandsTwiceIsNeitherAppliedNorSet(t *testing.T) {
 	require.Contains(t, errs, "line 3 column 3: the member \"a\" stands twice")
 	require.Equal(t, original, tree(t, conf))
 }
+
+// TestApplyStopsForWhatWasChangedOnTheServer: a directory that has not got a change does not undo it.
+func TestApplyStopsForWhatWasChangedOnTheServer(t *testing.T) {
+	addr, conf := serve(t)
+	dir := filepath.Join(t.TempDir(), "exported")
+	code, _, errs := told(t, at(addr, "export", dir)...)
+	require.Equal(t, exitOK, code, errs)
+	apply := func(want int, flags ...string) (stdout, stderr string) {
+		t.Helper()
+		code, stdout, stderr := told(t, at(addr, append([]string{"apply", dir, "--source", "git"}, flags...)...)...)
+		require.Equal(t, want, code, "%s%s", stdout, stderr)
+		return stdout, stderr
+	}
+	console := func(value string) map[string]string {
+		t.Helper()
+		code, _, errs := told(t, at(addr, "set", "app1", "/key1", value, "--author", "cyd", "-m", "at night")...)
+		require.Equal(t, exitOK, code, errs)
+		return tree(t, conf)
+	}
+	out, _ := apply(exitOK)
+	require.Equal(t, "nothing to do\n", out, "the first apply only remembers")
+	changed := console(`"by cyd"`)
+	for _, flags := range [][]string{{}, {"--prune"}, {"--replace", "app2-dev"}} {
+		_, errs := apply(exitRefused, flags...)
+		require.Regexp(t, `app1.json by revision \d+ of cyd \(at night\)`, errs)
+		require.Contains(t, errs, "--replace NAME")
+		out, _ := apply(exitDiffers, append(flags, "--dry-run")...)
+		require.Regexp(t, `(?m)^would be refused: app1.json was changed by revision \d+ \(cyd, 20.*Z: at night\), and that would be undone$`, out)
+		require.Contains(t, out, `-    "key1": "by cyd",`)
+		require.Equal(t, changed, tree(t, conf))
+	}
+
+	code, text, errs := told(t, at(addr, "show", "app1")...)
+	require.Equal(t, exitOK, code, errs)
+	put(t, dir, "app1.json", text)
+	out, _ = apply(exitOK)
+	require.Equal(t, "nothing to do\n", out, "it has come back")
+	put(t, dir, "app1.json", strings.Replace(text, "by cyd", "by git", 1))
+	apply(exitOK)
+	require.Contains(t, tree(t, conf)["app1.json"], "by git")
+
+	console(`"again"`)
+	apply(exitDiffers, "--replace", "app1", "--dry-run")
+	apply(exitOK, "--replace", "app1")
+	require.Contains(t, tree(t, conf)["app1.json"], "by git")
+	console(`"once more"`)
+	apply(exitOK, "--replace-all")
+	require.Contains(t, tree(t, conf)["app1.json"], "by git")
+	console(`"last"`)
+	code, _, errs = told(t, at(addr, "apply", dir, "--source", "another")...)
+	require.Equal(t, exitOK, code, errs)
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,8 @@ roles can.
 
 Each problem is printed on a line, FILE:LINE:COLUMN: TEXT. The exit code is 1 if
 there is any. Notes are about what is in force as it stands, though probably not as it
-was meant; they leave the exit code as it is.`,
+was meant; they leave the exit code as it is. Files that are not served, because their
+names do not end in .json, are named on standard error.`,
 		Example: `  confcenter check ./conf
   confcenter check -o json ./conf
 
@@ -75,6 +77,7 @@ func (a *app) check(dir string, asJSON bool) error {
 	if err := a.printFindings(dir, c, asJSON); err != nil {
 		return err
 	}
+	a.noteSkipped(c)
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
@@ -86,7 +89,7 @@ func (a *app) check(dir string, asJSON bool) error {
 
 func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "notes": c.notes})
+		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "notes": c.notes, "skipped": notNil(c.skipped)})
 	}
 	if err := printList(a.stdout, dir, "", c.found); err != nil {
 		return err
@@ -99,6 +102,23 @@ func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s: %d files, no problems\n", dir, len(c.files))
 	return err
+}
+
+// noteSkipped names what is in a directory and is no document: who has put it there may wonder.
+func (a *app) noteSkipped(c *checker) {
+	const some = 10
+	if len(c.skipped) == 0 {
+		return
+	}
+	names := make([]string, min(some, len(c.skipped)))
+	for i := range names {
+		names[i] = textOf(reflect.ValueOf(c.skipped[i]))
+	}
+	list := strings.Join(names, ", ")
+	if more := len(c.skipped) - some; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(a.stderr, "note: not served, because their names do not end in .json: %s\n", list)
 }
 
 // printList prints a line for each of what was found, in which nothing but its end does anything to the
@@ -155,6 +175,7 @@ type checker struct {
 	files    map[string]bool // names of documents, broken ones too
 	metaText []byte          // nil if there is no valid _meta.json
 	found    []finding
+	skipped  []string                                         // names of what is no document
 	notes    []finding                                        // on what is served as it stands, though probably not as it was meant
 	noObject map[string]bool                                  // documents that are something else
 	take     func(name string, info fs.FileInfo, text []byte) // if not nil, is given each valid document
@@ -242,6 +263,9 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 			c.file(name, info)
 		case strings.EqualFold(path.Ext(name), ".json"):
 			c.note(name, "is not served: its name does not end in .json, in lower case")
+			fallthrough
+		default:
+			c.skipped = append(c.skipped, name)
 		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/meta"
 )
 
 // connection has the settings that all client verbs share, and their output.
@@ -228,7 +230,37 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	if err != nil {
 		return err
 	}
-	return errors.Join(verb(ctx, connected), connected.Close())
+	return errors.Join(meant(ctx, command, connected, verb(ctx, connected)), connected.Close())
+}
+
+// meant adds to the error of a verb about a file that is not there which file may be meant.
+func meant(ctx context.Context, command *cobra.Command, connected *client.Client, err error) error {
+	args := command.Flags().Args()
+	if codes.Of(err) != codes.NotFound || len(args) == 0 || !takesFile(command) {
+		return err
+	}
+	name, _, _ := strings.Cut(args[0], "@")
+	name = meta.Complete(name)
+	var names []string
+	files, _ := connected.List(ctx) // without them there is nothing to be added
+	for _, f := range files {
+		if f.Name == name {
+			return err
+		}
+		if f.State != stateDeleted {
+			names = append(names, f.Name)
+		}
+	}
+	if like := near(name, names); len(like) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(like[:min(len(like), 3)], " or "))
+	}
+	return err
+}
+
+// takesFile reports whether the first argument of a verb is a file of the server.
+func takesFile(command *cobra.Command) bool {
+	_, first, _ := strings.Cut(command.Use, " ")
+	return command.Parent() == command.Root() && strings.HasPrefix(strings.TrimPrefix(first, "["), "NAME")
 }
 
 // asks makes command run verb with a connection and the arguments.

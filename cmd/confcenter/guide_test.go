@@ -9,6 +9,10 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	cluster "confcenter/state"
+	"confcenter/state/bench"
+	"confcenter/state/flow"
 )
 
 // The operator's guide has every flag of serve with its default, and no other.
@@ -39,5 +43,31 @@ func TestGuideHasEveryFlagOfServe(t *testing.T) {
 			flags[f.Name] = regexp.MustCompile(`([hm])0[ms](0s)?$`).ReplaceAllString(value, "$1")
 		})
 		require.Equal(t, flags, documented, file)
+	}
+}
+
+// What the guides call a verb with its arguments can be typed so.
+func TestGuidesOfModelsShowVerbsAsTheyAre(t *testing.T) {
+	for model, operations := range map[string][]cluster.Operation{"flow": flow.Operations, "bench": bench.Operations} {
+		guide, err := os.ReadFile("../../docs/" + model + ".md")
+		require.NoError(t, err)
+		for _, span := range regexp.MustCompile("`(?:confcenter )?(?:"+model+" )?([a-z-]+)((?: [A-Z]+)+)`").FindAllStringSubmatch(string(guide), -1) {
+			i := slices.IndexFunc(operations, func(o cluster.Operation) bool { return o.Name == span[1] })
+			if i < 0 {
+				continue
+			}
+			needed, most := 0, 0
+			for _, m := range cluster.MembersOf(operations[i].Question()) {
+				if m.Arg > 0 {
+					most++
+					if !m.Optional {
+						needed++
+					}
+				}
+			}
+			given := len(strings.Fields(span[2]))
+			require.True(t, needed <= given && given <= most, "docs/%s.md: %s", model, span[0])
+		}
+		require.Contains(t, string(guide), "cannot connect yet", "whose own programs")
 	}
 }

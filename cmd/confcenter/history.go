@@ -80,7 +80,7 @@ func (a *app) retentionCommand(verbs ...*cobra.Command) *cobra.Command {
 removes versions that are both many and old, and by default leaves 1,000 of each file
 and all of the last 365 days.`,
 		Example: "  confcenter history prune --dry-run\n  confcenter history prune --keep 200 --days 90",
-		Args:    cobra.NoArgs,
+		Args:    onlyVerbs,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("history needs a verb; confcenter history --help lists them")}
 		},

@@ -28,7 +28,7 @@ is standard input; after "--" a VALUE may begin with a dash.`,
   confcenter kv list jobs task/ --limit 20
   confcenter kv watch jobs --state
   confcenter kv lock jobs nightly -- ./nightly.sh`,
-		Args: cobra.NoArgs,
+		Args: onlyVerbs,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("kv needs a verb, get or put for example")}
 		},

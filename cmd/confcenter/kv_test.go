@@ -57,31 +57,31 @@ func TestSessionOfKVValues(t *testing.T) {
 	number := write(t, dir, "number", "12\r\n")
 	big := write(t, dir, "big", strings.Repeat("x", 1<<20+1))
 	play(t, store(t), []kvStep{
-		{"a string", "", []string{"put", "ns", "text", "some text"}, exitOK, `^\d+\n$`, ``},
+		{"a string", "", []string{"put", "ns", "text", "some text"}, exitOK, `^revision \d+\n$`, ``},
 		{"read it", "", words("get ns text"), exitOK, `^some text\n$`, ``},
 		{"raw", "", words("get ns text -o raw"), exitOK, `^some text$`, ``},
 		{"as JSON", "", words("get ns text -o json"), exitOK, `^\{"ns":"ns","key":"text","type":"string","value":"some text","create":(\d+),"mod":\d+,"version":1,"updated":\d+\}\n$`, ``},
-		{"an int", "", words("put ns int --type int -- -5"), exitOK, `^\d+\n$`, ``},
+		{"an int", "", words("put ns int --type int -- -5"), exitOK, `^revision \d+\n$`, ``},
 		{"an int as JSON", "", words("get ns int -o json"), exitOK, `"type":"int","value":-5,`, ``},
-		{"an int with a sign JSON has not", "", words("put ns plus +5 -t int"), exitOK, `^\d+\n$`, ``},
+		{"an int with a sign JSON has not", "", words("put ns plus +5 -t int"), exitOK, `^revision \d+\n$`, ``},
 		{"comes back as it was", "", words("get ns plus -o json"), exitOK, `"type":"int","value":"\+5",`, ``},
-		{"an int of a file", "", words("put ns file --type int @" + number), exitOK, `^\d+\n$`, ``},
+		{"an int of a file", "", words("put ns file --type int @" + number), exitOK, `^revision \d+\n$`, ``},
 		{"without its line end", "", words("get ns file -o raw"), exitOK, `^12$`, ``},
 		{"no int", "", words("put ns int --type int 5x"), exitRefused, ``, `value "5x" is not of type int`},
-		{"a double", "nan\n", words("put ns double - --type double"), exitOK, `^\d+\n$`, ``},
+		{"a double", "nan\n", words("put ns double - --type double"), exitOK, `^revision \d+\n$`, ``},
 		{"a double as JSON", "", words("get ns double -o json"), exitOK, `"type":"double","value":"nan",`, ``},
-		{"a bool", "", words("put ns bool true -t bool"), exitOK, `^\d+\n$`, ``},
+		{"a bool", "", words("put ns bool true -t bool"), exitOK, `^revision \d+\n$`, ``},
 		{"a bool as JSON", "", words("get ns bool -o json"), exitOK, `"value":true,`, ``},
-		{"json of a file", "", words("put ns plan --json @" + plan), exitOK, `^\d+\n$`, ``},
+		{"json of a file", "", words("put ns plan --json @" + plan), exitOK, `^revision \d+\n$`, ``},
 		{"json for people", "", words("get ns plan"), exitOK, `^\{\n    "b": \[\n        1,\n        2.50\n    \]\n\}\n$`, ``},
 		{"json byte for byte", "", words("get ns plan -o raw"), exitOK, `^\{"b": \[1, 2.50\]\}$`, ``},
 		{"no json", "", words("put ns plan --json {"), exitRefused, ``, `not JSON`},
-		{"bytes of standard input", "\x00\xff\n", words("put ns bytes - --type bytes"), exitOK, `^\d+\n$`, ``},
+		{"bytes of standard input", "\x00\xff\n", words("put ns bytes - --type bytes"), exitOK, `^revision \d+\n$`, ``},
 		{"bytes for people", "", words("get ns bytes"), exitOK, `^AP8K\n$`, ``},
 		{"a string is UTF-8", "\xff", words("put ns text -"), exitRefused, ``, `not UTF-8`},
 		{"too long", "", words("put ns text @" + big), exitRefused, ``, `at most 1048576 bytes`},
 		{"no such file", "", words("put ns text @" + filepath.Join(dir, "none")), exitFailed, ``, `no such file`},
-		{"an empty value", "", []string{"put", "ns", "empty", ""}, exitOK, `^\d+\n$`, ``},
+		{"an empty value", "", []string{"put", "ns", "empty", ""}, exitOK, `^revision \d+\n$`, ``},
 		{"read it", "", words("get ns empty"), exitOK, `^\n$`, ``},
 		{"unknown type", "", words("put ns a b --type text"), exitUsage, ``, `must be one of string, int`},
 		{"a key that is not allowed", "", []string{"put", "ns", "a\nb", "x"}, exitRefused, ``, `control characters`},
@@ -96,9 +96,9 @@ func TestSessionOfKVValues(t *testing.T) {
 func TestSessionOfKVWrites(t *testing.T) {
 	addr := store(t)
 	first := call(t, "", at(addr, "kv", "put", "ns", "a", "1")...).stdout
-	rev := strings.TrimSpace(first)
+	rev := strings.TrimPrefix(strings.TrimSpace(first), "revision ")
 	play(t, addr, []kvStep{
-		{"on a condition that holds", "", words("put ns a 2 --if-mod " + rev), exitOK, `^\d+\n$`, ``},
+		{"on a condition that holds", "", words("put ns a 2 --if-mod " + rev), exitOK, `^revision \d+\n$`, ``},
 		{"on one that does not", "", words("put ns a 3 --if-mod " + rev), exitRefused, ``, `a of ns is not as expected: its revision is \d+ and its value "2"`},
 		{"what must be absent", "", words("put ns a 3 --if-mod 0"), exitRefused, ``, `expected`},
 		{"what must be there", "", words("put ns none 3 --if-mod 7"), exitRefused, ``, `none of ns is not as expected: it is absent`},
@@ -110,7 +110,7 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"a part of it", "", words("history ns a --limit 1 -o json"), exitOK, `^\{"floor":\d+,"more":true,"versions":\[\{[^}]*"value":"3"[^}]*\}\]\}\n$`, ``},
 		{"how to go on", "", words("history ns a --limit 1"), exitOK, `"3"`, `there are more; continue with --before \d+`},
 		{"of nothing", "", words("history ns none"), exitNotFound, ``, `no version of none`},
-		{"restore", "", words("restore ns a --rev " + rev), exitOK, `^\d+\n$`, ``},
+		{"restore", "", words("restore ns a --rev " + rev), exitOK, `^revision \d+\n$`, ``},
 		{"restored", "", words("get ns a"), exitOK, `^1\n$`, ``},
 		{"restore without a revision", "", words("restore ns a"), exitUsage, ``, `rev`},
 		{"restore what was not", "", words("restore ns none --rev " + rev), exitNotFound, ``, `none`},
@@ -123,9 +123,9 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"of a text", "", words("incr ns a"), exitRefused, ``, `type`},
 		{"beyond 64 bits", "", words("incr ns m --by 9223372036854775807"), exitRefused, ``, `64 bits`},
 
-		{"compare and swap", "", words("cas ns a 1 new"), exitOK, `^\d+\n$`, ``},
+		{"compare and swap", "", words("cas ns a 1 new"), exitOK, `^revision \d+\n$`, ``},
 		{"again", "", words("cas ns a 1 new"), exitRefused, ``, `its value "new"`},
-		{"absent", "", words("cas ns c x --absent"), exitOK, `^\d+\n$`, ``},
+		{"absent", "", words("cas ns c x --absent"), exitOK, `^revision \d+\n$`, ``},
 		{"not absent", "", words("cas ns c x --absent"), exitRefused, ``, `expected`},
 		{"neither", "", words("cas ns c x"), exitUsage, ``, `OLD`},
 
@@ -137,9 +137,11 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"at a moment", "", words("put ns short x --expires 2100-01-02T03:04:05Z -o json"), exitOK, `"expires":4102542245000`, ``},
 		{"at a moment without a zone", "", words("put ns short x --expires 2100-01-02T03:04 -o json"), exitOK, `"expires":4102542240000`, `2100-01-02T03:04 is 2100-01-02T03:04:00Z`},
 		{"at a moment elsewhere", "", words("put ns short x --expires 2100-01-02T11:04:05+08:00 -o json"), exitOK, `"expires":4102542245000`, `2100-01-02T11:04:05\+08:00 is 2100-01-02T03:04:05Z`},
-		{"in the past", "", words("put ns short x --expires 5"), exitOK, `^\d+\n$`, ``},
+		{"in the past", "", words("put ns short x --expires 5"), exitOK, `^revision \d+\n$`, ``},
 		{"it has ended", "", words("get ns short"), exitNotFound, ``, `short`},
 		{"both", "", words("put ns short x --ttl 1h --expires 5"), exitUsage, ``, `ttl`},
+		{"time of nothing", "", words("put ns short x --ttl 0"), exitUsage, ``, `leave it out`},
+		{"time of nothing of a count", "", words("incr ns short --ttl 0s"), exitUsage, ``, `leave it out`},
 		{"no time", "", words("put ns short x --ttl -1h"), exitRefused, ``, `negative`},
 		{"no moment", "", words("put ns short x --expires tomorrow"), exitUsage, ``, `tomorrow`},
 
@@ -272,7 +274,7 @@ func TestSessionOfLeases(t *testing.T) {
 	require.NoError(t, err)
 	lease := func(line string) []string { return append([]string{"lease"}, words(line)...) }
 	for _, s := range []kvStep{
-		{"put", "", words("put ns a x --lease " + id), exitOK, `^\d+\n$`, ``},
+		{"put", "", words("put ns a x --lease " + id), exitOK, `^revision \d+\n$`, ``},
 		{"listed", "", words("list ns"), exitOK, `lease ` + id, ``},
 		{"info", "", lease("info " + id), exitOK, `^lease ` + id + ` of 1h0m0s: (1h0m0s|59m\S+) left, 1 keys\n$`, ``},
 		{"info as JSON", "", lease("info -o json " + id), exitOK, `^\{"keys":1,"lease":` + id + `,"left_ms":\d+,"ttl_ms":3600000\}\n$`, ``},
@@ -324,7 +326,7 @@ func TestKVLockRunsACommand(t *testing.T) {
 	r = lock("--holder me", "sh", "-c", file+` kv get ns job; `+file+` kv lock ns job --no-wait -- true; echo $?; `+
 		file+` kv lock ns job --wait 50ms -- true; echo $?; `+file+` kv put ns job other; echo $?; `+file+` kv put ns out mine --fenced`)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^me\n5\n5\n5\n\d+\n$`, r.stdout)
+	require.Regexp(t, `^me\n5\n5\n5\nrevision \d+\n$`, r.stdout)
 	require.Contains(t, r.stderr, `job of ns: held by "me"`)
 	require.Regexp(t, `was not free within 50ms: held by "me" since revision \d+\n`, r.stderr)
 	require.Regexp(t, `a lock that is held by "me" since revision \d+`, r.stderr)

@@ -23,7 +23,7 @@ with it. It lasts for its TTL from the grant, or from the last time it was kept.
   confcenter kv lease keep "$lease" --every 10s &
   confcenter kv lease info "$lease"
   confcenter kv lease revoke "$lease"`,
-		Args: cobra.NoArgs,
+		Args: onlyVerbs,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{fmt.Errorf("lease needs a verb: grant, keep, revoke or info")}
 		},

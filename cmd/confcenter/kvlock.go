@@ -126,11 +126,9 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
 	child.WaitDelay = commandGrace
-	// The kernel sends the command SIGTERM if the thread that started it ends: so the
-	// thread must last as long as this process.
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	child.SysProcAttr = endsWithUs() // so this thread must last as long as this process
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -146,7 +144,7 @@ func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.
 	case <-lost:
 		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
 	}
-	_ = child.Process.Signal(syscall.SIGTERM) // it may have ended by now
+	askToStop(child.Process)
 	timer := time.NewTimer(commandGrace)
 	defer timer.Stop()
 	var err error

@@ -82,7 +82,7 @@ func (c *connection) printValue(v kv.Value) error {
 	text := v.Data
 	switch {
 	case c.output.value == formRaw:
-		_, err := c.app.stdout.Write(text)
+		_, err := unescaped(c.app.stdout).Write(text)
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")

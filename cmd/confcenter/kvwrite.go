@@ -45,7 +45,7 @@ func (w *writeFlags) define(command *cobra.Command) {
 
 func (w *writeFlags) defineTime(command *cobra.Command) {
 	f := command.Flags()
-	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key expires; 0 = never")
+	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key expires (default: never)")
 	f.StringVar(&w.expires, "expires", "", "time at which the key expires, as 2006-01-02T15:04:05Z or in ms since 1970; without a zone it is UTC")
 	f.Int64Var(&w.lease, "lease", 0, "lease that the key ends with")
 	command.MarkFlagsMutuallyExclusive("ttl", "expires")
@@ -59,6 +59,9 @@ func (w *writeFlags) defineKey(command *cobra.Command) {
 // txn makes a transaction of op and the flags.
 func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
 	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
+	if w.ttl == 0 && command.Flags().Changed("ttl") {
+		return nil, usageError{errors.New("ttl = 0: must be above 0; leave it out for a key that never expires")}
+	}
 	var err error
 	if op.Expires, err = a.expiry(w.expires); err != nil {
 		return nil, err
@@ -151,7 +154,7 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 		out["prev"] = newEntry(did.Prev)
 	}
 	if text == nil {
-		return c.showLine(out, res.Revision)
+		return c.showLine(out, fmt.Sprint("revision ", res.Revision))
 	}
 	return c.showLine(out, text(did))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -13,22 +12,6 @@ import (
 // with a place: files of the configuration being read, the state store's,
 // the watcher, the loops, and connections on their way in or out.
 const reservedFiles = 512
-
-// raiseFileLimit raises the process's limit on open files as far as allowed and returns
-// it.
-func raiseFileLimit() (int, error) {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("the limit on open files cannot be read: %w", err)
-	}
-	if limit.Cur < limit.Max {
-		limit.Cur = limit.Max
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			return 0, fmt.Errorf("the limit on open files cannot be raised to %d: %w", limit.Max, err)
-		}
-	}
-	return int(min(limit.Cur, 1<<30)), nil
-}
 
 // Shares that HTTP and strangers have of the memory for connections, in sixteenths, if nobody
 // says how many there may be; TCP has the rest.

@@ -2,25 +2,23 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 )
 
 // newLog writes text for people if w is a terminal, and one JSON object per line
 // otherwise.
 func newLog(w io.Writer, level zerolog.Level) zerolog.Logger {
 	if isTerminal(w) {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
+		w = zerolog.ConsoleWriter{Out: unescaped(w), TimeFormat: time.TimeOnly, FormatPrepare: func(event map[string]any) error {
+			if text, ok := event[zerolog.MessageFieldName].(string); ok { // it quotes all others by itself
+				event[zerolog.MessageFieldName] = string(appendEscaped(nil, []byte(text)))
+			}
+			return nil
+		}}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
-}
-
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // newLogLevel is the value of --log-level.

@@ -35,7 +35,7 @@ type special struct {
 // modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
 // its table.
 func (a *app) modelCommand(group *cobra.Command, model string, operations []cluster.Operation, specials map[string]special) *cobra.Command {
-	group.Args = cobra.NoArgs
+	group.Args = onlyVerbs
 	group.RunE = func(*cobra.Command, []string) error {
 		return usageError{fmt.Errorf("%s needs a verb; confcenter %[1]s --help lists them", model)}
 	}

@@ -2,13 +2,17 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // choice is a flag that takes one of a few words.
@@ -48,14 +52,79 @@ func newOutput(more ...string) *choice {
 
 func (c *choice) json() bool { return c.value == "json" }
 
-// table prints columns: a header, and a line for each call of row.
+// table prints columns: a header, and a line for each call of row. On a terminal they fit it.
 func (a *app) table(header string, rows func(row func(format string, cells ...any))) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var lines []string
 	if header != "" {
-		fmt.Fprintln(w, header)
+		lines = append(lines, header)
 	}
-	rows(func(format string, cells ...any) { fmt.Fprintf(w, format+"\n", cells...) })
+	rows(func(format string, cells ...any) { lines = append(lines, fmt.Sprintf(format, cells...)) })
+	if isTerminal(a.stdout) {
+		if width, _, err := term.GetSize(int(a.stdout.(*os.File).Fd())); err == nil {
+			fit(lines, width)
+		}
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, tableGap, ' ', 0)
+	for _, line := range lines {
+		fmt.Fprintln(w, line)
+	}
 	return w.Flush()
+}
+
+const (
+	tableGap = 2
+	// narrowest is how narrow a column becomes at most: identities stay whole.
+	narrowest = 20
+)
+
+// fit cuts cells, which tabs separate, until lines fit a width: those of the widest columns first.
+func fit(lines []string, width int) {
+	var widths []int
+	for _, line := range lines {
+		for i, cell := range strings.Split(line, "\t") {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(cell))
+		}
+	}
+	for left := width - tableGap*(len(widths)-1); ; {
+		sum, widest := 0, 0
+		for i, w := range widths {
+			sum += w
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if sum <= left || widths[widest] <= narrowest {
+			break
+		}
+		widths[widest]--
+	}
+	for k, line := range lines {
+		cells := strings.Split(line, "\t")
+		for i, cell := range cells {
+			if columns(cell) > widths[i] {
+				for columns(cell) >= widths[i] {
+					_, size := utf8.DecodeLastRuneInString(cell)
+					cell = cell[:len(cell)-size]
+				}
+				cells[i] = cell + "…"
+			}
+		}
+		lines[k] = strings.Join(cells, "\t")
+	}
+}
+
+// columns is how many columns of a terminal a text takes.
+func columns(text string) (n int) {
+	for _, r := range text {
+		n++
+		if unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x3000 && r <= 0x303F || r >= 0xFF01 && r <= 0xFF60 {
+			n++
+		}
+	}
+	return n
 }
 
 // printing does not escape the characters of HTML.

@@ -215,7 +215,7 @@ func (t *target) fill(ctx context.Context, a *app, name string, v verdict, to di
 			err = errors.Join(t.root.Close(), t.lock.Close())
 		}
 	}()
-	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
+	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr)}
 	defer p.end()
 	rows := func(yield func(key, value []byte) error) error {
 		file, err := openBackup(name)

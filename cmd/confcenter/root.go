@@ -31,6 +31,9 @@ type app struct {
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = onScreen(stdout), onScreen(stderr)
+	defer flush(stdout)
+	defer flush(stderr)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)
@@ -71,8 +74,8 @@ const (
 	groupOffline = "offline"
 )
 
-// flagError adds a hint if the unknown flag looks like a negative number.
-func flagError(_ *cobra.Command, err error) error {
+// flagError adds a hint if the unknown flag looks like a negative number, or like a known one.
+func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
 		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
@@ -81,7 +84,40 @@ func flagError(_ *cobra.Command, err error) error {
 	if why := settings.Reason(err); why != err && errors.As(err, &invalid) {
 		return fmt.Errorf("invalid argument %q for \"--%s\" flag: %w", invalid.GetValue(), invalid.GetFlag().Name, why)
 	}
+	if unknown != nil {
+		var flags []string
+		command.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if meant := near(unknown.GetSpecifiedName(), flags); len(meant) > 0 {
+			return fmt.Errorf("%w; did you mean --%s?", err, meant[0])
+		}
+	}
 	return err
+}
+
+// near are those of the names that word may be a slip of. Cobra knows, and only of commands.
+func near(word string, names []string) []string {
+	var all cobra.Command
+	for _, name := range names {
+		if strings.Contains(name, " ") {
+			continue // to cobra the rest would be arguments
+		}
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	all.SuggestionsMinimumDistance = 2
+	return all.SuggestionsFor(word)
+}
+
+// onlyVerbs accepts no arguments: what is none of a group's verbs may be a slip.
+func onlyVerbs(group *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], group.CommandPath())
+	group.SuggestionsMinimumDistance = 2
+	if meant := group.SuggestionsFor(args[0]); len(meant) > 0 {
+		text += "\n\nDid you mean this?\n\t" + strings.Join(meant, "\n\t") + "\n"
+	}
+	return errors.New(text)
 }
 
 func (a *app) root() *cobra.Command {

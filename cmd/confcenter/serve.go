@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -37,7 +39,8 @@ are errors. Relative paths start at the working directory.
 SIGTERM and SIGINT stop the server. It finishes what it has begun, within
 --drain-timeout. A second signal, at least a second later, stops it at once with
 exit code 1. SIGHUP rereads the configuration files. The log goes to standard error,
-as text on a terminal and as JSON lines otherwise.`,
+as text on a terminal and as JSON lines otherwise. Once it serves, it prints on standard
+output where the console is.`,
 		Example: `  confcenter serve
   confcenter serve --conf /etc/myfleet/conf --data /var/lib/confcenter --listen 127.0.0.1:4801
   CONFCENTER_LOG_LEVEL=debug confcenter serve --config confcenter.conf
@@ -81,8 +84,7 @@ func (a *app) serverVariables() []string {
 
 // serve returns when the server has stopped and everything is closed.
 func (a *app) serve(ctx context.Context, o *options) (err error) {
-	// Before anything is opened, so that no signal ends the process halfway.
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 2) // before anything is opened, so that no signal ends the process halfway
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
@@ -157,8 +159,29 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Int("http_max_connections", o.http.maxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
 		Msg("ready")
+	a.showConsole(web)
 	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
+}
+
+// showConsole says where people look.
+func (a *app) showConsole(web *gateway.Gateway) {
+	if web == nil {
+		return
+	}
+	scheme, at := "http", web.Addr()
+	if at == nil {
+		scheme, at = "https", web.TLSAddr()
+	}
+	tcp, is := at.(*net.TCPAddr)
+	if !is {
+		return
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "localhost"
+	}
+	fmt.Fprintf(a.stdout, "console: %s://%s/\n", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)))
 }
 
 // addresses says where is served.

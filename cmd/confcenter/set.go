@@ -110,8 +110,8 @@ lost: if the file changes in the meantime, set reads it again.`,
 			if strings.Trim(args[1], "/ ") == "" {
 				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())}
 			}
-			if _, err := jsontext.Check([]byte(args[2])); err != nil {
-				return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", args[2], err)}
+			if err := checkValue(args[2]); err != nil {
+				return err
 			}
 			return c.do(command, func(ctx context.Context, connected *client.Client) error {
 				return c.writeAt(ctx, connected, request, args[1], args[2])
@@ -134,6 +134,17 @@ lost: if the file changes in the meantime, set reads it again.`,
 		})
 	}
 	return command
+}
+
+// checkValue refuses what is no value of a document.
+func checkValue(text string) error {
+	if _, err := jsontext.Check([]byte(text)); err != nil {
+		return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", text, err)}
+	}
+	if _, err := jsontext.CheckUTF8([]byte(text)); err != nil {
+		return codes.Errorf(codes.BadJSON, "VALUE: %w", err)
+	}
+	return nil
 }
 
 func (a *app) rmCommand() *cobra.Command {
@@ -245,7 +256,7 @@ func (a *app) readDocument(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, err := jsontext.Check(text)
+	kind, err := jsontext.CheckUTF8(text)
 	if err != nil {
 		line, column, reason := jsonPosition(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)

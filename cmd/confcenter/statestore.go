@@ -177,7 +177,7 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 	if err != nil {
 		return nil, err
 	}
-	cfg := storage.Config{Store: store, Settings: settings, Moved: o.landing.moved, Log: log}
+	cfg := storage.Config{Store: store, Settings: settings, Moved: o.landing.moved, Memory: budget.Store, Log: log}
 	if landed.db != nil {
 		cfg.Backing = landed.db
 	}

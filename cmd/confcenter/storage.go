@@ -36,7 +36,7 @@ standard input.`,
   confcenter storage get bag 42 gold
   confcenter storage owners bag --count
   confcenter storage status`,
-		Args: cobra.NoArgs,
+		Args: onlyVerbs,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("storage needs a verb, get or update for example")}
 		},
@@ -280,7 +280,7 @@ func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
 	return fields
 }
 
-func revisionOf(done client.Changed) any { return done.Revision }
+func revisionOf(done client.Changed) any { return fmt.Sprint("revision ", done.Revision) }
 
 func (a *app) storageUpdateCommand() *cobra.Command {
 	var octets bool

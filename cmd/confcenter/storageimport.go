@@ -143,7 +143,7 @@ const (
 
 // table imports one table, and has the server know of it.
 func (m *moving) table(ctx context.Context, table, app, region string) (map[string]any, error) {
-	t := &movedTable{moving: m, table: table, app: app, region: region, began: time.Now()}
+	t := &movedTable{moving: m, table: table, app: app, region: region, began: time.Now(), shown: map[string]int{}}
 	t.told = t.began
 	job := &landing.Import{From: m.from, To: m.to, Table: table, App: app, Region: region, Restart: m.restart, Told: func(now *landing.Imported) error { return t.progress(ctx, now) }, Listed: t.list}
 	now, err := job.Run(ctx)
@@ -156,7 +156,10 @@ func (m *moving) table(ctx context.Context, table, app, region string) (map[stri
 	if now.Converted > shownConverted {
 		m.tell("table %s: %d rows have other keys now, because of colons in their ids", table, now.Converted)
 	}
-	out := map[string]any{"table": table, "into": now.Target, "rows": now.Total, "there": now.There, "converted": now.Converted, "refused": now.Refused, "missing": now.Missing, "copied": !now.Same}
+	if now.Odd > 0 {
+		m.tell("table %s: %d rows look wrong, and are taken over as they are", table, now.Odd)
+	}
+	out := map[string]any{"table": table, "into": now.Target, "rows": now.Total, "there": now.There, "converted": now.Converted, "refused": now.Refused, "missing": now.Missing, "odd": now.Odd, "copied": !now.Same}
 	if err := now.Verdict(); err != nil {
 		return out, fmt.Errorf("table %s: %w", table, err)
 	}
@@ -169,16 +172,16 @@ type movedTable struct {
 	table, app, region string
 	began, told        time.Time
 	begun              bool
-	converted          int
+	shown              map[string]int // rows that are not refused, by how their reasons begin
 }
 
 // list names a row.
 func (t *movedTable) list(key, why string, refused bool) {
-	switch {
-	case refused:
-		t.tell("table %s: row %q: %s", t.table, key, why)
-	case t.converted < shownConverted:
-		t.converted++
+	kind, _, _ := strings.Cut(why, `"`)
+	if !refused {
+		t.shown[kind]++
+	}
+	if refused || t.shown[kind] <= shownConverted {
 		t.tell("table %s: row %q: %s", t.table, key, why)
 	}
 }

@@ -135,7 +135,7 @@ func (a *app) verifyBackup(ctx context.Context, name string) (v verdict, err err
 	if how := compression(head); how != "" {
 		return v, codes.Errorf(codes.Storage, "%s %s", called, how)
 	}
-	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
+	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr)}
 	defer p.end()
 	documents := doclog.NewChecker()
 	rows := disk.Inspector{Entry: noting(documents)}

@@ -40,7 +40,7 @@ type Touch struct {
 
 // Made is a change as the log remembers it.
 type Made struct {
-	By                   // what all its versions have in common; see Version.Who
+	By                   // what all its versions have in common; see Log.Who
 	Seq      uint64      `json:"-"`
 	Revision kv.Revision `json:"-"`
 	Count    int         `json:"count"`           // of the documents it touched

@@ -22,9 +22,10 @@ type Checker struct {
 	faults   []string
 	more     int // faults that are not described
 
-	versions map[string]made // by key: which change made each
-	changes  map[uint64]Made
-	parts    map[string][]Touch // by key
+	versions  map[string]made     // by key: which change made each
+	completed map[string]struct{} // keys of completions
+	changes   map[uint64]Made
+	parts     map[string][]Touch // by key
 }
 
 // made says which change made a version, and what it did.
@@ -36,7 +37,7 @@ type made struct {
 // NewChecker returns a Checker that has seen nothing.
 func NewChecker() *Checker {
 	return &Checker{docs: map[string]Document{}, newest: map[string][2]Version{}, chunks: map[Digest]struct{}{}, missing: map[Digest]string{},
-		versions: map[string]made{}, changes: map[uint64]Made{}, parts: map[string][]Touch{}}
+		versions: map[string]made{}, changes: map[uint64]Made{}, parts: map[string][]Touch{}, completed: map[string]struct{}{}}
 }
 
 func (c *Checker) fault(format string, args ...any) {
@@ -57,6 +58,13 @@ func (c *Checker) Entry(e *kv.Entry) {
 		err = c.version(e)
 	case changes:
 		err = c.change(e)
+	case completed:
+		delete(c.completed, e.Key)
+		if !e.Deleted() {
+			var by By
+			err = decode(e.Key, e.Value.Data, &by)
+			c.completed[e.Key] = struct{}{}
+		}
 	case touched:
 		delete(c.parts, e.Key)
 		if !e.Deleted() {
@@ -157,6 +165,11 @@ func (c *Checker) version(e *kv.Entry) error {
 // End returns what is wrong, and how many documents and versions there are.
 func (c *Checker) End() (faults []string, documents, count int) {
 	count = len(c.versions)
+	for key := range c.completed {
+		if _, there := c.versions[key[:strings.LastIndexByte(key, '/')]]; !there {
+			c.fault("completion %s: there is no such version", key)
+		}
+	}
 	for digest, key := range c.missing {
 		c.fault("version %s: chunk %s is missing", key, digest)
 	}

@@ -14,7 +14,7 @@ import (
 // entries are all that a log has in its store.
 func (b *bed) entries() (list []*kv.Entry) {
 	b.t.Helper()
-	for _, part := range []string{"/changes", "/chunks", "/stage", "/touched", "/versions"} {
+	for _, part := range []string{"/changes", "/chunks", "/completed", "/stage", "/touched", "/versions"} {
 		page, err := b.store.ListArchive(context.Background(), kv.List{NS: kv.ConfigNamespace + part})
 		require.NoError(b.t, err)
 		require.False(b.t, page.More)

@@ -26,6 +26,8 @@ type Change struct {
 	// Asked, with By.Token, is what was asked for: Asked tells a change that is asked for again.
 	Asked Digest
 	Who   string // was proved to ask for it; empty: nobody
+	// Source, unless it is empty, is whose documents the change brings: see Applied.
+	Source string
 	// Note is what the audit says of it.
 	Note []access.Event
 }

@@ -10,7 +10,9 @@
 //	@conf/chunks    SHA-256         a part of a longer file
 //	@conf/changes   SEQ             who changed what together, and why: a Made
 //	@conf/touched   SEQ/PART        further documents that it touched
+//	@conf/completed NAME//N/KIND    who made a version, as git told it later: a By
 //	@conf/tokens    TOKEN           which change was asked for with it
+//	@conf/applied   SOURCE          at which revision documents were last brought from there: a Change's Source
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
 //	@conf/stage     PART            what builds before wrote large changes in, see settle
 //
@@ -42,14 +44,16 @@ const (
 
 // The keys and namespaces of the log.
 const (
-	space    = kv.ConfigNamespace
-	versions = space + "/versions"
-	chunks   = space + "/chunks"
-	changes  = space + "/changes"
-	touched  = space + "/touched"
-	tokens   = space + "/tokens"
-	freed    = space + "/freed"
-	stage    = space + "/stage"
+	space     = kv.ConfigNamespace
+	versions  = space + "/versions"
+	chunks    = space + "/chunks"
+	changes   = space + "/changes"
+	touched   = space + "/touched"
+	completed = space + "/completed"
+	tokens    = space + "/tokens"
+	applied   = space + "/applied"
+	freed     = space + "/freed"
+	stage     = space + "/stage"
 
 	stateKey  = "log"
 	docPrefix = kv.DocumentPrefix

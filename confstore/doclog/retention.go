@@ -204,8 +204,8 @@ func batches(list []Version) func(yield func([]Version) bool) {
 	return func(yield func([]Version) bool) {
 		for len(list) > 0 {
 			n, ops := 0, 0
-			for n < len(list) && (n == 0 || ops+1+len(list[n].Chunks) <= removeOps) {
-				ops += 1 + len(list[n].Chunks)
+			for n < len(list) && (n == 0 || ops+opsOf(&list[n]) <= removeOps) {
+				ops += opsOf(&list[n])
 				n++
 			}
 			if !yield(list[:n]) {
@@ -216,7 +216,11 @@ func batches(list []Version) func(yield func([]Version) bool) {
 	}
 }
 
-// removeVersions notes the chunks first, in case it takes several transactions.
+// opsOf is how many operations it takes to remove a version.
+func opsOf(v *Version) int { return 3 + len(v.Chunks) }
+
+// removeVersions notes the chunks first, in case it takes several transactions. A version goes
+// together with its completions, of which it may have none.
 func removeVersions(list []Version) (ops []kv.Op) {
 	for i := range list {
 		for _, digest := range list[i].Chunks {
@@ -224,7 +228,8 @@ func removeVersions(list []Version) (ops []kv.Op) {
 		}
 	}
 	for i := range list {
-		ops = append(ops, remove(versions, versionKey(list[i].Name, list[i].N)))
+		key := versionKey(list[i].Name, list[i].N)
+		ops = append(ops, remove(versions, key), remove(completed, key+completeOwner), remove(completed, key+completeCommit))
 	}
 	return ops
 }

@@ -28,7 +28,9 @@ func TestVersionsSayWhoMadeThemIfTheirChangeDoesNot(t *testing.T) {
 		for i := range list {
 			versions, err := b.log.Versions(t.Context(), names[i], 0, 1)
 			require.NoError(t, err)
-			each = append(each, versions[0].Who(&m[0]))
+			who, err := b.log.Who(t.Context(), &versions[0], &m[0])
+			require.NoError(t, err)
+			each = append(each, who)
 		}
 		return m[0].By, each
 	}

@@ -20,7 +20,25 @@ func (c *Change) names(seq uint64, made Made) []kv.Op {
 	if c.By.Token != "" && c.Asked != (Digest{}) {
 		ops = append(ops, put(tokens, c.By.Token, encode(token{seq, c.Asked, c.Who})))
 	}
+	if c.Source != "" {
+		ops = append(ops, put(applied, c.Source, []byte("{}")))
+	}
 	return ops
+}
+
+// Applied is the revision as of which documents were last brought from a source; 0: never.
+func (l *Log) Applied(ctx context.Context, source string) (kv.Revision, error) {
+	page, err := l.store.ListArchive(ctx, kv.List{NS: applied, Prefix: source, Limit: 1})
+	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != source {
+		return 0, err
+	}
+	return page.Entries[0].Mod, nil
+}
+
+// Apply notes that all documents that a source brings are what they are to be.
+func (l *Log) Apply(ctx context.Context, source string) error {
+	_, err := l.write(ctx, &kv.Txn{System: true, Then: []kv.Op{put(applied, source, []byte("{}"))}})
+	return err
 }
 
 // Asked returns the change that who asked for with a token; nil: none has been. codes.TokenReused:

@@ -76,7 +76,7 @@ type Version struct {
 	Hash     Digest      `json:"hash,omitempty"`
 	Chunks   []Digest    `json:"chunks,omitempty"`   // the file, if it is not with the version
 	Replaces Digest      `json:"replaces,omitempty"` // the file before; zero: there was none, or it could not be read
-	By       *By         `json:"by,omitempty"`       // nil: as its change; see Who
+	By       *By         `json:"by,omitempty"`       // nil: as its change; see Log.Who
 	Resealed bool        `json:"resealed,omitempty"` // what is in the file is as before, sealed by another key
 
 	// File is the exact bytes of the file; nil of a deletion, and of a long one in a list.
@@ -92,14 +92,6 @@ func (v *Version) Kind() Kind {
 		return Created
 	}
 	return Changed
-}
-
-// Who says who made the version, and why, given its change.
-func (v *Version) Who(change *Made) By {
-	if v.By != nil {
-		return *v.By
-	}
-	return change.By
 }
 
 const (

@@ -3,6 +3,7 @@
 package doclog_test
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -33,6 +35,13 @@ func TestRestoredAsOfEachRevisionDocumentsAreWhole(t *testing.T) {
 				}
 			}
 			was[revs[0]] = maps.Clone(now)
+			for name := range is { // which is told of the documents later, and changes none
+				d, err := log.Document(name)
+				require.NoError(t, err)
+				by := doclog.By{Author: "ada", Origin: access.OnDisk, Commit: fmt.Sprint("commit", d.N)}
+				require.NoError(t, log.Complete(t.Context(), []doclog.Completion{{Name: name, N: d.N, By: by}}))
+				break
+			}
 		}
 		rows, began := e.copied()
 		newest := e.Revision()

@@ -31,6 +31,13 @@ func IsReadOnly(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
+// Stat is what StatOf tells of a file beside its info.
+type Stat struct {
+	Device, Inode uint64
+	Changed       int64 // contents, name or attributes, as Unix time in nanoseconds
+	Owner         uint32
+}
+
 // Root is one directory and what lies below it. Names are relative,
 // '/'-separated; "." is the directory itself. A name or symlink that leads
 // outside is an error. All methods may be called from several goroutines.
@@ -40,8 +47,8 @@ type Root interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	// ReadDir lists a directory in no particular order.
 	ReadDir(name string) ([]fs.DirEntry, error)
-	// Stat follows symlinks that stay inside; Lstat does not. The Sys of both
-	// results is a *syscall.Stat_t.
+	// Stat follows symlinks that stay inside; Lstat does not. StatOf tells more of both
+	// results.
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
 	// Readlink is what a symlink says, as it is.

@@ -2,13 +2,12 @@ package atomicfile
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrLocked is wrapped by the error of Lock when the lock is taken.
@@ -33,7 +32,7 @@ type osRoot struct{ r *os.Root }
 func (o osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	// O_NONBLOCK: opening a named pipe for reading would wait for a writer, and
 	// the whole store with it.
-	f, err := o.r.OpenFile(name, flag|unix.O_NONBLOCK, perm)
+	f, err := o.r.OpenFile(name, flag|syscall.O_NONBLOCK, perm)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +58,9 @@ func (o osRoot) Close() error                               { return o.r.Close()
 func (o osRoot) Chtimes(name string, mtime time.Time) error { return o.r.Chtimes(name, mtime, mtime) }
 
 func (o osRoot) SyncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil // which syncs no directories: NTFS keeps a log of its own of them
+	}
 	d, err := o.r.Open(name)
 	if err != nil {
 		return err
@@ -68,13 +70,13 @@ func (o osRoot) SyncDir(name string) error {
 
 func (o osRoot) Lock(name string) (io.Closer, error) {
 	f, err := o.r.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if IsReadOnly(err) || errors.Is(err, unix.EISDIR) {
+	if IsReadOnly(err) || errors.Is(err, syscall.EISDIR) {
 		f, err = o.r.Open(name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(f); err != nil {
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
@@ -86,36 +88,5 @@ type osLock struct{ f *os.File }
 // Close unlocks first: a child process that is just being started holds a copy of
 // the descriptor for a moment, and the lock with it.
 func (l osLock) Close() error {
-	return errors.Join(flock(l.f, unix.LOCK_UN), l.f.Close())
-}
-
-func flock(f *os.File, how int) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var lockErr error
-	err = conn.Control(func(fd uintptr) {
-		lockErr = unix.Flock(int(fd), how)
-	})
-	if err == nil {
-		err = lockErr
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%w", ErrLocked)
-	}
-	return err
-}
-
-// allocate gives a new file its space before its bytes come. Otherwise ext4 finds it when the file
-// replaces another one, and writes the bytes at once, so that whoever replaces that file in its turn
-// waits for the disk. Where it cannot be done, it only takes longer.
-func allocate(f File, size int) {
-	file, ok := f.(*os.File)
-	if !ok || size == 0 {
-		return
-	}
-	if conn, err := file.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { _ = unix.Fallocate(int(fd), 0, 0, int64(size)) })
-	}
+	return errors.Join(unflock(l.f), l.f.Close())
 }

@@ -16,6 +16,9 @@ type Clock interface {
 	// Now is the current time. Callers that put it on the wire cut it to whole
 	// seconds themselves.
 	Now() time.Time
+	// Steady is what Now would be if nobody had set the machine's time of day since the process began.
+	// What is to happen after a while is measured by it, and what is to happen at a moment by Now.
+	Steady() time.Time
 	// NewTimer makes a timer that fires once after d, at once if d <= 0. The caller
 	// stops it when it is no longer needed.
 	NewTimer(d time.Duration) Timer
@@ -47,7 +50,11 @@ func Real() Clock { return realClock{} }
 
 type realClock struct{}
 
+var origin = time.Now()
+
 func (realClock) Now() time.Time { return time.Now() }
+
+func (realClock) Steady() time.Time { return origin.Add(time.Since(origin)) }
 
 func (realClock) NewTimer(d time.Duration) Timer { return realTimer{time.NewTimer(d)} }
 

@@ -31,6 +31,28 @@ func TestFakeStandsStillUntilAdvanced(t *testing.T) {
 	require.Panics(t, func() { f.Advance(-1) })
 }
 
+// Setting the time of day moves no timer, and nothing that is measured by Steady.
+func TestFakeStep(t *testing.T) {
+	f := NewFake(start)
+	require.Equal(t, start, f.Steady())
+	timer := f.NewTimer(time.Minute)
+	for _, d := range []time.Duration{time.Hour, -2 * time.Hour} {
+		f.Step(d)
+		require.Equal(t, start, f.Steady())
+		require.Zero(t, fired(timer.C()))
+	}
+	require.Equal(t, start.Add(-time.Hour), f.Now())
+	f.Advance(time.Minute)
+	require.Equal(t, start.Add(time.Minute-time.Hour), fired(timer.C()))
+	require.Equal(t, start.Add(time.Minute), f.Steady())
+}
+
+func TestRealSteadyGoesOn(t *testing.T) {
+	a := Real().Steady()
+	require.WithinDuration(t, Real().Now(), a, time.Second)
+	require.False(t, Real().Steady().Before(a))
+}
+
 func TestFakeTimerFiresOnceAtItsTime(t *testing.T) {
 	f := NewFake(start)
 	timer := f.NewTimer(time.Minute)

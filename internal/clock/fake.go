@@ -13,6 +13,7 @@ type Fake struct {
 
 	// guarded by mu
 	now     time.Time
+	stepped time.Duration        // how far it was set
 	waiters map[*waiter]struct{} // timers and tickers that are going to fire
 }
 
@@ -28,6 +29,23 @@ func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
+}
+
+// Steady implements Clock.
+func (f *Fake) Steady() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.steadyLocked()
+}
+
+func (f *Fake) steadyLocked() time.Time { return f.now.Add(-f.stepped) }
+
+// Step sets the time of day, forward or back, as a person or a time server does. No timer fires
+// because of it.
+func (f *Fake) Step(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now, f.stepped = f.now.Add(d), f.stepped+d
 }
 
 // NewTimer implements Clock. A timer with d <= 0 has fired when it is returned
@@ -87,8 +105,8 @@ func (f *Fake) BlockUntil(n int) {
 type waiter struct {
 	clock  *Fake
 	c      chan time.Time // capacity 1: firing never waits for the receiver
-	at     time.Time
-	period time.Duration // 0 for a timer
+	at     time.Time      // steady
+	period time.Duration  // 0 for a timer
 }
 
 // C implements Timer and Ticker.
@@ -106,7 +124,7 @@ func (w *waiter) Reset(d time.Duration) {
 	w.clock.mu.Lock()
 	defer w.clock.mu.Unlock()
 	w.disarmLocked()
-	w.at = w.clock.now.Add(max(d, 0))
+	w.at = w.clock.steadyLocked().Add(max(d, 0))
 	w.clock.waiters[w] = struct{}{}
 	w.fireDueLocked()
 	w.clock.changed.Broadcast()
@@ -115,12 +133,12 @@ func (w *waiter) Reset(d time.Duration) {
 // fireDueLocked fires w, which is pending, if it is due. Of the ticks that are due the
 // first is enough: nobody receives in between.
 func (w *waiter) fireDueLocked() {
-	late := w.clock.now.Sub(w.at)
+	late := w.clock.steadyLocked().Sub(w.at)
 	if late < 0 {
 		return
 	}
 	select {
-	case w.c <- w.at:
+	case w.c <- w.clock.now.Add(-late):
 	default:
 	}
 	if w.period == 0 {

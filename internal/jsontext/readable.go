@@ -20,7 +20,7 @@ func AppendReadable(dst, valid []byte) []byte {
 		dst = append(dst, valid[:i]...)
 		valid = valid[i:]
 		r, size := escapedRune(valid)
-		if visible(r) && r != '"' && r != '\\' {
+		if Visible(r) && r != '"' && r != '\\' {
 			dst = utf8.AppendRune(dst, r)
 		} else {
 			dst = append(dst, valid[:size]...)
@@ -29,9 +29,9 @@ func AppendReadable(dst, valid []byte) []byte {
 	}
 }
 
-// visible reports whether a reader of the text sees the character, or what it does to its neighbours: joiners show nothing
+// Visible reports whether a reader of the text sees the character, or what it does to its neighbours: joiners show nothing
 // themselves, but scripts and emoji are misspelt without them.
-func visible(r rune) bool {
+func Visible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.IsGraphic(r) || r == nonJoiner || r == joiner
 }

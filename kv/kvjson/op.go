@@ -72,11 +72,12 @@ func (r *Reader) Ends(o *Object, op *kv.Op) {
 	op.Lease = kv.LeaseID(r.Count(o, Lease))
 }
 
-// TTL is 0 if absent.
+// TTL is 0 if absent. One of 0 is refused: it would count as none.
 func (r *Reader) TTL(o *Object) time.Duration {
 	n := r.millis(o, TTL, TTLMs)
-	if n < 0 || n > kv.MaxTTL.Milliseconds() {
-		r.Fail(codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", n, kv.MaxTTL.Milliseconds()))
+	given := o.Has(TTL) || r.dialect != Wire && o.Has(TTLMs)
+	if n < 0 || n > kv.MaxTTL.Milliseconds() || n == 0 && given {
+		r.Fail(codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 1 and %d; leave it out for none", n, kv.MaxTTL.Milliseconds()))
 		return 0
 	}
 	return time.Duration(n) * time.Millisecond

@@ -36,7 +36,7 @@ func (m *machine) instance() Instance {
 }
 
 func (m *machine) open() kvstore.Engine {
-	m.store = openOn(m.log, m.keeping, m.clock)
+	m.store = openOn(m.log, m.keeping, m.clock, nil)
 	return m.store
 }
 

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kvstore/replica"
 )
 
 // MemoryConfig sets up a Memory. The zero value works.
 type MemoryConfig struct {
 	Clock clock.Clock // nil: the machine's
+	// Store is what its entries may take; nil: as a replica has it.
+	Store *memory.Pool
 	// LogBytes is how much of the change log is kept, in bytes of entries, rounded
 	// up to whole changes; 0: all.
 	LogBytes int64
@@ -41,9 +44,9 @@ type Memory struct {
 func NewMemory(cfg MemoryConfig) *Memory {
 	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions, identity: identity()}
 	if cfg.KeepsLeases {
-		return openOn(log, newKeepingLog(log, cmp.Or(cfg.Clock, clock.Real())), cfg.Clock)
+		return openOn(log, newKeepingLog(log, cmp.Or(cfg.Clock, clock.Real())), cfg.Clock, cfg.Store)
 	}
-	return openOn(log, nil, cfg.Clock)
+	return openOn(log, nil, cfg.Clock, cfg.Store)
 }
 
 func identity() string {
@@ -53,13 +56,13 @@ func identity() string {
 }
 
 // openOn opens an engine on a list, which keeping, unless it is nil, keeps leases with.
-func openOn(list *memoryLog, keeping *keepingLog, c clock.Clock) *Memory {
+func openOn(list *memoryLog, keeping *keepingLog, c clock.Clock, store *memory.Pool) *Memory {
 	var log replica.Log = list
 	if keeping != nil {
 		log = keeping
 	}
 	// A list does not hang, however far a test turns its clock in the middle of a write.
-	s, err := replica.Open(context.Background(), replica.Config{Clock: c, WriteTimeout: 10_000 * time.Hour}, log)
+	s, err := replica.Open(context.Background(), replica.Config{Clock: c, Store: store, WriteTimeout: 10_000 * time.Hour}, log)
 	if err != nil {
 		panic(err) // a list can always be read
 	}
@@ -84,7 +87,7 @@ func (m *Memory) Clone() *Memory {
 	if keeping != nil {
 		keeping = keeping.on(log)
 	}
-	return openOn(log, keeping, m.clock)
+	return openOn(log, keeping, m.clock, nil)
 }
 
 // SetFull switches on or off that writes that need space fail with codes.Storage, as if the disk

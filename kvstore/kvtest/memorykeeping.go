@@ -47,7 +47,7 @@ func (l *keepingLog) on(list *memoryLog) *keepingLog {
 // expireLocked ends the leases whose time is over.
 func (l *keepingLog) expireLocked() {
 	for _, id := range slices.Sorted(maps.Keys(l.leases)) {
-		if !l.leases[id].end.After(l.clock.Now()) {
+		if !l.leases[id].end.After(l.clock.Steady()) {
 			l.endLocked(id)
 		}
 	}
@@ -145,7 +145,7 @@ func (l *keepingLog) Grant(_ context.Context, ttl time.Duration) (kv.LeaseID, ti
 	defer l.mu.Unlock()
 	l.names += 7
 	ttl = (ttl + time.Second - 1).Truncate(time.Second)
-	l.leases[l.names] = &keptLease{ttl: ttl, end: l.clock.Now().Add(ttl)}
+	l.leases[l.names] = &keptLease{ttl: ttl, end: l.clock.Steady().Add(ttl)}
 	return l.names, ttl, nil
 }
 
@@ -166,6 +166,6 @@ func (l *keepingLog) KeepAlive(_ context.Context, id kv.LeaseID) (time.Duration,
 	if known == nil {
 		return 0, codes.Errorf(codes.LeaseGone, "there is no lease %d", id)
 	}
-	known.end = l.clock.Now().Add(known.ttl)
+	known.end = l.clock.Steady().Add(known.ttl)
 	return known.ttl, nil
 }

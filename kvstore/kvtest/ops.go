@@ -99,6 +99,7 @@ func (a *attempt) write(n name, v kv.Value, ttl time.Duration, lease kv.LeaseID)
 	e := &kv.Entry{NS: n.ns, Key: n.key, Value: v, Create: a.revision, Mod: a.revision, Version: 1, Updated: a.time, Lease: lease}
 	if ttl > 0 {
 		e.Expires = a.time + ttl.Milliseconds()
+		e.Ends = e.Expires // as long as the time of day is not set
 	}
 	if old := a.now[n]; old != nil {
 		e.Create, e.Version = old.Create, old.Version
@@ -127,7 +128,7 @@ func (a *attempt) incr(op kv.Op, r kv.OpResult) (kv.OpResult, error) {
 	}
 	e := a.write(n, kv.IntValue(sum.Int64()), op.TTL, lease)
 	if old != nil && op.TTL == 0 {
-		e.Expires = old.Expires
+		e.Expires, e.Ends = old.Expires, old.Ends
 	}
 	e.SetLock(old != nil && old.Lock())
 	r.Entry = e

@@ -18,6 +18,7 @@ var timeChecks = []check{
 	{name: "ThePastExpiresAtOnce", run: pastExpires},
 	{name: "ExpiryIsAnEventOfItsOwn", needs: capExpireEvents, run: expiryIsAnEvent},
 	{name: "ExpiryOutlastsRestart", run: expiryOutlasts},
+	{name: "SettingTheClockMovesMomentsOnly", run: settingTheClock},
 }
 
 func putFor(key string, ttl time.Duration) kv.Op {
@@ -139,4 +140,46 @@ func expiryOutlasts(s *subject) {
 	s.eventually("the key expires", s.gone("long"))
 	s.restart()
 	require.Equal(s, "- -", s.texts("ns", "short", "long"))
+}
+
+// Whatever becomes of the time of day: what has a time to live ends when that is over, and what has a
+// moment ends then.
+func settingTheClock(s *subject) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour, 30 * time.Second, -30 * time.Second} {
+		s.Clock.Advance(time.Hour) // so that nothing is left of the time before
+		id := s.then(kv.Op{Kind: kv.OpGrant, TTL: minute}).Ops[0].Lease.ID
+		moment := s.now() + 60_000
+		s.then(putFor("ttl", minute), kv.Op{Kind: kv.OpPut, NS: "ns", Key: "count", Value: kv.IntValue(1), TTL: minute},
+			kv.Op{Kind: kv.OpPut, NS: "ns", Key: "moment", Value: kv.IntValue(1), Expires: moment},
+			kv.Op{Kind: kv.OpPut, NS: "ns", Key: "leased", Value: kv.StringValue("x"), Lease: id})
+		s.Clock.Step(step)
+		s.then(kv.Op{Kind: kv.OpIncr, NS: "ns", Key: "count", Delta: 1}) // which keeps the time
+		s.Clock.Advance(29 * time.Second)
+		s.barrier()
+		s.barrier()
+		require.Equal(s, "x 2 x", s.texts("ns", "ttl", "count", "leased"), "%s", step)
+		if s.now() >= moment {
+			s.eventually("the moment has come", s.gone("moment"))
+		} else {
+			require.NotNil(s, s.get("ns", "moment"), "%s", step)
+		}
+		s.Clock.Advance(31 * time.Second)
+		s.eventually("the time is over", s.gone("ttl"))
+		s.eventually("the time is over", s.gone("count"))
+		if s.now() < moment {
+			require.NotNil(s, s.get("ns", "moment"), "%s", step)
+			s.Clock.Step(time.Duration(moment-s.now()) * time.Millisecond)
+			s.Clock.Advance(time.Second) // the machine is looked at again
+			s.eventually("the moment has come", s.gone("moment"))
+		}
+	}
+	s.Clock.Advance(time.Hour)
+	s.then(putFor("ttl", minute))
+	s.restart()
+	s.Clock.Step(time.Hour)
+	s.barrier()
+	s.barrier()
+	require.Equal(s, "x", s.texts("ns", "ttl"), "that it is a time to live outlasts a restart")
+	s.Clock.Advance(minute)
+	s.eventually("the time is over", s.gone("ttl"))
 }

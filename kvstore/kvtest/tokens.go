@@ -47,13 +47,15 @@ func requireReplay(s *subject, first, again *kv.Result) {
 	}
 }
 
-// said is what callers are told of an entry, which is all that is remembered.
+// said is what callers are told of an entry, which is all that is remembered: neither that it is a
+// lock nor anything of the server's own clock.
 func said(e *kv.Entry) *kv.Entry {
 	if e == nil {
 		return nil
 	}
 	told := *e
 	told.SetLock(false)
+	told.Ends = 0
 	return &told
 }
 

@@ -13,6 +13,16 @@ type books struct {
 	held   account  // of the store's pool
 }
 
+// ends is when the time to live of a key that comes from the log is over, by the clock that nobody
+// sets. The log knows it by the time of day.
+func (b *books) ends(e *kv.Entry) int64 {
+	if e.Ends == 0 {
+		return 0
+	}
+	c := b.leases.clock
+	return e.Expires + c.Steady().UnixMilli() - c.Now().UnixMilli()
+}
+
 // total is what there is, with the group under way.
 func (b *books) total() tally {
 	t := b.index.total
@@ -29,15 +39,15 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	}
 	var d tally
 	var from, to kv.LeaseID
-	var was, is int64
+	var was, is end
 	if old != nil {
-		d, from, was = tally{keys: -1, bytes: -int64(old.Size()), cost: -costOf(old)}, old.Lease, old.Expires
+		d, from, was = tally{keys: -1, bytes: -int64(old.Size()), cost: -costOf(old)}, old.Lease, end{old.Expires, old.Ends}
 	}
 	if e != nil {
 		d.keys++
 		d.bytes += int64(e.Size())
 		d.cost += costOf(e)
-		to, is = e.Lease, e.Expires
+		to, is = e.Lease, end{e.Expires, e.Ends}
 	}
 	d.leased = oneIf(to) - oneIf(from)
 	sp.next.add(d)

@@ -118,8 +118,12 @@ func (c *committer) nap() (time.Duration, bool) {
 			nap, limited = d, true
 		}
 	}
-	if first, ok := c.group.books.expiry.agenda.first(); ok {
+	keys := &c.group.books.expiry
+	if first, ok := keys.moments.first(); ok {
 		earlier(min(longest, time.UnixMilli(first.at).Sub(now)))
+	}
+	if first, ok := keys.lives.first(); ok {
+		earlier(time.UnixMilli(first.at).Sub(c.store.cfg.Clock.Steady()))
 	}
 	if limited {
 		nap = max(nap, c.hold.Sub(now))
@@ -213,11 +217,11 @@ func (c *committer) evaluate(list []queued) {
 	s, g := c.store, &c.group
 	now := s.cfg.Clock.Now()
 	g.begin(now, len(list))
-	s.tokens.forget(g.millis - s.cfg.TokenAge.Milliseconds())
+	s.tokens.forget(g.steady - s.cfg.TokenAge.Milliseconds())
 	c.expireLeases(now)
 	c.expireKeys(now)
 	for i := range list {
-		if g.books.expiry.due(g.millis) != nil {
+		if g.books.expiry.due(g.millis, g.steady) != nil {
 			c.expireKeys(now)
 		}
 		if i%eachSlots == 0 {
@@ -283,7 +287,7 @@ func (c *committer) expireKeys(now time.Time) {
 	}
 	g := &c.group
 	for g.expired < maxExpiries {
-		p := g.books.expiry.due(g.millis)
+		p := g.books.expiry.due(g.millis, g.steady)
 		if p == nil {
 			return
 		}

@@ -69,7 +69,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if size, most := int64(resultSize(txn, result)), g.tokens.mostResult(who); size > most {
 		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d; ask for less, or without a token", size, most)
 	}
-	return &Token{NS: txn.TokenNS, Name: txn.Token, Who: who, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
+	return &Token{NS: txn.TokenNS, Name: txn.Token, Who: who, Digest: q.digest, Revision: g.rev + 1, Time: g.millis, own: g.steady}, nil
 }
 
 // branch returns the operations that a result belongs to.
@@ -236,7 +236,8 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 		e.Value.Data = []byte{} // as it is when it comes back from the disk
 	}
 	if op.TTL > 0 {
-		e.Expires = g.millis + int64((op.TTL+time.Millisecond-1)/time.Millisecond)
+		ttl := int64((op.TTL + time.Millisecond - 1) / time.Millisecond)
+		e.Expires, e.Ends = g.millis+ttl, g.steady+ttl
 	}
 	if old != nil {
 		e.Create, e.Version = old.Create, old.Version
@@ -244,7 +245,7 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 			e.Version++
 		}
 		if op.Kind != kv.OpPut && e.Expires == 0 {
-			e.Expires = old.Expires
+			e.Expires, e.Ends = old.Expires, old.Ends
 		}
 		if (op.Kind != kv.OpPut || lock) && e.Lease == 0 {
 			e.Lease = old.Lease

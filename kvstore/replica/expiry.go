@@ -1,15 +1,17 @@
 package replica
 
-// expiry holds the keys that have a time to live. Only the committer uses it.
+// expiry holds the keys that expire. Only the committer uses it.
 type expiry struct {
-	agenda agenda[*plan]
-	of     map[*slot]*plan
-	most   int // plans since the map was made
+	moments agenda[*plan] // by the time of day
+	lives   agenda[*plan] // by the clock that nobody sets
+	of      map[*slot]*plan
+	most    int // plans since the map was made
 }
 
 // plan is the expiry of one key.
 type plan struct {
 	at    int64 // ms since 1970
+	in    *agenda[*plan]
 	space *space
 	slot  *slot
 	pos   int // in the agenda
@@ -18,27 +20,39 @@ type plan struct {
 func (p *plan) when() int64 { return p.at }
 func (p *plan) place() *int { return &p.pos }
 
-// plan schedules the key's expiry at a time in ms since 1970; 0 cancels it.
-func (x *expiry) plan(sp *space, s *slot, at int64) {
+// end is when a key expires.
+type end struct {
+	moment int64 // ms since 1970; 0: never
+	own    int64 // the same by the clock that nobody sets; 0: the moment counts
+}
+
+// plan schedules the key's expiry, or cancels it.
+func (x *expiry) plan(sp *space, s *slot, at end) {
 	p := x.of[s]
-	if at == 0 {
-		if p != nil {
-			x.agenda.remove(p)
-			delete(x.of, s)
-		}
+	if p != nil {
+		p.in.remove(p)
+	}
+	if at.moment == 0 {
+		delete(x.of, s)
 		return
 	}
 	if p == nil {
 		p = &plan{space: sp, slot: s, pos: -1}
 		x.of[s] = p
 	}
-	p.at = at
-	x.agenda.set(p)
+	if p.at, p.in = at.moment, &x.moments; at.own != 0 {
+		p.at, p.in = at.own, &x.lives
+	}
+	p.in.set(p)
 }
 
-// due returns a key that has expired by a time in ms since 1970, or nil.
-func (x *expiry) due(millis int64) *plan {
-	if p, ok := x.agenda.first(); ok && p.at <= millis {
+// due returns a key that has expired by a time in ms since 1970 and the same by the clock that
+// nobody sets, or nil.
+func (x *expiry) due(millis, own int64) *plan {
+	if p, ok := x.moments.first(); ok && p.at <= millis {
+		return p
+	}
+	if p, ok := x.lives.first(); ok && p.at <= own {
 		return p
 	}
 	return nil

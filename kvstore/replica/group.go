@@ -39,6 +39,7 @@ type group struct {
 	proposal
 	rev     kv.Revision // newest revision given out; a guess if the log is shared
 	millis  int64       // the group's time, in ms since 1970
+	steady  int64       // the same by the clock that nobody sets
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
@@ -98,7 +99,7 @@ type answer struct {
 
 // begin starts a group of at most about n transactions.
 func (g *group) begin(now time.Time, n int) {
-	g.millis = now.UnixMilli()
+	g.millis, g.steady = now.UnixMilli(), g.cfg.Clock.Steady().UnixMilli()
 	g.base = g.rev
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
 	g.expired, g.missed = 0, false

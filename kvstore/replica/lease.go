@@ -41,7 +41,7 @@ func (l *lease) place() *int { return &l.pos }
 type leases struct {
 	// set at open
 	clock      clock.Clock
-	opened     time.Time
+	opened     time.Time     // by the clock that nobody sets
 	pauseAfter time.Duration // not above 0: pauses are not looked for
 	keeper     LeaseKeeper   // nil: the replica keeps them
 
@@ -59,14 +59,14 @@ type leases struct {
 }
 
 func newLeases(c clock.Clock, pauseAfter time.Duration, log Log) *leases {
-	l := &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
+	l := &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
 	if keeper, keeps := log.(LeaseKeeper); keeps {
 		l.keeper, l.asked = keeper, map[*kv.Op]*leaseAnswer{}
 	}
 	return l
 }
 
-func (l *leases) now() time.Duration { return l.clock.Now().Sub(l.opened) }
+func (l *leases) now() time.Duration { return l.clock.Steady().Sub(l.opened) }
 
 func errReservedLease(id kv.LeaseID) error {
 	return codes.Errorf(codes.Reserved, "lease %d has keys in a namespace that the server guards, so only the server ends it", id)

@@ -244,8 +244,8 @@ type slowClock struct {
 	asked, answer chan struct{}
 }
 
-func (c *slowClock) Now() time.Time {
-	now := c.Fake.Now()
+func (c *slowClock) Steady() time.Time {
+	now := c.Fake.Steady()
 	if c.hold.CompareAndSwap(true, false) {
 		c.asked <- struct{}{}
 		<-c.answer

@@ -36,7 +36,7 @@ func (l *loading) entry(e *kv.Entry) {
 		}
 		l.last = sp
 	}
-	e.NS = sp.name
+	e.NS, e.Ends = sp.name, l.books.ends(e)
 	s := &slot{entry: e}
 	sp.keys[e.Key] = s
 	sp.tree.Load(s)
@@ -95,7 +95,7 @@ func (l *loading) event(event *kv.Event) {
 		l.last = nil // it may have been the last key
 	default:
 		old := s.entry
-		e.NS, e.Key = sp.name, old.Key
+		e.NS, e.Key, e.Ends = sp.name, old.Key, l.books.ends(e)
 		s.entry = e
 		l.books.move(sp, s, old, e)
 	}

@@ -247,11 +247,15 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.Equal(t, total, books.total())
 	require.Equal(t, total.cost, books.held.told)
 	x := &books.expiry
-	require.Len(t, x.agenda.heap, timed)
+	require.Equal(t, timed, len(x.moments.heap)+len(x.lives.heap))
 	require.Len(t, x.of, timed)
-	for i, p := range x.agenda.heap {
+	for i, p := range x.moments.heap {
 		require.Equal(t, i, p.pos)
-		require.Equal(t, p.at, p.slot.entry.Expires)
+		require.Equal(t, end{p.at, 0}, end{p.slot.entry.Expires, p.slot.entry.Ends})
+	}
+	for i, p := range x.lives.heap {
+		require.Equal(t, i, p.pos)
+		require.Equal(t, p.at, p.slot.entry.Ends)
 	}
 	for id, l := range m.store.leases.byID {
 		require.Len(t, l.keys, leased[id])

@@ -105,6 +105,9 @@ func (g *group) adoptEvent(event *kv.Event) {
 	}
 	sp, s := g.books.index.find(e.NS, e.Key)
 	event.Prev = s.now()
+	if e.Ends == e.Expires { // it comes from the log
+		e.Ends = g.books.ends(e)
+	}
 	switch {
 	case !e.Deleted():
 		g.put(sp, s, e)

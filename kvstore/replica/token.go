@@ -76,6 +76,9 @@ func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, na
 // add remembers a token and drops old ones while there are too many or they take too much
 // space, but never the one just added.
 func (t *tokens) add(token *Token) {
+	if token.own == 0 {
+		token.own = token.Time
+	}
 	a := t.askers[token.Who]
 	if a == nil {
 		a = &asker{who: token.Who, heavyAt: -1, agedAt: -1}
@@ -153,11 +156,11 @@ func (t *tokens) takeBack(token *Token) {
 	t.count.Store(int64(len(t.byName)))
 }
 
-// forget forgets the tokens from before a time in ms since 1970.
+// forget forgets the tokens from before a time of the clock that nobody sets.
 func (t *tokens) forget(before int64) {
 	for {
 		oldest, any := t.aged.first()
-		if !any || oldest.queue[0].Time >= before {
+		if !any || oldest.queue[0].own >= before {
 			break
 		}
 		t.forgetOldest(oldest.asker)

@@ -391,3 +391,22 @@ func TestDigestsTellTransactionsApart(t *testing.T) {
 	confirmed.Then[0].Confirm = "a"
 	require.Equal(t, digestOf(base()), digestOf(confirmed))
 }
+
+// A token is forgotten when its time is over, not when the time of day is set.
+func TestSettingTheClockForgetsNoToken(t *testing.T) {
+	for _, step := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		b := onFake(t, Config{TokenAge: time.Hour})
+		write := func() bool {
+			r, err := b.do(&kv.Txn{TokenNS: "ns", Token: "t", Then: []kv.Op{{Kind: kv.OpIncr, NS: "ns", Key: "n", Delta: 1}}})
+			require.NoError(t, err)
+			return r.Replayed
+		}
+		require.False(t, write())
+		b.clock.Step(step)
+		require.True(t, write(), "%s", step)
+		b.clock.Advance(time.Hour - time.Millisecond)
+		require.True(t, write(), "%s", step)
+		b.clock.Advance(2 * time.Millisecond)
+		require.False(t, write(), "%s", step)
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"confcenter/codes"
 	"confcenter/internal/admission"
 )
@@ -59,7 +57,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, errWait
 	}
 	for {
-		n, err := unix.Read(w.fd, p)
+		n, err := receive(w.fd, p)
 		switch err { //nolint:errorlint // as the kernel says
 		case nil:
 			if n == 0 && len(p) > 0 {
@@ -67,8 +65,8 @@ func (w *wire) Read(p []byte) (int, error) {
 			}
 			w.emptied = n < len(p)
 			return n, nil
-		case unix.EINTR:
-		case unix.EAGAIN:
+		case syscall.EINTR:
+		case syscall.EAGAIN:
 			w.emptied = true
 			return 0, errWait
 		default:
@@ -100,12 +98,12 @@ func (w *wire) Write(p []byte) (int, error) {
 // send writes as much of p as the socket takes.
 func (w *wire) send(p []byte) (n int) {
 	for n < len(p) && w.broken == nil {
-		k, err := unix.Write(w.fd, p[n:])
+		k, err := transmit(w.fd, p[n:])
 		switch err { //nolint:errorlint // as the kernel says
 		case nil:
 			n += k
-		case unix.EINTR:
-		case unix.EAGAIN:
+		case syscall.EINTR:
+		case syscall.EAGAIN:
 			return n
 		default:
 			w.broken = os.NewSyscallError("write", err)
@@ -142,8 +140,6 @@ func (w *wire) await() {
 			return true
 		}
 		asked = true
-		var b [1]byte
-		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK)
-		return err != unix.EAGAIN //nolint:errorlint // as the kernel says
+		return peek(int(fd)) != syscall.EAGAIN //nolint:errorlint // as the kernel says
 	})
 }

@@ -46,7 +46,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	if limit := s.Limits().LockWaits; q.Wait && len(holdingsOf(s).waits) >= limit {
 		s.Group().Count.LockWaitLimit.Add(1)
-		s.RefuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up with KVUNLOCK", limit))
+		s.RefuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up first", limit))
 		return true
 	}
 	w := &lockWait{s: s, h: h, slot: s.Reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait, Actor: s.Actor()}}

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -44,7 +43,7 @@ func (a *Audit) tidy(ctx context.Context) error {
 		last := b.Pruned.head()
 		txn.Note = []access.Event{{
 			Kind: access.EventPruned, By: &access.Actor{Origin: access.Server}, Do: "prune",
-			What: []string{fmt.Sprintf("audit:%d-%d", last.Seq-pruned+1, last.Seq)}, Count: pruned,
+			What: []string{trail.Removed(last.Seq-pruned+1, last.Seq)}, Count: pruned,
 		}}
 	}
 	at := a.exported()

@@ -170,12 +170,13 @@ type VerifyAsk struct {
 
 // VerifyAnswer is what was found.
 type VerifyAnswer struct {
-	Lines int64  `json:"lines" doc:"how many lines were right"`
-	First int64  `json:"first,omitempty" doc:"number of the first of them"`
-	Head  string `json:"head,omitempty" doc:"number and hash of the last of them: SEQ:HASH"`
-	Next  string `json:"next,omitempty" doc:"ask again after this one; empty: these were all"`
-	Fault string `json:"fault,omitempty" doc:"what is wrong; empty: nothing"`
-	Line  int64  `json:"line,omitempty" doc:"number of the line that was changed or is gone"`
+	Lines  int64  `json:"lines" doc:"how many lines were right"`
+	First  int64  `json:"first,omitempty" doc:"number of the first of them"`
+	Head   string `json:"head,omitempty" doc:"number and hash of the last of them: SEQ:HASH"`
+	Next   string `json:"next,omitempty" doc:"ask again after this one; empty: these were all"`
+	Fault  string `json:"fault,omitempty" doc:"what is wrong; empty: nothing"`
+	Line   int64  `json:"line,omitempty" doc:"number of the line that was changed or is gone"`
+	Pruned int64  `json:"pruned,omitempty" doc:"up to which line these lines say that lines were removed for their age or for lack of room: of all parts together it has to be the one before the first"`
 }
 
 // Verify checks lines, some 100,000 at a time.
@@ -211,8 +212,11 @@ func (a *Audit) verify(ctx context.Context, q *VerifyAsk, b *books) (*VerifyAnsw
 		c.Head = oldest
 	}
 	c.Whole = c.Head == trail.Head{}
+	if q.After == "" {
+		c.Gone = c.Head.Seq
+	}
 	more, err := a.check(ctx, &c)
-	answer := &VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String()}
+	answer := &VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String(), Pruned: c.Pruned}
 	if err == nil && !more {
 		err = c.End()
 	}

@@ -205,7 +205,7 @@ func (t *Tokens) record(id string) *record {
 type MakeAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"whose it is to be: roles call them token:NAME"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to: roles call them group:NAME"`
-	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; 0: never"`
+	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; left out: never"`
 }
 
 // Made is a new token.
@@ -270,7 +270,7 @@ func (q *MakeAsk) check() error {
 		}
 	}
 	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
-		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 1 and %d", q.TTL, kv.MaxTTL.Milliseconds())
 	}
 	return nil
 }
@@ -285,6 +285,7 @@ type ListAsk struct {
 type Listed struct {
 	Tokens []Token `json:"tokens" doc:"a line for each"`
 	Next   string  `json:"next,omitempty" doc:"ask again after this one; empty: there are no more"`
+	Note   string  `json:"note,omitempty" doc:"why they are of no use: there is no access control; absent: there is"`
 }
 
 // Token is what is told of a token.
@@ -312,6 +313,9 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 		return nil, err
 	}
 	answer := new(Listed)
+	if t.judge.Load() == nil {
+		answer.Note = "this server has no access control, so tokens open nothing; start it with --access-control"
+	}
 	for _, e := range page.Entries {
 		id := strings.TrimPrefix(e.Key, tokenPrefix)
 		r := t.record(id)

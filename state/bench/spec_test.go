@@ -3,12 +3,15 @@ package bench_test
 import (
 	"encoding/json"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/state/bench"
 )
 
@@ -194,6 +197,48 @@ func TestTheSpecificationOfTheGuideIsValid(t *testing.T) {
 	spec, err := bench.ParseSpec(raw)
 	require.NoError(t, err)
 	require.Len(t, spec.Stages, 3)
+}
+
+// The guide says what each key of the namespace is.
+func TestTheGuideNamesTheKeys(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/bench.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(guide), "\n## Keys\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	var patterns []*regexp.Regexp
+	for _, span := range regexp.MustCompile("`([a-z]+/[A-Za-z/]+)`").FindAllStringSubmatch(section, -1) {
+		patterns = append(patterns, regexp.MustCompile("^"+regexp.MustCompile("[A-Z]+").ReplaceAllString(span[1], "[^/]+")+"$"))
+	}
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		seen, used := map[string]bool{}, map[*regexp.Regexp]bool{}
+		note := func() {
+			page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+			require.NoError(t, err)
+			for _, e := range page.Entries {
+				seen[e.Key] = true
+			}
+		}
+		r.register("n1", bench.AnyRole)
+		r.beat("n1", bench.NodeIdle)
+		id := r.start(small)
+		note()
+		ask(r, r.LogTask, bench.LogAsk{ID: id, Stage: "a", Task: "0", Node: "n1", Text: "x", Token: "t"})
+		r.submit(small)
+		ask(r, r.TakeJob, bench.TakeAsk{})
+		note()
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
+		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
+		note()
+		for key := range seen {
+			i := slices.IndexFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(key) })
+			require.NotEqual(t, -1, i, key)
+			used[patterns[i]] = true
+		}
+		for _, p := range patterns {
+			require.True(t, used[p] || strings.Contains(p.String(), "gone/"), "%s is no key", p)
+		}
+	})
 }
 
 func FuzzParseSpec(f *testing.F) {

@@ -2,6 +2,8 @@ package flow_test
 
 import (
 	"encoding/base64"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +57,24 @@ func TestKeysThatDoNotFollowTheLayoutAreRefused(t *testing.T) {
 		_, err := flow.ParseMember(text)
 		require.Equal(t, codes.BadKey, codes.Of(err), "%q", text)
 	}
+}
+
+// The guide has a row for each form of keys, with an example.
+func TestTheGuideNamesTheKeys(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/flow.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(guide), "\n## Keys\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	forms := map[flow.Form]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `[^|]*\\|").FindAllString(section, -1) {
+		for _, key := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row, -1) {
+			k, err := flow.ParseKey(key[1])
+			require.NoError(t, err, "%s of %s", key[1], row)
+			forms[k.Form] = true
+		}
+	}
+	require.Len(t, forms, int(flow.LockField), "as many as there are")
 }
 
 func FuzzParseKey(f *testing.F) {

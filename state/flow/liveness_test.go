@@ -515,3 +515,25 @@ func TestTimesOfALogNeverStepBack(t *testing.T) {
 		}
 	})
 }
+
+// A tree shows what nodes and services are called that have no func.
+func TestATreeShowsWhatEachIsCalled(t *testing.T) {
+	each(t, func(k *kit) {
+		called := func(name string, more ...string) map[string]flow.Raw {
+			fields := map[string]flow.Raw{"name": raw(`"` + name + `"`)}
+			for _, f := range more {
+				fields["func"] = raw(`"` + f + `"`)
+			}
+			return fields
+		}
+		ask(k, k.Register, flow.RegisterAsk{App: "A", Fields: called("app"), Parts: []flow.Part{
+			{Key: "srvs.V", Fields: called("service")}, {Key: "sess.E", Fields: called("session")}, {Key: "flow.F", Parent: "sess.E", Fields: called("flow")},
+			{Key: "node.N0", Parent: "flow.F", Fields: called("node")}, {Key: "node.N1", Parent: "flow.F", Fields: called("node", "count")}, {Key: "node.N2", Parent: "flow.F"},
+		}})
+		var names []string
+		for _, line := range ask(k, k.Tree, flow.TreeAsk{}).Lines {
+			names = append(names, line.Name)
+		}
+		require.Equal(k.t, []string{"app", "session", "flow", "node", "count", "", "service"}, names)
+	})
+}

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type TreeAsk struct {
 type TreeLine struct {
 	Depth  int64            `json:"depth" doc:"0 for an application, and one more for each member above it"`
 	Key    string           `json:"key" doc:"the member"`
-	Name   string           `json:"name,omitempty" doc:"its name, or the func of a node or service"`
+	Name   string           `json:"name,omitempty" doc:"its name; of a node or a service its func, if it has one"`
 	Status Status           `json:"status" doc:"its status; of sessions and flows empty"`
 	Worker string           `json:"worker,omitempty" doc:"the id of the worker that has claimed it"`
 	Rolled Status           `json:"rolled,omitempty" doc:"of an application: what its tasks make of it"`
@@ -151,7 +152,7 @@ func rolled(counts map[string]int64) Status {
 
 // describe adds to lines what is not in the lists.
 func (w *walk) describe(lines []TreeLine) error {
-	for piece := range slices.Chunk(lines, MaxBatch/2) {
+	for piece := range slices.Chunk(lines, MaxBatch/3) {
 		var keys []string
 		for i := range piece {
 			m, err := ParseMember(piece[i].Key)
@@ -162,14 +163,14 @@ func (w *walk) describe(lines []TreeLine) error {
 			if m.Kind == Node || m.Kind == Service {
 				name, worker = "func", "worker"
 			}
-			keys = append(keys, m.field(name), m.field(worker))
+			keys = append(keys, m.field(name), m.field("name"), m.field(worker))
 		}
 		got, err := w.many(keys)
 		if err != nil {
 			return err
 		}
 		for i := range piece {
-			piece[i].Name, piece[i].Worker = brief(text(got[2*i])), text(got[2*i+1])
+			piece[i].Name, piece[i].Worker = brief(cmp.Or(text(got[3*i]), text(got[3*i+1]))), text(got[3*i+2])
 		}
 	}
 	return nil

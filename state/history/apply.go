@@ -20,6 +20,11 @@ type ApplyAsk struct {
 	Prune     bool     `json:"prune,omitempty" doc:"delete all other documents, but for roles"`
 	Whole     bool     `json:"whole,omitempty" doc:"documents names all that there are, but for roles: if there is any other, nothing is changed"`
 	DryRun    bool     `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
+
+	Guard      bool     `json:"guard,omitempty" doc:"refuse what would undo a change that was made since the last guarded apply of the same source; the first one only remembers"`
+	Source     string   `json:"source,omitempty" doc:"of guard: whose documents these are; empty: of who is proved to ask, else of the author"`
+	Replace    []string `json:"replace,omitempty" doc:"of guard: documents that are made what is said all the same"`
+	ReplaceAll bool     `json:"replace_all,omitempty" doc:"of guard: all of them are"`
 }
 
 // Wanted is what a document is to be.
@@ -63,6 +68,9 @@ func (w *Wanted) change() (d change.Document, err error) {
 // Apply makes documents what they are to be, in one change.
 func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (*ChangeAnswer, error) {
 	by, err := q.by(actor)
+	if err == nil {
+		by, err = q.from(by)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +133,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 			return nil, err
 		}
 	}
-	answer, err := h.change(ctx, req)
+	answer, err := (&guarded{h, r, q}).change(ctx, req)
 	if err == nil && q.Staged > 0 && !q.DryRun {
 		h.stages.drop(stageName{q.Token, actor.Who()}) // asked for again, it is found in the log
 	}

@@ -215,20 +215,11 @@ func (b *blaming) compare(ctx context.Context, is, was *doclog.Version, open map
 	if err := b.history.log.Fill(ctx, was); err != nil {
 		return err
 	}
-	changed := map[string]struct{}{}
-	if err := compare(b.room, is.File, was.File, func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} }); err != nil {
+	changed, err := differences(b.room, is.File, was.File)
+	if err != nil || len(changed) == 0 {
 		return err
 	}
-	if len(changed) == 0 {
-		return nil
-	}
-	// What is below a value that changed has changed, and so has what is above one in a list.
-	above := map[string]struct{}{}
-	for path := range changed {
-		for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
-			above[path[:at]] = struct{}{}
-		}
-	}
+	above := aboveAll(changed)
 	for path := range open {
 		if touches(path, changed, above) {
 			if err := b.blame(ctx, is, path, open, false); err != nil {
@@ -239,6 +230,25 @@ func (b *blaming) compare(ctx context.Context, is, was *doclog.Version, open map
 	return nil
 }
 
+// differences are the paths by which two files differ.
+func differences(r *room, a, b []byte) (changed map[string]struct{}, err error) {
+	changed = map[string]struct{}{}
+	return changed, compare(r, a, b, func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} })
+}
+
+// aboveAll are paths and those above them: what is below a value that changed has changed, and so has
+// what is above one in a list.
+func aboveAll(changed map[string]struct{}) map[string]struct{} {
+	above := map[string]struct{}{}
+	for path := range changed {
+		for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
+			above[path[:at]] = struct{}{}
+		}
+	}
+	return above
+}
+
+// touches reports whether a path is one of those that changed, or above or below one.
 func touches(path string, changed, above map[string]struct{}) bool {
 	if _, is := above[path]; is {
 		return true
@@ -261,7 +271,11 @@ func (b *blaming) blame(ctx context.Context, v *doclog.Version, path string, ope
 		}
 		b.made[v.Seq] = made
 	}
-	b.answer.Keys[open[path]] = Blamed{Path: path, File: v.Name, Version: v.N, Revision: int64(v.Revision), Earlier: earlier, By: By(v.Who(&made))}
+	by, err := b.history.log.Who(ctx, v, &made)
+	if err != nil {
+		return err
+	}
+	b.answer.Keys[open[path]] = Blamed{Path: path, File: v.Name, Version: v.N, Revision: int64(v.Revision), Earlier: earlier, By: By(by)}
 	delete(open, path)
 	return nil
 }

@@ -51,6 +51,7 @@ type ChangeAnswer struct {
 	Count     int64     `json:"count" doc:"how many documents it touches"`
 	Documents []Touched `json:"documents" doc:"those, by name, at most 10000"`
 	Refused   []Refused `json:"refused,omitempty" doc:"of dry_run: why it would be refused; at most 1000 documents"`
+	Undone    []Undone  `json:"undone,omitempty" doc:"of dry_run with guard: changes that it would undo, because of which it would be refused; at most 1000"`
 	Told      int64     `json:"told,omitempty" doc:"of dry_run: how many programs would be told of it"`
 	Programs  []Program `json:"programs,omitempty" doc:"of dry_run: those, at most 100"`
 	Held      bool      `json:"held,omitempty" doc:"of dry_run: it would be held until another person approves it"`

@@ -102,8 +102,8 @@ func (h *History) changeTo(ctx context.Context, v *doclog.Version) (*Change, err
 	if err != nil {
 		return nil, err
 	}
-	c := changeTo(ctx, &made, v)
-	return &c, nil
+	c, err := h.changeBy(ctx, &made, v)
+	return &c, err
 }
 
 // sides reads what is compared. That there was no document yet is a side, too.

@@ -54,14 +54,14 @@ type Document struct {
 	Mtime   int64       `json:"mtime,omitempty" doc:"the version that programs see, in s since 1970"`
 	Size    int64       `json:"size,omitempty" doc:"of the file, in bytes"`
 	Hash    string      `json:"hash,omitempty" doc:"the SHA-256 of the file"`
-	By      *By         `json:"by,omitempty" doc:"who made it of the document: in the log of all, where the change has documents of several authors; of at most 1000 documents of an answer"`
+	By      *By         `json:"by,omitempty" doc:"who made it of the document: in the log of all, where the change has documents of several authors; of at most 10000 documents of an answer"`
 }
 
 // The limits of a page.
 const (
 	mostChanges = 1000
 	someChanges = 50
-	mostSigned  = 1000 // documents whose version is read to say who made it
+	mostSigned  = 10_000 // documents that are looked at to say who made them
 )
 
 // Log lists changes.
@@ -108,8 +108,8 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		}
 		answer.Compacted = gone > 0
 	}
-	signed, who := 0, guard.From(ctx)
-	all := who.RecallsAll()
+	who := guard.From(ctx)
+	signing, all := signing{log: h.log, who: who, left: mostSigned}, who.RecallsAll()
 	for i := range list {
 		c := changeOf(&list[i])
 		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !who.Recalls(touch.Name) })
@@ -120,28 +120,89 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 			continue
 		}
 		for _, touch := range told {
-			d := Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind}
-			if list[i].Several() && signed < mostSigned {
-				signed++
-				if d.By, err = h.madeBy(ctx, &d); err != nil {
-					return nil, err
-				}
-			}
-			c.Documents = append(c.Documents, d)
+			c.Documents = append(c.Documents, Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind})
+		}
+		if err := signing.sign(ctx, &c, &list[i]); err != nil {
+			return nil, err
 		}
 		answer.Changes = append(answer.Changes, c)
 	}
 	return answer, nil
 }
 
-// madeBy is who made a version of a document whose change has several authors; nil if that is not
-// known, or no longer.
-func (h *History) madeBy(ctx context.Context, d *Document) (*By, error) {
-	v, err := h.log.Find(ctx, &doclog.Document{Name: d.Name, N: d.Version}, d.Version)
-	if codes.Of(err) == codes.Compacted {
-		return nil, nil
+// signing says who made changes that may be those of several.
+type signing struct {
+	log  *doclog.Log
+	who  *guard.Caller // is told
+	left int           // how many documents may still be looked at
+}
+
+// sign says who made a change: all of it, if one has made all that is told of it, else each document.
+func (s *signing) sign(ctx context.Context, c *Change, m *doclog.Made) error {
+	if !m.Several() && (m.Origin != access.OnDisk || m.Commit != "") {
+		return nil
 	}
-	return (*By)(v.By), err
+	var last *By
+	one := true
+	look := func(touch doclog.Touch) (by *By, err error) {
+		if s.left--; s.left >= 0 {
+			by, err = s.madeBy(ctx, m, touch)
+		}
+		one = one && by != nil && (last == nil || *by == *last)
+		last = by
+		return by, err
+	}
+	for i := range c.Documents {
+		d := &c.Documents[i]
+		var err error
+		if d.By, err = look(doclog.Touch{Name: d.Name, N: d.Version}); err != nil {
+			return err
+		}
+	}
+	if one && m.Count > len(m.First) {
+		others, err := s.log.Touched(ctx, m)
+		if err != nil {
+			return err
+		}
+		for _, touch := range others[len(m.First):] {
+			if !s.who.Recalls(touch.Name) {
+				continue
+			}
+			if _, err := look(touch); err != nil {
+				return err
+			}
+			if !one {
+				break
+			}
+		}
+	}
+	if !one || last == nil {
+		c.By = By{Origin: c.Origin, Time: c.Time}
+		return nil
+	}
+	c.By = *last
+	for i := range c.Documents {
+		c.Documents[i].By = nil
+	}
+	return nil
+}
+
+// madeBy is who made a version; nil if that is not known, or no longer.
+func (s *signing) madeBy(ctx context.Context, m *doclog.Made, touch doclog.Touch) (*By, error) {
+	v := doclog.Version{Name: touch.Name, N: touch.N}
+	if m.Several() {
+		var err error
+		if v, err = s.log.Find(ctx, &doclog.Document{Name: touch.Name, N: touch.N}, touch.N); codes.Of(err) == codes.Compacted {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	by, err := s.log.Who(ctx, &v, m)
+	if by == m.By && m.Several() {
+		return nil, err
+	}
+	return (*By)(&by), err
 }
 
 func (h *History) logOne(ctx context.Context, name string, before kv.Revision, limit int) (*LogAnswer, error) {
@@ -172,7 +233,11 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 		return nil, err
 	}
 	for i := range list {
-		answer.Changes = append(answer.Changes, changeTo(ctx, &made[i], &list[i]))
+		c, err := h.changeBy(ctx, &made[i], &list[i])
+		if err != nil {
+			return nil, err
+		}
+		answer.Changes = append(answer.Changes, c)
 	}
 	return answer, nil
 }
@@ -185,15 +250,15 @@ func documentOf(v *doclog.Version) Document {
 	return d
 }
 
-// changeTo is the change that made a version.
-func changeTo(ctx context.Context, m *doclog.Made, v *doclog.Version) Change {
-	m.By = v.Who(m)
+// changeBy is the change that made a version, by who made that one.
+func (h *History) changeBy(ctx context.Context, m *doclog.Made, v *doclog.Version) (Change, error) {
+	by, err := h.log.Who(ctx, v, m)
 	c := changeOf(m)
 	if !guard.From(ctx).RecallsAll() {
 		c.Count = 1 // how many others there are is not told
 	}
-	c.Documents = []Document{documentOf(v)}
-	return c
+	c.By, c.Documents = By(by), []Document{documentOf(v)}
+	return c, err
 }
 
 func changeOf(m *doclog.Made) Change {

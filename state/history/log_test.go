@@ -76,6 +76,65 @@ func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 	require.Nil(t, mixed.Documents[2].By, "nobody knows")
 }
 
+// What git tells of versions later counts in the log of all, of one, in blame and in diff alike.
+func TestCompletionsAreTold(t *testing.T) {
+	store := kvtest.ForTest(t)
+	log, err := doclog.Open(t.Context(), store, "")
+	require.NoError(t, err)
+	owner := doclog.By{Author: "owner", Origin: access.OnDisk, Time: 1}
+	found := func(n int) {
+		c := doclog.Change{}
+		for i := range n {
+			by := owner
+			c.Versions = append(c.Versions, doclog.Version{Name: fmt.Sprintf("%03d.json", i), Served: 1, File: []byte(`{"v":1}`), By: &by})
+		}
+		c.Sign()
+		_, err := log.Commit(t.Context(), []doclog.Change{c})
+		require.NoError(t, err)
+	}
+	complete := func(author string, from, to int) {
+		var list []doclog.Completion
+		for i := from; i < to; i++ {
+			d, err := log.Document(fmt.Sprintf("%03d.json", i))
+			require.NoError(t, err)
+			list = append(list, doclog.Completion{Name: d.Name, N: d.N, By: doclog.By{Author: author, Origin: access.OnDisk, Commit: "c", Time: 1}})
+		}
+		require.NoError(t, log.Complete(t.Context(), list))
+	}
+	ada, bob := history.By{Author: "ada", Origin: "file", Commit: "c", Time: 1}, history.By{Author: "bob", Origin: "file", Commit: "c", Time: 1}
+	h := history.Open(store, history.Config{})
+	newest := func() history.Change {
+		answer, err := h.Log(t.Context(), nil, &history.LogAsk{Limit: 1})
+		require.NoError(t, err)
+		return answer.Changes[0]
+	}
+	for _, count := range []int{1, 300} {
+		found(count)
+		require.Equal(t, history.By(owner), newest().By)
+		complete("ada", 0, count)
+		require.Equal(t, ada, newest().By)
+		require.Nil(t, newest().Documents[0].By, "the change says it")
+	}
+	found(300)
+	complete("ada", 0, 299)
+	complete("bob", 299, 300)
+	require.Equal(t, history.By{Origin: "file", Time: 1}, newest().By, "the last has another author")
+	require.Equal(t, &ada, newest().Documents[99].By)
+	found(3)
+	complete("ada", 1, 2)
+	require.Equal(t, []*history.By{(*history.By)(&owner), &ada, (*history.By)(&owner)}, []*history.By{newest().Documents[0].By, newest().Documents[1].By, newest().Documents[2].By})
+
+	of, err := h.Log(t.Context(), nil, &history.LogAsk{Name: "000"})
+	require.NoError(t, err)
+	require.Equal(t, []history.By{history.By(owner), ada, ada, ada}, []history.By{of.Changes[0].By, of.Changes[1].By, of.Changes[2].By, of.Changes[3].By})
+	blame, err := h.Blame(t.Context(), nil, &history.BlameAsk{Name: "299", Path: "/v"})
+	require.NoError(t, err)
+	require.Equal(t, ada, blame.Keys[0].By)
+	show, err := h.Show(t.Context(), nil, &history.ShowAsk{Name: "299"})
+	require.NoError(t, err)
+	require.Equal(t, bob, show.Change.By)
+}
+
 func TestTheLogIsReadInPages(t *testing.T) {
 	each(t, nil, func(t *testing.T, k *kit) {
 		for i := range 10 {

@@ -64,8 +64,8 @@ type FlowCalls struct{ c *client.Client }
 // Flow is the flow model of the server that c is connected to.
 func Flow(c *client.Client) *FlowCalls { return &FlowCalls{c} }
 
-// Lock is TryLock that waits its turn: as long as another owner has the lock, it only listens. Who
-// waits for the same lock gets it in no order. It needs the right to read the scope, too.
+// Lock is TryLock that waits until the lock is free: as long as another owner has it, it only
+// listens. Of several that wait any one is next. It needs the right to read the scope, too.
 func (c *FlowCalls) Lock(ctx context.Context, q *flow.LockAsk) (*flow.LockAnswer, error) {
 	layout := flow.Open(Store(c.c), flow.Config{})
 	for {

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"confcenter/access"
@@ -165,22 +166,37 @@ func (r *Reviews) change(ctx context.Context, rec *record, things []thing, b *bo
 }
 
 // stillMay refuses a change whose author may not make it any more: the token or the certificate has
-// ended, or the roles allow less.
+// ended, the groups of a person are others, or the roles and the settings allow less.
 func (r *Reviews) stillMay(ctx context.Context, rec *record, b *body) error {
 	id := &rec.By.Identity
 	if !(*r.rules.Load()).Vouches(id) {
 		return mayNot(rec)
 	}
+	given := *id // the settings may have made an administrator of them, and may not any more
+	given.Groups = slices.DeleteFunc(slices.Clone(id.Groups), func(g string) bool { return g == policy.Administrators })
 	switch {
 	case strings.HasPrefix(id.Name, policy.ByToken):
 		valid, err := r.cfg.Tokens.Identities(ctx)
+		switch {
+		case err != nil:
+			return err
+		case valid[auth.KeyOf(&given)]:
+			*id = given
+		case !valid[auth.KeyOf(id)]:
+			return mayNot(rec)
+		}
+	case strings.HasPrefix(id.Name, policy.AsPerson):
+		sessions, err := r.cfg.Tokens.Sessions(ctx, nil, &auth.SessionsAsk{Who: id.Name})
 		if err != nil {
 			return err
 		}
-		if !valid[auth.KeyOf(id)] {
-			return mayNot(rec)
+		for i, made := 0, int64(0); i < len(sessions.Sessions); i++ { // the provider may have them in others by now
+			if s := &sessions.Sessions[i]; s.Made >= made {
+				made, given.Groups = s.Made, s.Groups
+			}
 		}
-	case !strings.HasPrefix(id.Name, policy.AsPerson):
+		*id = given
+	default:
 		id.Groups = nil // only the settings give them any
 	}
 	if r.mayMake(rec, b) != nil {

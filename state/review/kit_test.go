@@ -51,6 +51,7 @@ type kit struct {
 	cfg    review.Config
 	dir    string
 
+	leases  control.Leases
 	revoked atomic.Bool // all certificates
 
 	stop func() // closes all that start opened; also called at the end of the test
@@ -84,7 +85,7 @@ const rules = `{
 	"approval": ["config:live/*", "kv:live/limits*", "kv:match/only"],
 	"rules": [
 		{"who": ["token:zoe", "token:max"], "allow": ["*"], "what": ["config:live/*", "config:free/*", "kv:live", "kv:match", "kv:free"]},
-		{"who": ["token:writer", "cert:CN=carl*"], "allow": ["read", "write", "delete"], "what": ["config:live/*", "kv:live"]},
+		{"who": ["token:writer", "cert:CN=carl*", "group:writers"], "allow": ["read", "write", "delete"], "what": ["config:live/*", "kv:live"]},
 		{"who": ["token:half"], "allow": ["read", "approve"], "what": ["config:live/a*", "kv:live/limits/a"]},
 		{"who": ["token:blind"], "allow": ["approve"], "what": ["config:live/*", "kv:live"]},
 		{"who": ["token:stranger"], "allow": ["*"], "what": ["kv:other"]}
@@ -95,7 +96,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 	t.Cleanup(cancel)
 	k := &kit{t: t, ctx: ctx, clock: clock.NewFake(time.Now()), dir: t.TempDir()}
 	memory := kvtest.ForTest(t)
-	k.engine = &lossy{Engine: memory}
+	k.engine, k.leases = &lossy{Engine: memory}, memory
 	for name, text := range map[string]string{
 		"_access/rules.json": rules, "live/a.json": `{"a":1}`, "live/heir.json": `{}`, "free/base.json": `{"b":1}`,
 		"_meta.json": `{"conf_inherit":{"live/heir.json":"free/base.json"}}`,
@@ -115,21 +116,31 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 		k.token(nil, name)
 	}
 	k.token(nil, "root", policy.Administrators)
-	k.access = control.Open(control.Config{Roles: k.docs, Tokens: k.tokens, Store: k.near, Leases: memory, Clock: k.clock, Places: []control.Place{{Name: "listener:old"}},
-		Revoked: func(*x509.Certificate) bool { return k.revoked.Load() }})
+	k.admit()
 	k.stop = sync.OnceFunc(func() {
 		k.access.Close()
 		k.near.Close()
 		require.NoError(t, k.docs.Close())
 	})
 	t.Cleanup(k.stop)
-	k.tokens.Obey(k.access)
 	k.cfg = review.Config{Clock: k.clock, Documents: k.docs, Tokens: k.tokens, Notes: func(e access.Event) { k.notes = append(k.notes, e) }}
 	for _, c := range change {
 		c(&k.cfg)
 	}
 	k.open()
 	return k
+}
+
+// admit has roles and settings say who may do what.
+func (k *kit) admit(administrators ...string) {
+	if k.access != nil {
+		k.access.Close()
+	}
+	k.access = control.Open(control.Config{Roles: k.docs, Tokens: k.tokens, Store: k.near, Leases: k.leases, Clock: k.clock, Places: []control.Place{{Name: "listener:old"}},
+		Administrators: administrators, Revoked: func(*x509.Certificate) bool { return k.revoked.Load() }})
+	if k.tokens.Obey(k.access); k.Reviews != nil {
+		k.Obey(k.access)
+	}
 }
 
 // open is another start of the server.

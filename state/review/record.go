@@ -72,17 +72,18 @@ type actor struct {
 	Origin   string          `json:"origin,omitempty"`
 	Address  string          `json:"address,omitempty"`
 	Comment  string          `json:"comment,omitempty"`
+	Source   string          `json:"source,omitempty"`
 }
 
 func actorOf(by *access.Actor) actor {
-	return actor{*by.Identity, by.Name, by.Author, by.Origin, by.Address, by.Comment}
+	return actor{*by.Identity, by.Name, by.Author, by.Origin, by.Address, by.Comment, by.Source}
 }
 
 // approved is the actor of a change that somebody has approved.
 func (r *record) approved() *access.Actor {
 	b := &r.By
 	return &access.Actor{
-		Name: b.Name, Author: b.Author, Origin: b.Origin, Address: b.Address, Comment: b.Comment,
+		Name: b.Name, Author: b.Author, Origin: b.Origin, Address: b.Address, Comment: b.Comment, Source: b.Source,
 		Identity: &b.Identity, Token: r.Token, Approver: r.Decider.Identity.Name,
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/state"
+	"confcenter/state/auth"
 )
 
 // Config says how Reviews work. The zero value of a field is its default.
@@ -75,6 +76,8 @@ type Documents interface {
 type Tokens interface {
 	// Identities are those who have a valid token, by [auth.KeyOf].
 	Identities(ctx context.Context) (map[string]bool, error)
+	// Sessions are those that a person has, with the groups that the provider had them in.
+	Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk) (*auth.SessionsAnswer, error)
 	// MayMake refuses a token, as it is kept, that by may not make.
 	MayMake(by *access.Actor, kept []byte) error
 	// Ops are what is written when a token is made that put writes.

@@ -315,6 +315,50 @@ func TestAnAuthorWhoseCertificateIsRevokedIsRefused(t *testing.T) {
 	require.Equal(t, codes.Forbidden, codes.Of(k.approve(as("max"), keys)), "it has ended")
 }
 
+// A person's groups are those that the provider had them in when they signed in last, and settings make
+// nobody an administrator any more once they do not say so.
+func TestAnAuthorWhoseGroupsHaveChangedIsRefused(t *testing.T) {
+	k := start(t)
+	signIn := func(name string, groups ...string) *access.Actor {
+		s, err := k.tokens.OpenSession(k.ctx, nil, auth.Start{Who: &access.Identity{Name: name, Groups: groups}})
+		require.NoError(t, err)
+		caller, err := k.access.Admit(&control.Proof{Session: s.Text})
+		require.NoError(t, err)
+		k.clock.Advance(time.Second)
+		return &access.Actor{Origin: access.InConsole, Identity: caller.Who}
+	}
+	text := 1
+	ask := func(by *access.Actor) int64 {
+		text++
+		return k.held(k.apply(by, "live/a.json", fmt.Sprintf(`{"a":%d}`, text)))
+	}
+	person := signIn("person:pat@example.org", "writers")
+	number := ask(person)
+	signIn("person:pat@example.org", "readers")
+	require.Equal(t, codes.Forbidden, codes.Of(k.approve(as("max"), number)))
+	signIn("person:pat@example.org", "writers", "readers")
+	require.NoError(t, k.approve(as("max"), number))
+	number = ask(person)
+	_, err := k.tokens.End(k.ctx, root(), &auth.EndAsk{Who: "person:pat@example.org"})
+	require.NoError(t, err)
+	require.NoError(t, k.approve(as("max"), number), "who has signed out since")
+
+	for _, name := range []string{"person:pat@example.org", "token:stranger"} {
+		k.admit(name)
+		by := as("stranger")
+		if name != "token:stranger" {
+			by = signIn(name)
+		} else {
+			by.Identity.Groups = []string{policy.Administrators} // as the settings say
+		}
+		first := ask(by)
+		require.NoError(t, k.approve(as("max"), first), name)
+		second := ask(by)
+		k.admit()
+		require.Equal(t, codes.Forbidden, codes.Of(k.approve(as("max"), second)), name)
+	}
+}
+
 // Whoever approves of a change approves of when it ends, and of what it hangs on, too.
 func TestAllTermsOfAChangeAreShown(t *testing.T) {
 	k := start(t)

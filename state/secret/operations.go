@@ -2,6 +2,7 @@ package secret
 
 import (
 	"context"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/access/seal"
@@ -33,6 +34,7 @@ type Status struct {
 	Trouble string    `json:"trouble,omitempty" doc:"what is wrong; empty: nothing"`
 	Newest  string    `json:"newest,omitempty" doc:"the data key that seals"`
 	Keys    []DataKey `json:"keys" doc:"the data keys, oldest first"`
+	Note    string    `json:"note,omitempty" doc:"which settings are missing: those of the secret key, or of access control; absent: none"`
 }
 
 // DataKey is what is told of a data key.
@@ -44,13 +46,25 @@ type DataKey struct {
 	Values *int64 `json:"values,omitempty" doc:"with uses: how many values in files and keys it seals; histories, changes that wait and backups may have others"`
 }
 
+// missing names the settings without which keys keep no secrets.
+func (k *Keys) missing() string {
+	var notes []string
+	if k.cfg.Source == nil {
+		notes = append(notes, "there is no secret key, so nothing can be sealed; start the server with --secret-key-file")
+	}
+	if !k.guarded.Load() {
+		notes = append(notes, "there is no access control, so everybody may reveal what is sealed; start the server with --access-control")
+	}
+	return strings.Join(notes, "; ")
+}
+
 // Status tells which data keys there are.
 func (k *Keys) Status(ctx context.Context, _ *access.Actor, q *StatusAsk) (*Status, error) {
 	records, err := k.records(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Seals: k.Ring().Seals()}
+	s := &Status{Seals: k.Ring().Seals(), Note: k.missing()}
 	if trouble := k.Trouble(); trouble != nil {
 		s.Trouble = trouble.Error()
 	}

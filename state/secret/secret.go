@@ -53,6 +53,7 @@ type Keys struct {
 	trouble atomic.Pointer[error]     // nil: none
 
 	documents atomic.Pointer[Documents] // nil: not open yet
+	guarded   atomic.Bool               // there is access control
 
 	turn  sync.Mutex     // held while keys are taken or made
 	taken *seal.Wrapping // guarded by turn: what the ring was opened with
@@ -71,6 +72,9 @@ func Open(store state.Store, cfg Config) *Keys {
 	_ = k.look(context.Background()) // it is told
 	return k
 }
+
+// Guard says that there is access control.
+func (k *Keys) Guard() { k.guarded.Store(true) }
 
 // Ring are the data keys that could be opened, to seal and reveal with; nil: none. It may change
 // between two calls, and what one has sealed the next one opens.

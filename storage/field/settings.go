@@ -1,7 +1,10 @@
 package field
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"confcenter/codes"
@@ -46,7 +49,8 @@ func Defaults() Settings {
 }
 
 // ParseSettings reads a flat JSON object. Numbers may be written as texts; what is missing has
-// its default, and members with other names are none of ours. Errors name the member.
+// its default, and members with other names are none of ours, unless they look as if they should
+// be. Errors name the member.
 func ParseSettings(text []byte) (Settings, error) {
 	s := Defaults()
 	members, kind, err := jsontext.ScanMessage(nil, text)
@@ -60,7 +64,13 @@ func ParseSettings(text []byte) (Settings, error) {
 	for _, m := range members {
 		name := string(m.Key)
 		read := settings[name]
-		if read == nil || seen[name] { // the first of two counts, as everywhere
+		if read == nil {
+			if err := stray(name, m.Kind); err != nil {
+				return Defaults(), err
+			}
+			continue
+		}
+		if seen[name] { // the first of two counts, as everywhere
 			continue
 		}
 		seen[name] = true
@@ -85,6 +95,30 @@ var settings = map[string]func(*Settings, string) error{
 	"homo.dirty.landing.delayTime":  func(s *Settings, v string) error { return period(v, 1, 86_400_000, time.Millisecond, &s.Delay) },
 	"homo.dirty.removed.expireTime": func(s *Settings, v string) error { return orNever(v, LeastPurge, 100*365*24*time.Hour, &s.Purge) },
 	"homo.redis.expire":             func(s *Settings, v string) error { return orNever(v, leastIdle, 365*24*time.Hour, &s.Idle) },
+}
+
+// stray refuses a member that is none of the settings and looks like one.
+func stray(name string, kind jsontext.Kind) error {
+	begins := func(of string) bool { return strings.HasPrefix(plain(of), plain(name)) }
+	all := slices.Sorted(maps.Keys(settings))
+	if kind == jsontext.Object && plain(name) != "" && (slices.ContainsFunc(all, begins) || plain(name) == "dirty") {
+		return codes.Errorf(codes.BadRequest, "%.60q is an object: the settings of landing are flat, as %q: 4", name, "homo.dirty.tableNum")
+	}
+	alike := func(of string) bool { // but for case, signs, and what stands before
+		return plain(of) == plain(name) || strings.TrimPrefix(plain(of), "homo") == plain(name)
+	}
+	if i := slices.IndexFunc(all, alike); i >= 0 {
+		return codes.Errorf(codes.BadRequest, "there is no setting %.60q: is it %q?", name, all[i])
+	}
+	if strings.HasPrefix(plain(name), "homo") {
+		return codes.Errorf(codes.BadRequest, "there is no setting %.60q; there are %s", name, strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// plain is a name without case and signs.
+func plain(name string) string {
+	return strings.NewReplacer(".", "", "_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 }
 
 func number(value string, least, most int, to *int) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -490,19 +491,40 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 		return err
 	}
 	for some := range slices.Chunk(rows, perQuery) {
-		var args []any
-		for i := range some {
-			args = append(args, some[i].Key(), some[i].Version)
-		}
-		var version int64
-		const later = "primary_key = ? AND up_version > ?"
-		query := "SELECT COALESCE(MAX(up_version), 0) FROM " + d.dialect.Quote(name) + " WHERE " + later + strings.Repeat(" OR "+later, len(some)-1)
-		if err := d.db.QueryRowContext(ctx, d.dialect.Bind(query), args...).Scan(&version); err != nil {
+		if err := d.later(ctx, name, some, w); err != nil {
 			return err
 		}
-		w.Newer = max(w.Newer, version)
 	}
 	return nil
+}
+
+// later looks which of some rows the database has in a later version. Those whose version leaves no
+// room for another one are failed: no other row has to wait for that.
+func (d *Database) later(ctx context.Context, name string, rows []storage.DirtyRow, w *Written) error {
+	args, byKey := make([]any, 0, 2*len(rows)), make(map[string]*storage.DirtyRow, len(rows))
+	for i := range rows {
+		args, byKey[rows[i].Key()] = append(args, rows[i].Key(), rows[i].Version), &rows[i]
+	}
+	const later = "primary_key = ? AND up_version > ?"
+	found, err := d.db.QueryContext(ctx, d.dialect.Bind("SELECT primary_key, up_version FROM "+d.dialect.Quote(name)+" WHERE "+later+strings.Repeat(" OR "+later, len(rows)-1)), args...)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var key string
+		var version int64
+		if err := found.Scan(&key, &version); err != nil {
+			return err
+		}
+		if version < maxVersion {
+			w.Newer = max(w.Newer, version)
+		} else if r := byKey[key]; r != nil {
+			w.Rows-- // which will be counted as taken
+			w.fail(r, fmt.Sprintf("the database has it in version %d, and the limit is %d: correct up_version there", version, int64(maxVersion)))
+		}
+	}
+	return found.Err()
 }
 
 // failAll is for the rows of a table that cannot be landed in.

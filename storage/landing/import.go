@@ -29,7 +29,8 @@ type Import struct {
 
 	// Told is told of the progress after each page, and may end the import.
 	Told func(*Imported) error
-	// Listed is told of each row that is refused, or whose key was converted, and why.
+	// Listed is told of each row that is refused, whose key was converted, or that looks odd, and
+	// why.
 	Listed func(key, why string, refused bool)
 }
 
@@ -44,6 +45,7 @@ type Imported struct {
 	There     int64 // of them in the target, as they were or newer
 	Converted int64 // of them under a key with escapes
 	Refused   int64 // rows that the target cannot have
+	Odd       int64 // rows read in this run that are taken over as they are, though they look wrong
 	Missing   int64 // rows that were written but are not in the target
 	Newest    int64 // the greatest up_version of the source
 }

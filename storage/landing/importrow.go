@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"confcenter/kv"
 	"confcenter/storage"
@@ -83,6 +84,10 @@ func (m *importing) judge(ctx context.Context, p *page) ([]storage.DirtyRow, err
 			m.refuse(r.key.String, why)
 			continue
 		}
+		if why := r.odd(); why != "" {
+			m.now.Odd++
+			m.Listed(r.key.String, why, false)
+		}
 		if version := r.version.Int64; version < maxVersion {
 			m.now.Newest = max(m.now.Newest, version)
 		}
@@ -121,6 +126,11 @@ func (r *foreign) row(app, region string) (row storage.Row, why string) {
 		Owner: storage.Owner{App: app, Region: region, Logic: r.logic.String, ID: r.owner.String}, Name: r.name.String, Value: r.value,
 		Removed: r.removed.Int64 != 0, RemovedAt: r.removedAt.Int64, Created: r.created.Int64, Updated: r.update.Int64,
 	}
+	for _, name := range []string{r.logic.String, r.owner.String, r.name.String} {
+		if cut(name) {
+			return row, fmt.Sprintf("%q is cut inside a character", name)
+		}
+	}
 	if err := row.Owner.Check(); err != nil {
 		return row, err.Error()
 	}
@@ -134,6 +144,29 @@ func (r *foreign) row(app, region string) (row storage.Row, why string) {
 		return row, fmt.Sprintf("its value has %d bytes, the limit is %d", r.size.Int64, maxValue)
 	}
 	return row, ""
+}
+
+// cut reports whether a text is UTF-8 but for a character at its end that is not whole.
+func cut(text string) bool {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			return tail[0] >= utf8.RuneSelf && !utf8.FullRuneInString(tail) && utf8.ValidString(text[:len(text)-n])
+		}
+	}
+	return false
+}
+
+// odd says what is probably wrong with a row that can be taken over as it is.
+func (r *foreign) odd() string {
+	if string(r.value) == ":delFlag" && r.removed.Int64 == 0 {
+		return "its value is :delFlag, the framework's old mark of a removed field, and stays its value"
+	}
+	for _, name := range []string{r.logic.String, r.owner.String, r.name.String} {
+		if strings.HasSuffix(name, "\ufffd") {
+			return fmt.Sprintf("%q ends in what stands for a character that was cut", name)
+		}
+	}
+	return ""
 }
 
 // misplaced says why a server does not find a row where it is.

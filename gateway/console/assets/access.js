@@ -86,7 +86,7 @@ export function open(main) {
           days.focus();
           return false;
         }
-        return ask.make({ name: name.value.trim(), groups: groups.value.split(",").map((g) => g.trim()).filter(Boolean), ttl: Math.round(count * DAY) });
+        return ask.make({ name: name.value.trim(), groups: groups.value.split(",").map((g) => g.trim()).filter(Boolean), ttl: Math.round(count * DAY) || undefined });
       } }],
     });
     if (!made) return;

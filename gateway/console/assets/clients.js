@@ -85,7 +85,7 @@ export function open(main) {
         h("span", { class: "mono" }, h("a", { href: link(fileOf(sub)) }, nameOf(sub.file)), sub.path ? [" ", nameOf(sub.path)] : ""),
         [sub.told ? h("span", { title: dateTime(sub.told * 1000) }, String(sub.told)) : t("clients.toldNothing"),
           " ", behind(sub) ? h("span", { class: "badge broken" }, t("clients.behind", { mtime: String(versions.get(fileOf(sub))) }))
-            : sub.told && versions.has(fileOf(sub)) ? h("span", { class: "badge good" }, t("clients.current")) : null]])),
+            : sub.told && versions.has(fileOf(sub)) ? h("span", { class: "badge good" }, t("clients.newest")) : null]])),
       client.more ? h("p", { class: "note" }, t("clients.more", { n: client.more })) : null,
       table("watches", t("clients.watches"), t("clients.noWatches"), ["keys"], client.watching.map((watch) => [h("span", { class: "mono" }, wanted(watch))])),
       client.watches > client.watching.length ? h("p", { class: "note" }, t("clients.more", { n: client.watches - client.watching.length })) : null,

@@ -13,7 +13,7 @@ import { bytes, dateTime, remember, remembered, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { isolated, name as nameOf, shown } from "./names.js";
 import { compareKeys } from "./order.js";
-import { createPast, restore, who } from "./past.js";
+import { byline, commentField, createPast, restore, who } from "./past.js";
 import { problemText } from "./problems.js";
 import { createResolved } from "./resolved.js";
 import { review, settle } from "./review.js";
@@ -338,6 +338,7 @@ class Page {
     }
     this.drawHead();
     this.drawBanner();
+    this.reviewing?.();
     this.loadResolved();
     this.showPast();
     this.tellDeletion();
@@ -444,6 +445,8 @@ class Page {
         button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: fault }),
         button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
         // Always there, so that nothing moves below somebody's hand.
+        button(t("configs.copy"), () => this.copy(), { id: "copy-file", disabled: !file || state === "deleted" || file.long }),
+        button(t("configs.rename"), () => this.rename(), { id: "rename-file", disabled: !file || state !== "good" || file.long || this.dirty }),
         button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file", disabled: !file || state === "deleted" }),
         button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: this.saving || !this.dirty, title: "Ctrl+S" })));
     this.drawTabs();
@@ -481,12 +484,17 @@ class Page {
       draft ? null : button(t("configs.bringBack"), () => restore(this.name, (name) => this.restored(name)), { id: "bring-back", kind: "primary" })));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
-    if (draft && file && draft.match !== (file.state === "deleted" ? null : file.tag) && draft.text !== file.text) {
+    if (draft && file && this.behind(draft) && draft.text !== file.text) {
       banners.push(h("div", { class: "banner warn", id: "changed-elsewhere" }, icon("warn"), h("span", null, t("configs.changedElsewhere")),
         button(t("configs.compare"), () => this.settle(), { id: "compare" })));
     }
     this.editor.area.readOnly = !file && !draft;
     put(this.banner, banners);
+  }
+
+  // behind says that somebody else has written since a draft was begun.
+  behind(draft) {
+    return draft.match !== (this.file && this.file.state !== "deleted" ? this.file.tag : null);
   }
 
   restored(name) {
@@ -519,7 +527,8 @@ class Page {
     }
     draft.text = this.editor.value;
     const before = this.file && this.file.state !== "deleted" ? this.file.text : "";
-    const comment = await review({ name, before, after: draft.text, comment: draft.comment });
+    const comment = await review({ name, before, after: draft.text, comment: draft.comment,
+      conflict: () => this.behind(draft), follow: (fn) => (this.reviewing = fn) });
     if (comment === null || draft !== drafts.get(this.name)) return;
     draft.comment = comment;
     await this.write();
@@ -590,12 +599,15 @@ class Page {
   async remove() {
     const { name, file } = this;
     if (!file) return;
-    const heirs = [...this.files.values()].filter((f) => f.state !== "deleted" && f.bases?.includes(name)).map((f) => f.name);
+    const why = commentField("delete-comment"), by = byline();
     const gone = await confirm({
       title: t("configs.deleteTitle", { name }), action: t("delete"),
       text: t("configs.deleteAsk"),
-      more: heirs.length ? h("p", { id: "heirs" }, h("b", { class: "bad" }, t("configs.deleteHeirs", { n: heirs.length })), " ", few(heirs.sort(compareKeys))) : null,
-      submit: () => api.remove(name, file.tag),
+      more: [this.heirs(name), by.field, h("label", { class: "field" }, h("span", null, t("comment.why")), why)],
+      submit: () => {
+        by.keep();
+        return api.remove(name, file.tag, why.value.trim());
+      },
     });
     if (!gone) return;
     drafts.delete(name);
@@ -603,27 +615,64 @@ class Page {
     if (name === this.name) await this.load(true);
   }
 
+  // heirs warns of files that inherit from one that is to go; null: there are none.
+  heirs(name) {
+    const heirs = [...this.files.values()].filter((f) => f.state !== "deleted" && f.bases?.includes(name)).map((f) => f.name);
+    return heirs.length ? h("p", { id: "heirs" }, h("b", { class: "bad" }, t("configs.deleteHeirs", { n: heirs.length })), " ", few(heirs.sort(compareKeys))) : null;
+  }
+
   // create asks for the name of a new file.
-  create() {
-    const input = h("input", { type: "text", class: "mono", id: "new-name", autofocus: true, autocomplete: "off", spellcheck: "false", placeholder: "team/app.json", required: true });
+  async create() {
+    const name = await this.askName({ title: t("configs.newTitle"), action: t("configs.newGo") });
+    if (name) this.start(name);
+  }
+
+  // copy begins a new file with what this one holds.
+  async copy() {
+    const { name, file } = this;
+    const to = await this.askName({ title: t("configs.copyTitle", { name }), action: t("configs.newGo"), value: name });
+    if (to) this.start(to, this.dirty ? this.editor.value : file.text);
+  }
+
+  // rename gives the file another name, in one change.
+  async rename() {
+    const { name, file } = this;
+    const why = commentField("rename-comment"), by = byline();
+    const to = await this.askName({
+      title: t("configs.renameTitle", { name }), action: t("configs.rename"), value: name,
+      more: [h("p", { class: "hint" }, t("configs.renameHint")), this.heirs(name), by.field, h("label", { class: "field" }, h("span", null, t("comment.why")), why)],
+      submit: async (to) => {
+        const { changes: [last] } = await past.log(name, 0, 1);
+        by.keep();
+        await api.rename([{ name: to, base: "none", text: file.raw }, { name, delete: true, base: last.documents[0].hash }], why.value.trim() || undefined);
+      },
+    });
+    if (!to) return;
+    say(t("configs.renamed", { name, to }));
+    go(to);
+  }
+
+  // askName asks for the name of a file that is not there; null: for none.
+  askName({ title, action, value = "", more, submit }) {
+    const input = h("input", { type: "text", class: "mono", id: "new-name", autofocus: true, autocomplete: "off", spellcheck: "false", placeholder: "team/app.json", required: true, value });
     return dialog({
-      title: t("configs.newTitle"), id: "new-dialog",
-      body: [h("label", { class: "field" }, h("span", null, t("configs.name")), input), h("p", { class: "hint" }, t("configs.newHint"))],
-      actions: [{ label: t("cancel"), value: null }, { label: t("configs.newGo"), main: true, id: "new-go", value: true, submit: () => {
+      title, id: "new-dialog",
+      body: [h("label", { class: "field" }, h("span", null, t("configs.name")), input), h("p", { class: "hint" }, t("configs.newHint")), more],
+      actions: [{ label: t("cancel"), value: null }, { label: action, main: true, id: "new-go", submit: async () => {
         let name = input.value.trim();
         if (name && !name.endsWith(".json")) name += ".json";
         const why = nameFault(name);
         if (why) throw new Error(t(why));
         const there = this.files.get(name);
         if (there && there.state !== "deleted") throw new Error(t("configs.exists", { name }));
-        this.start(name);
-        return true;
+        await submit?.(name);
+        return name;
       } }],
     });
   }
 
-  start(name) {
-    if (!drafts.has(name)) drafts.set(name, { text: "{\n    \n}\n", base: "", match: null, isNew: true });
+  start(name, text = "{\n    \n}\n") {
+    if (!drafts.has(name)) drafts.set(name, { text, base: "", match: null, isNew: true });
     if (this.name === name) {
       this.editor.value = drafts.get(name).text;
       this.drawHead();

@@ -32,6 +32,9 @@ export function sayRefusal(err) {
   if (err.name !== "AbortError") say(refusalText(err), "bad");
 }
 
+// A dialog is a place in the browser's history, so that Back closes it.
+let opened = 0;
+
 // dialog shows one and resolves with the value of the button that closed it, or
 // null. actions: [{label, value, kind, submit}]; submit may refuse by returning
 // false, and may be a promise.
@@ -65,12 +68,26 @@ export function dialog({ title, body, actions, wide = false, id }) {
     } }, h("h2", null, title), h("div", { class: "dialog-body" }, body), fault, h("div", { class: "dialog-actions" }, actions.map((a) =>
       (a === main ? h("button", { type: "submit", class: `btn ${a.kind ?? "primary"}`, id: a.id }, a.label)
         : button(a.label, () => act(a), { kind: a.kind, id: a.id })))));
+    const place = `${performance.timeOrigin}-${++opened}`;
+    const end = () => {
+      removeEventListener("popstate", left);
+      el.remove();
+      done(result);
+    };
+    const left = () => {
+      if (history.state?.dialog === place) return; // it is one above that was left
+      if (el.open) el.close();
+      else end();
+    };
     const el = h("dialog", { class: wide ? "wide" : null, id, on: {
       close: () => {
-        el.remove();
-        done(result);
+        el.hidden = true;
+        if (history.state?.dialog === place) history.back(); // and what follows waits for it
+        else end();
       },
     } }, form);
+    history.pushState({ dialog: place }, "");
+    addEventListener("popstate", left);
     document.body.append(el);
     el.showModal();
     el.querySelector("[autofocus]")?.focus();

@@ -1,14 +1,15 @@
 // What a file was: who changed it, when and why, what differs between any two of its
 // revisions, and how to have one of them back.
 
-import { past as api } from "./api.js";
+import { past as api, sign } from "./api.js";
 import { dialog, refusalText, say } from "./dialogs.js";
-import { h, put } from "./dom.js";
-import { bytes, dateTime, has, t } from "./i18n.js";
+import { button, h, put } from "./dom.js";
+import { bytes, dateTime, has, remember, remembered, t } from "./i18n.js";
 import { format, read } from "./json.js";
 import { createLines, unified } from "./lines.js";
 import { createList } from "./list.js";
 import { name as nameOf, shown } from "./names.js";
+import * as session from "./session.js";
 
 const PAGE = 100;
 const TIDY = 4 << 20; // characters; longer documents are shown as they are
@@ -192,16 +193,39 @@ function createReading({ said }) {
 // commentField asks why.
 export const commentField = (id) => h("input", { type: "text", id, maxlength: 1000, autocomplete: "off", placeholder: t("comment.hint") });
 
+// byline asks once who writes, where nobody has to prove it. field is for a dialog, and keep for
+// when it is confirmed.
+const AUTHOR = "confcenter.author";
+sign(remembered(AUTHOR));
+let asked = false; // who gives no name is not asked again
+
+export function byline() {
+  const known = remembered(AUTHOR);
+  if (session.me.access_control || (asked && !known)) return { field: null, keep() {} };
+  const input = h("input", { type: "text", id: "author", maxlength: 100, autocomplete: "name", value: known });
+  const field = h("label", { class: "field", hidden: Boolean(known) }, h("span", null, t("author.ask")), input);
+  const as = known ? h("p", { class: "note", id: "author-known" }, t("author.as", { name: shown(known) }), " ", button(t("author.change"), () => {
+    field.hidden = false;
+    input.focus();
+  }, { bare: false, id: "author-change" })) : null;
+  return { field: [as, field], keep() {
+    asked = true;
+    remember(AUTHOR, input.value.trim());
+    sign(input.value.trim());
+  } };
+}
+
 // restore asks why, and makes a file what it was at a revision, by default before it was
 // deleted; true if that is done.
 export async function restore(name, restored, revision) {
-  const comment = commentField("restore-comment");
+  const comment = commentField("restore-comment"), by = byline();
   const done = await dialog({
     title: t("past.restoreTitle", { name }), id: "restore",
-    body: [h("p", null, revision ? t("past.restoreAsk", { rev: String(revision) }) : t("past.undeleteAsk")), h("label", { class: "field" }, h("span", null, t("comment.why")), comment)],
+    body: [h("p", null, revision ? t("past.restoreAsk", { rev: String(revision) }) : t("past.undeleteAsk")), by.field, h("label", { class: "field" }, h("span", null, t("comment.why")), comment)],
     actions: [
       { label: t("cancel"), value: null, id: "restore-no" },
       { label: t("past.restore"), id: "restore-yes", main: true, submit: async () => {
+        by.keep();
         await api.rollback(name, revision && String(revision), comment.value.trim() || undefined);
         return true;
       } },

@@ -13,8 +13,9 @@ import (
 )
 
 // markVersion is what the mark says of the whole store. It rises when an older build may not use
-// it: since 2 a change of documents is one transaction, and older builds would write it in parts.
-const markVersion = 2
+// it: since 2 a change of documents is one transaction, and older builds would write it in parts;
+// since 3 a record of its own may say who made a version, which older builds would leave behind.
+const markVersion = 3
 
 // formatVersion is of everything else here: keys, rows, log records. It rises
 // when an older build could not read what is written.
@@ -27,11 +28,12 @@ const ownersVersion = 2
 // askersVersion is of log records and rows of tokens that say who used the tokens, likewise.
 const askersVersion = 3
 
-// locksVersion is of log records and rows of keys that say that a key is a lock, likewise: the type
-// of its value has the bit lockBit.
+// marksVersion is of log records and rows of keys that say that a key is a lock, or that it has a
+// time to live, likewise: the type of its value has a bit for each.
 const (
-	locksVersion      = 4
-	lockBit      byte = 0x80
+	marksVersion      = 4
+	lives        byte = 0x80
+	isLock       byte = 0x40
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -49,8 +51,8 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
 	version := byte(formatVersion)
 	switch {
-	case slices.ContainsFunc(group, locks):
-		version = locksVersion
+	case slices.ContainsFunc(group, marked):
+		version = marksVersion
 	case slices.ContainsFunc(group, asked):
 		version = askersVersion
 	case slices.ContainsFunc(group, owned):
@@ -139,8 +141,7 @@ func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []b
 	dst = binary.AppendVarint(dst, e.Updated-change.Time)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, typeOf(e))
-	return appendBytes(dst, e.Value.Data)
+	return appendBytes(append(dst, typeOf(e)), e.Value.Data)
 }
 
 func appendToken(dst []byte, t *replica.Token) []byte {
@@ -199,8 +200,8 @@ func appendOwner(dst []byte, id *access.Identity) []byte {
 // appendEntry appends the value of a row; namespace and key are in the row's key.
 func appendEntry(dst []byte, e *kv.Entry) []byte {
 	version := byte(formatVersion)
-	if e.Lock() {
-		version = locksVersion
+	if marks(e) != 0 {
+		version = marksVersion
 	}
 	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, uint64(e.Create))
@@ -209,21 +210,34 @@ func appendEntry(dst []byte, e *kv.Entry) []byte {
 	dst = binary.AppendVarint(dst, e.Updated)
 	dst = binary.AppendVarint(dst, e.Expires)
 	dst = binary.AppendUvarint(dst, uint64(e.Lease))
-	dst = append(dst, typeOf(e))
-	return append(dst, e.Value.Data...)
+	return append(append(dst, typeOf(e)), e.Value.Data...)
 }
 
-// locks reports whether a transaction makes or writes locks.
-func locks(c replica.Commit) bool {
-	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.Lock() })
-}
+// typeOf is the type of a value as it is kept, with the marks of its key.
+func typeOf(e *kv.Entry) byte { return byte(e.Value.Type) | marks(e) }
 
-// typeOf is the type of an entry's value as it is kept.
-func typeOf(e *kv.Entry) byte {
-	if e.Lock() {
-		return byte(e.Value.Type) | lockBit
+func marks(e *kv.Entry) (bits byte) {
+	if e.Ends != 0 {
+		bits |= lives
 	}
-	return byte(e.Value.Type)
+	if e.Lock() {
+		bits |= isLock
+	}
+	return bits
+}
+
+// typed reads what typeOf says. When a time to live is over is known as a moment only.
+func (r *reader) typed(e *kv.Entry) {
+	b := r.byte()
+	e.SetLock(b&isLock != 0)
+	if e.Value.Type = kv.Type(b &^ (lives | isLock)); b&lives != 0 {
+		e.Ends = e.Expires
+	}
+}
+
+// marked reports whether a transaction writes keys that are locks or have a time to live.
+func marked(c replica.Commit) bool {
+	return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return marks(e.Entry) != 0 })
 }
 
 func appendBytes(dst, b []byte) []byte {
@@ -345,18 +359,12 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	e.Updated = change.Time + r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	r.typeOf(e)
+	r.typed(e)
 	e.Value.Data = r.bytes()
 	if e.Value.Data == nil && e.Value.Type != 0 {
 		e.Value.Data = []byte{} // as it was written: empty, not missing
 	}
 	return prev
-}
-
-func (r *reader) typeOf(e *kv.Entry) {
-	b := r.byte()
-	e.SetLock(b&lockBit != 0)
-	e.Value.Type = kv.Type(b &^ lockBit)
 }
 
 func (r *reader) token() *replica.Token {
@@ -401,7 +409,7 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	e.Updated = r.varint()
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
-	r.typeOf(e)
+	r.typed(e)
 	if r.err != nil {
 		return r.end("entry")
 	}
@@ -413,8 +421,8 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 
 func (r *reader) version() byte {
 	v := r.byte()
-	if (v < formatVersion || v > locksVersion) && r.err == nil {
-		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, locksVersion)
+	if (v < formatVersion || v > marksVersion) && r.err == nil {
+		r.err = fmt.Errorf("its format is %d, this version reads up to %d", v, marksVersion)
 	}
 	return v
 }

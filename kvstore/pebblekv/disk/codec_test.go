@@ -229,8 +229,8 @@ func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 	require.EqualValues(t, formatVersion, appendLeaseRow(nil, lease)[0])
 	e := &kv.Entry{NS: "ns", Key: "k", Mod: 2, Version: 1, Value: kv.StringValue("v")}
 	held := []replica.Commit{{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: e}}}}}
-	for _, version := range []int{formatVersion, locksVersion} {
-		e.SetLock(version == locksVersion)
+	for _, version := range []int{formatVersion, marksVersion} {
+		e.SetLock(version == marksVersion)
 		require.EqualValues(t, version, appendGroup(nil, 1, held)[0])
 		require.EqualValues(t, version, appendEntry(nil, e)[0])
 	}
@@ -247,7 +247,7 @@ func TestOnlyWhatSaysWhoseLeasesAreIsOfANewFormat(t *testing.T) {
 		return err
 	}
 	require.NoError(t, changed(0, formatVersion))
-	require.ErrorContains(t, changed(0, locksVersion+1), "its format is 5, this version reads up to 4")
+	require.ErrorContains(t, changed(0, marksVersion+1), "its format is 5, this version reads up to 4")
 	require.ErrorContains(t, changed(3, 0x80), "does not know")
 
 	group[0].Token = &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}

@@ -45,5 +45,5 @@ func TestTheMarkSaysTheFormatOfTheStore(t *testing.T) {
 	say(markVersion + 1)
 	err = open()
 	require.Equal(t, codes.Storage, codes.Of(err))
-	require.ErrorContains(t, err, "the store was written by a newer version: its format is 3, this one reads up to 2")
+	require.ErrorContains(t, err, "the store was written by a newer version: its format is 4, this one reads up to 3")
 }

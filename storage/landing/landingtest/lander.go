@@ -12,6 +12,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -19,6 +20,7 @@ var landerChecks = []check{
 	{"H24ManyDirtyFieldsNeedFewStatements", h24ManyDirtyFieldsNeedFewStatements},
 	{"H26AHealedDatabaseTakesTheRefusedRow", h26AHealedDatabaseTakesTheRefusedRow},
 	{"VersionsRiseAboveTheDatabases", versionsRiseAboveTheDatabases},
+	{"ARowBeyondAllVersionsHoldsUpNoOther", aRowBeyondAllVersionsHoldsUpNoOther},
 }
 
 // Lander is a landing.Lander on a clock of the test's.
@@ -113,6 +115,38 @@ func h26AHealedDatabaseTakesTheRefusedRow(t *testing.T, d *Database) {
 	s.Retry()
 	l.Lands(t, s)
 	s.Agree(t, d)
+}
+
+// No version is greater than some that a row may have: it is refused, and can be read.
+func aRowBeyondAllVersionsHoldsUpNoOther(t *testing.T, d *Database) {
+	for i, version := range []int64{1 << 62, 1<<63 - 1} {
+		Write(t, d, Row(Player, fmt.Sprint("a", i), "beyond", version))
+	}
+	p := playOn(t, d)
+	for _, name := range []string{"a0", "a1", "b", "c"} {
+		p.update(t, name, "1")
+	}
+	p.land(t)
+	list, _ := p.Errors(field.Ref{}, 10)
+	require.Len(t, list, 2)
+	for i, name := range []string{"a0", "a1"} {
+		require.Equal(t, name, list[i].Name)
+		require.Contains(t, list[i].Reason, "the limit is 4611686018427387904: correct up_version there")
+	}
+	require.Equal(t, "1", string(p.in(t, "b").Value))
+	require.EqualValues(t, 2, p.l.Readings().Get("landing_rows_total"))
+	Exec(t, d, "UPDATE "+d.Dialect.Quote("1_1")+" SET up_version = 7 WHERE "+d.Dialect.Quote("key")+" IN ('a0', 'a1')")
+	_, err := p.Retry(ctx, nil)
+	require.NoError(t, err)
+	p.l.Pass(t, "it is landed", func() bool { return p.Status()[0].Refused == 0 })
+	require.Equal(t, "1", string(p.in(t, "a1").Value))
+
+	other := Player
+	other.ID = "other"
+	Write(t, d, Row(other, "a", "beyond", 1<<62))
+	q := playOn(t, d)
+	require.Equal(t, map[string]string{"a": "beyond"}, q.get(t, other, "a"))
+	require.Equal(t, map[string]string{"a": "beyond"}, q.all(t, other))
 }
 
 // A row with a greater version, of an earlier data directory or an import.

@@ -1,5 +1,5 @@
-// Package gitrepotest makes real git repositories for tests.
-package gitrepotest
+// Package gittest makes real git repositories for tests.
+package gittest
 
 import (
 	"os"

@@ -1,0 +1,343 @@
+package confstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/access"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/git"
+	"confcenter/kv"
+)
+
+// commits finds out which commits versions came with that were found on disk. It asks git when they
+// are served and in the log already, and completes them there: nothing waits for it.
+//
+// A version came with the newest commit that has changed the file to what it has, unless that one has
+// been named for the document before, or was there before the version: then its bytes come back, and
+// the version stays the owner's. What git does not know yet is waited for, as people commit after they
+// have saved.
+type commits struct {
+	numbers
+
+	// set at open
+	cfg   *Config
+	trees *workTrees // at the start
+	log   *doclog.Log
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	fresh []*found // guarded by mu: not asked about yet
+	begun bool     // guarded by mu: what is found from now on was not there at the start
+
+	// its goroutine only
+	waits  []*found
+	states map[string]string // of repositories, by their directories, when they were asked last
+	first  map[string]string // their newest commits when documents were looked at first
+	before map[string]string // likewise, by document, when it was changed last
+	// directories in which something was found that was in no repository, and until when that may be
+	// committed
+	outside map[string]time.Time
+	said    string // the failure that was logged last
+}
+
+// numbers are what Stats says of commits.
+type numbers struct {
+	waiting         atomic.Int64
+	asked, failures atomic.Uint64
+}
+
+// found is a version that was found on disk.
+type found struct {
+	name  string
+	rev   kv.Revision
+	state string    // of its repository when it was found; "": not known
+	start bool      // it was found at the start: what was before it is not known
+	until time.Time // then it is no longer waited for a commit
+
+	// once it has been read
+	n       int64
+	hash    doclog.Digest
+	deleted bool
+	by      doclog.By
+	blob    string // the hash of the file to git; "": it is deleted
+	before  string // the newest commit when the document's version before was found; "": not known
+	asked   bool   // so that before is right
+	asIn    bool   // the log says that it is as in a commit
+	done    bool   // nothing is waited for
+}
+
+// commitPoll is how often to look whether a repository may have a new commit.
+const commitPoll = 250 * time.Millisecond
+
+func newCommits(cfg *Config, dir string, log *doclog.Log) *commits {
+	c := &commits{
+		cfg: cfg, trees: newWorkTrees(dir), log: log, wake: make(chan struct{}, 1),
+		states: map[string]string{}, first: map[string]string{}, before: map[string]string{}, outside: map[string]time.Time{},
+	}
+	if r := c.trees.repository("."); r != nil {
+		c.look(r)
+	}
+	return c
+}
+
+// find asks about a version. It may be called from any goroutine.
+func (c *commits) find(f found) {
+	c.mu.Lock()
+	if int(c.waiting.Load()) < c.cfg.MaxFiles {
+		c.waiting.Add(1)
+		f.start = !c.begun
+		c.fresh = append(c.fresh, &f)
+	} else {
+		c.failures.Add(1)
+	}
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// recall asks about the versions that the last run may not have completed.
+func (c *commits) recall(ctx context.Context) error {
+	now := c.cfg.Clock.Now()
+	for before := kv.Revision(0); ; {
+		const page = 100
+		list, err := c.log.Changes(ctx, before, page)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			m := &list[i]
+			until := time.UnixMilli(m.Time).Add(c.cfg.CommitWait)
+			if !until.After(now) {
+				return nil
+			}
+			touches, err := c.log.Touched(ctx, m)
+			if err != nil {
+				return err
+			}
+			for _, t := range touches {
+				c.find(found{name: t.Name, rev: m.Revision, until: until})
+			}
+			before = m.Revision
+		}
+		if len(list) < page {
+			return nil
+		}
+	}
+}
+
+func (c *commits) run(closing <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() {
+		<-closing
+		cancel()
+	})
+	timer := c.cfg.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	c.begin(ctx)
+	for {
+		select {
+		case <-closing:
+			return
+		case <-c.wake:
+		case <-timer.C():
+		}
+		c.round(ctx)
+		if len(c.waits)+len(c.outside) > 0 {
+			timer.Reset(commitPoll)
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// begin asks what the newest commit was at the start.
+func (c *commits) begin(ctx context.Context) {
+	c.mu.Lock()
+	c.begun = true
+	c.mu.Unlock()
+	if r := c.trees.repository("."); r != nil {
+		c.ask(ctx, c.trees, map[*git.Repository][]*found{r: nil})
+	}
+}
+
+// round asks about what is new, what may have been committed, and once more about what is not
+// waited for any longer.
+func (c *commits) round(ctx context.Context) {
+	now, trees := c.cfg.Clock.Now(), newWorkTrees(c.trees.dir)
+	if err := c.appeared(ctx, trees, now); err != nil {
+		c.report(err)
+	}
+	c.take()
+	batches, moved := map[*git.Repository][]*found{}, map[*git.Repository]bool{}
+	for _, f := range c.waits {
+		dir := path.Dir(f.name)
+		r := trees.repository(dir)
+		if r == nil {
+			c.outside[dir], f.done = f.until, true
+			continue
+		}
+		if _, known := moved[r]; !known {
+			moved[r] = c.look(r)
+		}
+		if f.n == 0 || moved[r] || !f.until.After(now) {
+			batches[r] = append(batches[r], f)
+		}
+	}
+	if len(batches) > 0 {
+		c.ask(ctx, trees, batches)
+	}
+	c.waits = slices.DeleteFunc(c.waits, func(f *found) bool { return f.done || !f.until.After(now) })
+	c.mu.Lock()
+	c.waiting.Store(int64(len(c.waits) + len(c.fresh)))
+	c.mu.Unlock()
+}
+
+// appeared asks about the newest versions if there is a repository now where none was: they may be in
+// its first commit.
+func (c *commits) appeared(ctx context.Context, trees *workTrees, now time.Time) error {
+	appeared := false
+	for dir, until := range c.outside {
+		is := trees.repository(dir) != nil
+		if appeared = appeared || is; is || !until.After(now) {
+			delete(c.outside, dir)
+		}
+	}
+	if !appeared {
+		return nil
+	}
+	return c.recall(ctx)
+}
+
+// take begins to wait for what was found.
+func (c *commits) take() {
+	type version struct {
+		name string
+		rev  kv.Revision
+	}
+	known := make(map[version]bool, len(c.waits))
+	for _, f := range c.waits {
+		known[version{f.name, f.rev}] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.fresh {
+		if v := (version{f.name, f.rev}); !known[v] {
+			known[v] = true
+			c.waits = append(c.waits, f)
+		}
+	}
+	c.fresh = nil
+}
+
+// look reports whether a repository may have another newest commit than when it was looked at last.
+func (c *commits) look(r *git.Repository) bool {
+	state := r.State()
+	moved := state != c.states[r.Dir]
+	c.states[r.Dir] = state
+	return moved
+}
+
+// ask asks about a batch, all repositories of it within the limit.
+func (c *commits) ask(ctx context.Context, trees *workTrees, batches map[*git.Repository][]*found) {
+	limited, cancel := context.WithTimeout(ctx, c.cfg.GitPatience)
+	defer cancel()
+	for r, list := range batches {
+		c.asked.Add(1)
+		list, err := c.read(ctx, list)
+		q := &question{commits: c, repository: r, trees: trees, list: list}
+		if err == nil {
+			if err = q.ask(limited); err != nil && limited.Err() != nil {
+				err = fmt.Errorf("it has taken longer than %s", c.cfg.GitPatience)
+			}
+		}
+		if failed := c.complete(ctx, q); err == nil {
+			err = failed
+		}
+		if ctx.Err() == nil {
+			c.report(err)
+		}
+	}
+}
+
+// report counts and logs why something is not known.
+func (c *commits) report(err error) {
+	said := ""
+	switch {
+	case err == nil:
+	case errors.Is(err, exec.ErrNotFound):
+		said = "there is no git to ask, so changes of files are their owners'"
+	default:
+		c.failures.Add(1)
+		said = "git did not say with which commits files came, so they are their owners': " + err.Error()
+	}
+	if said != c.said && said != "" {
+		c.cfg.Log.Warn().Str("dir", c.trees.dir).Msg(said)
+	}
+	c.said = said
+}
+
+// read reads versions that are new. It leaves out what is not found on disk, or no longer kept.
+func (c *commits) read(ctx context.Context, list []*found) (left []*found, err error) {
+	for _, f := range list {
+		if f.n == 0 {
+			if err := c.readOne(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+		if !f.done {
+			left = append(left, f)
+		}
+	}
+	slices.SortStableFunc(left, func(a, b *found) int { return cmp.Compare(a.rev, b.rev) })
+	return left, nil
+}
+
+func (c *commits) readOne(ctx context.Context, f *found) error {
+	d, err := c.log.Document(f.name)
+	if err != nil {
+		return err
+	}
+	n, err := c.log.Later(ctx, &d, f.rev-1)
+	if err != nil || n > d.N {
+		f.done = true
+		return err
+	}
+	v, err := c.log.Find(ctx, &d, n)
+	if err != nil || v.Revision != f.rev {
+		f.done = true
+		return nil // it is not kept any longer
+	}
+	change, err := c.log.Change(ctx, v.Seq)
+	if err != nil {
+		return err
+	}
+	if f.by, err = c.log.Who(ctx, &v, &change); err != nil {
+		return err
+	}
+	if f.done = f.by.Origin != access.OnDisk || f.by.Commit != ""; !f.done {
+		f.n, f.hash, f.deleted, f.asIn = v.N, v.Hash, v.Deleted, f.by.Comment != ""
+	}
+	return err
+}
+
+// complete has the log say what was found out.
+func (c *commits) complete(ctx context.Context, q *question) error {
+	if len(q.found) == 0 {
+		return nil
+	}
+	return c.log.Complete(ctx, q.found)
+}
