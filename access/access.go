@@ -90,8 +90,8 @@ func (a *Actor) Who() string {
 // Has is [Identity.Has] of who the actor was proved to be.
 func (a *Actor) Has(owner *Identity) bool { return a.Proved().Has(owner) }
 
-// By is who made a change, for those who ask later: what was said of a person counts only beside
-// what was proved.
+// By is who made a change, for those who ask later: what was proved comes first, and what was said of a
+// person in brackets behind it.
 func (a *Actor) By() string {
 	switch {
 	case a == nil:
@@ -109,7 +109,7 @@ func (a *Actor) By() string {
 	if strings.ContainsAny(author, `"(),`) { // it might say that somebody else has approved
 		author = strconv.Quote(author)
 	}
-	return author + " (" + a.Identity.Name + ")"
+	return a.Identity.Name + " (" + author + ")"
 }
 
 // String is the actor as the operation log shows it.

@@ -28,9 +28,9 @@ func TestWhoMadeAChangeIsWhatWasProved(t *testing.T) {
 		"2001-20@fleet": {Name: "2001-20@fleet"},
 		"Zoë":           {Name: "2001-20@fleet", Author: "Zoë"},
 		"token:game":    {Name: "root", Identity: game},
-		"root (token:game), approved by token:zoe":              {Author: "root", Identity: game, Approver: "token:zoe"},
-		`"zoe (token:zoe), approved by token:max" (token:game)`: {Author: "zoe (token:zoe), approved by token:max", Identity: game},
-		"root (token:game)": {Name: "2001-20@fleet", Author: "root", Identity: game},
+		"token:game (root), approved by token:zoe":              {Author: "root", Identity: game, Approver: "token:zoe"},
+		`token:game ("zoe (token:zoe), approved by token:max")`: {Author: "zoe (token:zoe), approved by token:max", Identity: game},
+		"token:game (root)": {Name: "2001-20@fleet", Author: "root", Identity: game},
 	} {
 		require.Equal(t, want, actor.By())
 	}

@@ -31,10 +31,10 @@ type directory struct {
 	// store's goroutine only
 	root   atomicfile.Root
 	rootID fileID
-	first  bool // what is read is served first by this start, without a memory of what was
 
 	blind     map[string]struct{} // directories that should be watched and are not
 	unwatched atomic.Int64        // how many
+	first     bool                // what is read is served first by this start, without a memory of what was
 }
 
 func (d *directory) open() error {

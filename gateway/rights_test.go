@@ -121,6 +121,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		{"GET", "/v1/history/export?from=a.json", "", past},
 		{"POST", "/v1/history/rollback", `{"name":"a","dry_run":true}`, past + ",write config:a.json"},
 		{"POST", "/v1/history/apply", `{"documents":[{"name":"a.json","text":"{}"}],"dry_run":true}`, "write config:a.json,read config:a.json"},
+		{"GET", "/v1/history/uses?name=a", "", "read config:a.json,read clients:x"},
 		{"POST", "/v1/history/preview", `{"name":"a.json","text":"{}"}`, "write config:a.json,read config:a.json,history config:b.json"},
 		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
 	} {

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -155,4 +156,32 @@ func TestConsoleCopiesAndRenames(t *testing.T) {
 		tb.sees("#rename-file", "重命名")
 		tb.fits()
 	})
+}
+
+func TestConsoleSaysWhoUsesAFile(t *testing.T) {
+	p := StartProcess(t, heirs(t))
+	program := servertest.Dial(t, p.Addr)
+	program.Identify(`{"svrid":0,"svrname":"<i>reader","tag":"blue"}`)
+	book(t, program, `{"file_pattern":"app.json","incbase":1,"mtime":1}`)
+	tb := startBrowser(t).open(p, "configs/base.json", view{})
+	tb.click("#side-uses")
+	tb.sees("#uses-note", "1 connected program uses this file")
+	tb.sees("#uses tbody tr", "<i>reader")
+	tb.sees("#uses tbody tr", "app.json")
+	tb.sees("#uses tbody tr .badge", "blue")
+	other := servertest.Dial(t, p.Addr)
+	other.Identify(`{"svrid":0,"svrname":"direct"}`)
+	served := other.Get("base.json").Mtime
+	book(t, other, `{"file_pattern":"base.json"}`)
+	tb.sees("#uses-note", "2 connected programs use this file")
+	tb.sees("#uses tbody", "direct")
+	out := newCLI(t, p).as("clients").ok("base")
+	require.Regexp(t, `(?m)^\d+ +<i>reader +blue +127\.0\.0\.1:\d+ +app\.json +\S+$`, out)
+	require.Regexp(t, `(?m)^\d+ +direct +- +127\.0\.0\.1:\d+ +base\.json +\S+$`, out)
+	require.Contains(t, out, fmt.Sprintf("base.json %d: 2 programs use it", served))
+	tb.do(chromedp.EmulateViewport(390, 800))
+	tb.fits()
+	tb.click("#tab-uses")
+	tb.sees("#uses-note", "2 connected programs")
+	tb.fits()
 }

@@ -162,11 +162,11 @@ func TestConsoleMergesConflicts(t *testing.T) {
 	})
 	mine.run("the_same_line_as_is_said", func(t *testing.T) {
 		theirs.holds("#editor", text())
-		for _, row := range []struct{ keep, want string }{{"theirs", `"b": "t0"`}, {"mine", `"b": "m1"`}, {"both", "\"b\": \"t2\",\n    \"b\": \"m2\""}} {
+		for _, row := range []struct{ keep, want string }{{"theirs", `"t0": 0`}, {"mine", `"m1": 0`}, {"both", "\"t2\": 0,\n    \"m2\": 0"}} {
 			n := map[string]int{"theirs": 0, "mine": 1, "both": 2}[row.keep]
 			write := func(tb *tab, side string) {
 				tb.holds("#editor", text())
-				tb.write("#editor", fmt.Sprintf("{\n    \"a\": 1,\n    \"b\": \"%s%d\",\n    \"c\": 3\n}\n", side, n))
+				tb.write("#editor", fmt.Sprintf("{\n    \"a\": 1,\n    \"%s%d\": 0,\n    \"c\": 3\n}\n", side, n))
 			}
 			write(mine, "m")
 			write(theirs, "t")

@@ -64,7 +64,7 @@ func crowd(t *testing.T) *crowded {
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "_access/game.json"), []byte(`{"rules": [{"who": ["token:game"], "allow": ["*"], "what": ["kv", "clients", "config:app/*"]}]}`), 0o644))
 	var err error
-	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disk.MemoryFS()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e6 * time.Hour}})
+	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disk.MemoryFS()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
 	require.NoError(t, err)
 	docs, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: c.store, SetTimeout: time.Minute})
 	require.NoError(t, err)

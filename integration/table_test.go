@@ -31,6 +31,7 @@ var samples = map[protocol.Command]sample{
 	historyRollback:        {`{"name":"secret/hidden","dry_run":true}`, `{"name":"game/a","rev":"~0","dry_run":true}`},
 	historyApply:           {`{"documents":[{"name":"secret/hidden.json","delete":true}],"dry_run":true}`, `{"documents":[{"name":"game/a.json","text":"{}"}],"dry_run":true}`},
 	historyExport:          {`{"from":"secret/hidden.json"}`, `{"from":"game/a.json"}`},
+	historyUses:            {`{"name":"secret/hidden"}`, `{"name":"game/a"}`},
 	historyPreview:         {`{"name":"secret/hidden.json","text":"{}"}`, `{"name":"game/a.json","text":"{}"}`},
 
 	protocol.KVGet:       {`{"ns":"vault","key":"k"}`, `{"ns":"mine","key":"k"}`},

@@ -5,7 +5,7 @@ import "confcenter/protocol"
 var (
 	historyLog, historyShow, historyDiff, historyBlame = protocol.OfModel("history", 0), protocol.OfModel("history", 1), protocol.OfModel("history", 2), protocol.OfModel("history", 3)
 	historyExplain, historyRollback, historyApply      = protocol.OfModel("history", 4), protocol.OfModel("history", 6), protocol.OfModel("history", 8)
-	historyExport, historyPreview                      = protocol.OfModel("history", 9), protocol.OfModel("history", 10)
+	historyExport, historyPreview, historyUses         = protocol.OfModel("history", 9), protocol.OfModel("history", 10), protocol.OfModel("history", 11)
 	flowList, flowGet, flowRead, flowScopes, flowSet   = protocol.OfModel("flow", 0), protocol.OfModel("flow", 2), protocol.OfModel("flow", 3), protocol.OfModel("flow", 9), protocol.OfModel("flow", 26)
 	authMake, authList, authRevoke                     = protocol.OfModel("auth", 0), protocol.OfModel("auth", 1), protocol.OfModel("auth", 2)
 )
@@ -138,6 +138,7 @@ var secondWays = []way{
 	{name: "rolling all back", cmd: historyRollback, body: `{"all":true,"rev":"1"}`},
 	{name: "pruning", cmd: historyApply, body: `{"documents":[{"name":"game/a.json","keep":true}],"prune":true}`},
 	{name: "what a document is based on", cmd: historyApply, body: `{"documents":[{"name":"secret/hidden.json","keep":true,"base":"none"}]}`},
+	{name: "who uses it", cmd: historyUses, body: `{"name":"secret/hidden.json"}`},
 	{name: "previewing", cmd: historyPreview, body: `{"name":"secret/hidden.json","text":"{}"}`},
 	{name: "the log's namespace", cmd: protocol.KVList, body: `{"ns":"@conf"}`},
 	{name: "the contents' namespace", cmd: protocol.KVList, body: `{"ns":"@conf/doc"}`},

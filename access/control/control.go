@@ -87,6 +87,7 @@ type ruling struct {
 	*policy.Policy
 	roles  map[string]*policy.Role    // by document
 	nodes  map[string]*confstore.Node // that they were read from; others are not read again
+	stale  []string                   // the documents of those that are broken on disk, so that an older text counts
 	within sync.Map                   // [2]*policy.Permits → bool
 }
 
@@ -145,15 +146,17 @@ func (c *Control) broken() (names []string) {
 	return names
 }
 
-// Trouble says which roles are broken and were never in force, and what follows from it; nil: none is.
-// It does not wait.
+// Trouble says which roles are broken, and what follows from it; nil: none is. It does not wait.
 func (c *Control) Trouble() error {
-	names := c.broken()
+	names, rules := c.broken(), c.rules.Load()
 	if names == nil {
+		if len(rules.stale) > 0 {
+			return codes.Errorf(codes.BadJSON, "roles that are broken on disk: %s; what they said before is in force until they are mended", strings.Join(rules.stale, ", "))
+		}
 		return nil
 	}
 	when := "after the next start of the server"
-	if c.rules.Load().roles == nil {
+	if rules.roles == nil {
 		when = "until then"
 	}
 	return codes.Errorf(codes.BadJSON, "broken roles, which were never in force: %s; mend or remove them: %s only administrators may do anything, and change something only with each other's approval", strings.Join(names, ", "), when)
@@ -186,6 +189,9 @@ func (c *Control) take(now *confstore.Snapshot) {
 		node := now.Node(name)
 		if !isRole(name) || node.Deleted() || !node.Known() {
 			continue
+		}
+		if node.Broken() != "" {
+			r.stale = append(r.stale, name)
 		}
 		if r.nodes[name] = node; before != nil && before.nodes[name] == node && before.roles[name] != nil {
 			r.roles[name] = before.roles[name]
@@ -267,7 +273,7 @@ const (
 
 // tell tells the followers of changes, and of certificates and sessions that end.
 func (c *Control) tell(ctx context.Context) {
-	for {
+	for set := c.setBy(); ; {
 		woken := c.wait(ctx, rest, c.changed)
 		if woken {
 			c.wait(ctx, breath, nil)
@@ -280,6 +286,9 @@ func (c *Control) tell(ctx context.Context) {
 		}
 		c.report()
 		at := c.soonest.Load()
+		if now := c.setBy(); (now - set).Abs() > rest { // what was to come at a time of day comes at another
+			set, woken = now, true
+		}
 		if !woken && (at == 0 || at > c.cfg.Clock.Now().UnixMilli()) {
 			continue
 		}
@@ -292,6 +301,11 @@ func (c *Control) tell(ctx context.Context) {
 		}
 		poke(c.judge)
 	}
+}
+
+// setBy is how far the time of day has been set since the process began.
+func (c *Control) setBy() time.Duration {
+	return c.cfg.Clock.Now().Round(0).Sub(c.cfg.Clock.Steady().Round(0)) // without the readings that nobody sets
 }
 
 // Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must

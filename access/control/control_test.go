@@ -47,7 +47,8 @@ const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"]
 
 func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
 	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
-	store := kvtest.ForTest(t)
+	store := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	k.state = store
 	for name, text := range files {
 		k.put(name, text)
@@ -276,6 +277,12 @@ func TestABrokenRoleChangesNothing(t *testing.T) {
 	k.until("the fault", func() bool { return k.config.Snapshot().Node("_access/games.json").Broken() != "" })
 	require.True(t, caller.Renew())
 	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	k.until("the trouble", func() bool { return k.Trouble() != nil })
+	require.EqualError(t, k.Trouble(), "roles that are broken on disk: _access/games.json; what they said before is in force until they are mended")
+	require.Contains(t, k.Explain(caller.Who, policy.Read, policy.Config, "game/a.json").Trouble, "_access/games.json")
+	k.put("_access/games.json", games)
+	k.config.Reload()
+	k.until("the mended role", func() bool { return k.Trouble() == nil })
 }
 
 // What was never in force might prohibit something.

@@ -127,6 +127,32 @@ func TestTheEndOfASessionIsNoticed(t *testing.T) {
 	}
 }
 
+// The end of a session is noticed in time though the time of day was set back meanwhile.
+func TestSettingTheClockHidesNoEndOfASession(t *testing.T) {
+	k := start(t, nil)
+	caller, err := k.Admit(&control.Proof{Session: k.signedIn("ann@example.org").Text})
+	require.NoError(t, err)
+	require.True(t, caller.Renew())
+	var ended atomic.Bool
+	defer k.Follow(func() {
+		if !caller.Renew() {
+			ended.Store(true)
+		}
+	})()
+	for range 4 {
+		k.clock.BlockUntil(1)
+		k.clock.Advance(500 * time.Millisecond)
+	}
+	k.clock.Step(-24 * time.Hour)
+	for range 4 { // in which the time of day is looked at
+		k.clock.BlockUntil(1)
+		k.clock.Advance(500 * time.Millisecond)
+	}
+	require.False(t, ended.Load())
+	k.clock.Advance(2 * time.Hour)
+	k.until("the end", ended.Load)
+}
+
 func TestLoggingOutEverywhereEndsAllSessionsOfOne(t *testing.T) {
 	k := start(t, nil)
 	a, b, other := k.signedIn("ann@example.org"), k.signedIn("ann@example.org"), k.signedIn("ben@example.org")

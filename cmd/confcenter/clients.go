@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,19 +12,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/state/history"
+	"confcenter/state/remote"
 )
 
 func (a *app) clientsCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "clients",
-		Short: "List the programs connected to the server",
+		Use:   "clients [NAME]",
+		Short: "List the programs connected to the server, or those that use a file",
 		Long: `Clients lists the programs connected to the server, including this one. With -o json
-it shows all their properties.`,
+it shows all their properties. With NAME it lists those that use that file, or one that
+inherits from it, and the version that each was last told.`,
 		Example: `  confcenter clients
+  confcenter clients app1-dev
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
 	}
 	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		if len(args) > 0 {
+			uses, err := remote.History(connected).Uses(ctx, &history.UsesAsk{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return c.show(uses, func() error { return a.printUses(uses) })
+		}
 		list, err := connected.Clients(ctx)
 		if err != nil {
 			return err
@@ -31,6 +43,25 @@ it shows all their properties.`,
 		slices.SortStableFunc(list, func(a, b map[string]string) int { return cmp.Compare(id(a), id(b)) })
 		return c.show(notNil(list), func() error { return a.printClients(list) })
 	})
+}
+
+func (a *app) printUses(uses *history.UsesAnswer) error {
+	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", func(row func(string, ...any)) {
+		for _, u := range uses.Uses {
+			told := "-"
+			switch {
+			case u.Told > 0:
+				told = strconv.FormatInt(u.Told, 10)
+			case u.Main:
+				told = "its main configuration"
+			}
+			row("%d\t%s\t%s\t%s\t%s\t%s", u.ID, dash(u.Name), dash(u.Tag), dash(u.Address), dash(u.File+u.Path), told)
+		}
+	}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %d: %d programs use it\n", dash(uses.Name), uses.Mtime, uses.Programs)
+	return err
 }
 
 func id(properties map[string]string) int64 {

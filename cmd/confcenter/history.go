@@ -42,7 +42,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		a.repeatTime(moment)
 	}}
 	examples["rollback"] = "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
-	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil}
+	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil, "uses": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
 		if verb, is := own[o.Name]; is {

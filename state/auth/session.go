@@ -51,6 +51,18 @@ type session struct {
 	Made    int64    `json:"made"`    // ms since 1970
 	Expires int64    `json:"expires"` // ms since 1970
 	From    string   `json:"from,omitempty"`
+
+	ends int64 // Expires by the clock that nobody sets
+}
+
+// readSession returns what is kept of a session; nil if it cannot be read.
+func readSession(e *kv.Entry) *session {
+	s := new(session)
+	if json.Unmarshal(e.Value.Data, s) != nil {
+		return nil
+	}
+	s.ends = cmp.Or(e.Ends, s.Expires)
+	return s
 }
 
 func (s *session) identity() *access.Identity {
@@ -109,7 +121,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	} else if int64(len(there.open)) >= limits.Most {
 		return nil, codes.Errorf(codes.Limit, "there are %d sessions, which is the limit: log out of those that nobody uses, or raise it with --max-sessions", len(there.open))
 	}
-	ops := []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, Expires: s.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}}
+	ops := []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, TTL: limits.Age, Value: kv.Value{Type: kv.JSON, Data: value}}}
 	if _, err := t.end(ctx, by, gone, ops, ""); err != nil {
 		return nil, err
 	}
@@ -134,10 +146,11 @@ func (t *Tokens) sessions(ctx context.Context) (all keptSessions, err error) {
 			return all, err
 		}
 		for _, e := range page.Entries {
-			k := kept{id: strings.TrimPrefix(e.Key, sessionPrefix)}
-			if json.Unmarshal(e.Value.Data, &k.session) != nil {
+			s := readSession(e)
+			if s == nil {
 				continue
 			}
+			k := kept{session: *s, id: strings.TrimPrefix(e.Key, sessionPrefix)}
 			if _, holds := t.holds(k.id, &k.session); holds {
 				k.used = max(k.Made, t.lastUse(k.id))
 				all.open = append(all.open, k)
@@ -184,6 +197,7 @@ func (t *Tokens) forget(gone []kept) {
 	defer t.mu.Unlock()
 	for _, k := range gone {
 		delete(t.used, k.id)
+		delete(t.seen, k.id)
 	}
 }
 
@@ -210,9 +224,13 @@ func (t *Tokens) VerifySession(text string) (*Session, error) {
 
 // UseSession puts off the end of a session that holds.
 func (t *Tokens) UseSession(id string) {
-	if _, ok := t.SessionUntil(id); ok {
-		t.use(id)
+	if _, ok := t.SessionUntil(id); !ok {
+		return
 	}
+	t.use(id)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen[id] = t.cfg.Clock.Steady().UnixMilli()
 }
 
 // SessionUntil is when the session with that id ends unless it is used, in ms since 1970. ok is
@@ -231,18 +249,22 @@ func (t *Tokens) session(id string) *session {
 	if e == nil {
 		return nil
 	}
-	s := new(session)
-	if json.Unmarshal(e.Value.Data, s) != nil {
-		return nil
-	}
-	return s
+	return readSession(e)
 }
 
 // holds reports whether a session has not ended, and until when it does not.
 func (t *Tokens) holds(id string, s *session) (until int64, ok bool) {
-	until = min(s.Expires, max(s.Made, t.lastUse(id))+t.cfg.Sessions.Idle.Milliseconds())
+	t.mu.Lock()
+	seen, known := t.seen[id]
+	t.mu.Unlock()
+	if !known { // that clock began with the process, as the time of day at which uses before it were written down
+		seen = t.lastUse(id)
+	}
+	made := s.ends - (s.Expires - s.Made)
+	left := min(s.ends, max(made, seen)+t.cfg.Sessions.Idle.Milliseconds()) - t.cfg.Clock.Steady().UnixMilli()
+	until = t.cfg.Clock.Now().UnixMilli() + left
 	switch {
-	case until <= t.cfg.Clock.Now().UnixMilli(), s.Token != "" && !t.Valid(s.Token), s.Issuer != "" && s.Issuer != t.cfg.Sessions.Issuer:
+	case left <= 0, s.Token != "" && !t.Valid(s.Token), s.Issuer != "" && s.Issuer != t.cfg.Sessions.Issuer:
 		return 0, false
 	}
 	return until, true

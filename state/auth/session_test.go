@@ -103,6 +103,32 @@ func TestASessionEndsWhenItIsIdleOrOld(t *testing.T) {
 	require.Empty(t, k.sessions(t))
 }
 
+// However the time of day is set, a session ends when its time is over, or it was not used for long.
+func TestSettingTheClockMovesNoSessionsEnd(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := open(t, auth.Config{Sessions: limits})
+		idle, used := k.opened(t, person("ann@example.org")), k.opened(t, person("ben@example.org"))
+		k.clock.Step(step)
+		k.clock.Advance(limits.Idle / 2)
+		k.UseSession(used.ID)
+		until, ok := k.SessionUntil(used.ID)
+		require.True(t, ok, "%s", step)
+		require.Equal(t, k.clock.Now().Add(limits.Idle).UnixMilli(), until, "by the time of day")
+		k.clock.Step(-2 * step)
+		k.clock.Advance(limits.Idle/2 - time.Millisecond)
+		k.holds(t, idle, true)
+		k.clock.Advance(time.Millisecond)
+		k.holds(t, idle, false)
+		k.holds(t, used, true)
+		for left := limits.Age - limits.Idle; left > 0; left -= limits.Idle / 2 {
+			k.UseSession(used.ID)
+			k.holds(t, used, true)
+			k.clock.Advance(min(left, limits.Idle/2))
+		}
+		k.holds(t, used, false)
+	}
+}
+
 func TestASessionEndsWithItsToken(t *testing.T) {
 	k := open(t, auth.Config{Sessions: limits})
 	made, short := k.made(t, auth.MakeAsk{Name: "a"}), k.made(t, auth.MakeAsk{Name: "b", TTL: 60_000})

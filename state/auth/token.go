@@ -67,6 +67,7 @@ type Tokens struct {
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
+	seen map[string]int64 // guarded by mu: the same of sessions by the clock that nobody sets, as long as they last
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]
@@ -103,7 +104,7 @@ func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *To
 	}
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Sessions = cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
+	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
 	t.names = names{store, now, &t.cfg}
 	return t
 }
@@ -195,7 +196,14 @@ func (t *Tokens) record(id string) *record {
 		return nil
 	}
 	var r record
-	if json.Unmarshal(e.Value.Data, &r) != nil || r.Expires != 0 && r.Expires <= t.cfg.Clock.Now().UnixMilli() {
+	if json.Unmarshal(e.Value.Data, &r) != nil {
+		return nil
+	}
+	over, now := r.Expires, t.cfg.Clock.Now()
+	if e.Ends != 0 {
+		over, now = e.Ends, t.cfg.Clock.Steady()
+	}
+	if over != 0 && over <= now.UnixMilli() { // though the store has not got to it, because its disk is sick
 		return nil
 	}
 	return &r
@@ -251,6 +259,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
 		return made, err
 	}
+	put.TTL, put.Expires = time.Duration(q.TTL)*time.Millisecond, 0
 	if _, err := t.store.Txn(ctx, &kv.Txn{Then: t.Ops(&put), System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
 		return nil, err
 	}

@@ -136,6 +136,21 @@ func TestATokenExpires(t *testing.T) {
 	require.Empty(t, k.listed(t))
 }
 
+// A token has been given a time, which runs on whatever the time of day is set to.
+func TestSettingTheClockMovesNoTokensEnd(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		k := open(t, auth.Config{})
+		made := k.made(t, auth.MakeAsk{Name: "game-1", TTL: 60_000})
+		k.clock.Step(step)
+		k.clock.Advance(60*time.Second - time.Millisecond)
+		_, _, err := k.Verify(made.Text)
+		require.NoError(t, err, "%s", step)
+		require.Len(t, k.listed(t), 1)
+		k.clock.Advance(time.Millisecond)
+		refused(t, k, made.Text)
+	}
+}
+
 func TestTokensAreListed(t *testing.T) {
 	k := open(t, auth.Config{})
 	made := k.made(t, auth.MakeAsk{Name: "game-1", Groups: []string{"games"}, TTL: 60_000})

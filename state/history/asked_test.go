@@ -23,6 +23,7 @@ type asked interface {
 	Apply(context.Context, *access.Actor, *history.ApplyAsk) (*history.ChangeAnswer, error)
 	Export(context.Context, *access.Actor, *history.ExportAsk) (*history.ExportAnswer, error)
 	Preview(context.Context, *access.Actor, *history.PreviewAsk) (*history.PreviewAnswer, error)
+	Uses(context.Context, *access.Actor, *history.UsesAsk) (*history.UsesAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -70,4 +71,8 @@ func (w wire) Export(ctx context.Context, _ *access.Actor, q *history.ExportAsk)
 
 func (w wire) Preview(ctx context.Context, _ *access.Actor, q *history.PreviewAsk) (*history.PreviewAnswer, error) {
 	return w.HistoryCalls.Preview(ctx, q)
+}
+
+func (w wire) Uses(ctx context.Context, _ *access.Actor, q *history.UsesAsk) (*history.UsesAnswer, error) {
+	return w.HistoryCalls.Uses(ctx, q)
 }

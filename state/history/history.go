@@ -23,6 +23,8 @@ type Config struct {
 
 // History answers questions about the past of documents. Its methods may wait for a disk: they
 // are not for event loops.
+//
+// wide: each question is a method.
 type History struct {
 	// set at open
 	log    *doclog.Log

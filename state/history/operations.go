@@ -24,4 +24,5 @@ var Operations = []state.Operation{
 		Refuses(codes.TokenReused, "the token was used for another change"),
 	state.Define("export", access.ConfigHistory, "GET export", "lists the files of all documents, as they are or were at a revision", (*History).Export).ByName(),
 	state.Define("preview", access.ConfigHistory, "POST preview", "tells what would come of a text that is not saved: the document as resolved, and who would be told", (*History).Preview).ByName(),
+	state.Define("uses", access.ClientsRead, "GET uses", "tells which programs use a document, and which version of it they were told", (*History).Uses).ByName(),
 }

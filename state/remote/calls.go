@@ -70,6 +70,11 @@ func (c *HistoryCalls) Preview(ctx context.Context, q *history.PreviewAsk) (*his
 	return call[history.PreviewAsk, history.PreviewAnswer](ctx, c.c, 0x030A, false, q)
 }
 
+// Uses tells which programs use a document, and which version of it they were told.
+func (c *HistoryCalls) Uses(ctx context.Context, q *history.UsesAsk) (*history.UsesAnswer, error) {
+	return call[history.UsesAsk, history.UsesAnswer](ctx, c.c, 0x030B, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)

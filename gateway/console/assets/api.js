@@ -162,6 +162,7 @@ export const past = {
   show: (name, rev, resolved, offset, signal) => ask("GET", "history/show", { query: { name, rev, resolved, offset }, signal }),
   diff: async (query, signal) => raw(await ask("GET", "history/diff", { query, signal, text: true }), "paths", ["old", "new"]),
   explain: async (name, path, signal) => raw(await ask("GET", "history/explain", { query: { name, path }, signal, text: true }), "files", ["value"]),
+  uses: (name, signal) => ask("GET", "history/uses", { query: { name }, signal }),
   blame: (name, path, signal) => ask("GET", "history/blame", { query: { name, path }, signal }),
   preview: async (name, text, signal) => raw(await ask("POST", "history/preview", { body: body({ name, text }), signal, text: true }), "paths", ["old", "new"]),
   rollback: (name, rev, comment) => ask("POST", "history/rollback", { body: body({ name, rev, comment }) }),

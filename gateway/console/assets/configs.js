@@ -17,6 +17,7 @@ import { byline, commentField, createPast, restore, who } from "./past.js";
 import { problemText } from "./problems.js";
 import { createResolved } from "./resolved.js";
 import { review, settle } from "./review.js";
+import { createUses } from "./uses.js";
 
 const META = "_meta.json";
 const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for each key in longer texts
@@ -74,6 +75,7 @@ class Page {
     this.editor.close();
     this.resolved.close();
     this.past.close();
+    this.uses.close();
   }
 
   build(main) {
@@ -119,11 +121,12 @@ class Page {
     this.resolvedNote = h("p", { class: "note", id: "resolved-note" });
     this.deletion = h("span", { id: "deletion" });
     this.past = createPast({ restored: (name) => this.restored(name) });
+    this.uses = createUses();
     this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
     this.sides = h("div", { class: "column-title tabs", role: "tablist" });
     this.columns = h("div", { class: "columns", data: { tab: "written", side: kept.side } },
       h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.longNote, this.editor.el),
-      h("section", { class: "column resolved" }, this.sides, h("div", { class: "side-resolved" }, this.resolvedNote, this.resolved.el), this.past.el));
+      h("section", { class: "column resolved" }, this.sides, h("div", { class: "side-resolved" }, this.resolvedNote, this.resolved.el), this.past.el, this.uses.el));
     this.drawTabs();
     this.empty = h("div", { class: "empty" });
     this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
@@ -290,6 +293,7 @@ class Page {
     put(this.banner);
     this.resolved.clear();
     this.past.show("");
+    this.uses.show("");
     this.editor.value = "";
     this.editor.area.readOnly = true; // until it is known what is to be edited
     this.drawHead();
@@ -345,9 +349,11 @@ class Page {
     this.findIt();
   }
 
-  // showPast lists the versions, if they are what is looked at.
+  // showPast lists the versions, or who uses the file, if they are what is looked at.
   showPast() {
-    this.past.show(this.columns.dataset.side === "history" ? this.name : "");
+    const { side } = this.columns.dataset;
+    this.past.show(side === "history" ? this.name : "");
+    this.uses.show(side === "uses" ? this.name : "");
   }
 
   // findIt marks what was searched for.
@@ -462,8 +468,8 @@ class Page {
   drawTabs() {
     const { dataset } = this.columns;
     const tab = (name, id, chosen) => h("button", { type: "button", role: "tab", class: "tab", id, "aria-selected": String(chosen), on: { click: () => this.turnTo(name) } }, t(`configs.${name}`));
-    put(this.tabs, ["written", "resolved", "history"].map((name) => tab(name, `tab-${name}`, dataset.tab === name)));
-    put(this.sides, ["resolved", "history"].map((name) => tab(name, `side-${name}`, dataset.side === name)));
+    put(this.tabs, ["written", "resolved", "history", "uses"].map((name) => tab(name, `tab-${name}`, dataset.tab === name)));
+    put(this.sides, ["resolved", "history", "uses"].map((name) => tab(name, `side-${name}`, dataset.side === name)));
   }
 
   // turnTo shows one of the tabs. On a wide screen the file as written is always there.

@@ -1,0 +1,114 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/internal/roster"
+	"confcenter/meta"
+)
+
+// UsesAsk asks who uses a document.
+type UsesAsk struct {
+	Name string `json:"name" doc:"of the document" arg:"1"`
+}
+
+// UsesAnswer is who does.
+type UsesAnswer struct {
+	Name     string `json:"name" doc:"of the document, with .json"`
+	Mtime    int64  `json:"mtime,omitempty" doc:"the version that is served now, in s since 1970; absent: there is none"`
+	Programs int64  `json:"programs" doc:"how many that are connected use it, or a document that inherits from it"`
+	Uses     []Use  `json:"uses" doc:"a line for each document that one uses, at most 1000"`
+}
+
+// Use is a document that a program uses.
+type Use struct {
+	ID      int64  `json:"id" doc:"of its connection"`
+	Name    string `json:"name,omitempty" doc:"what it calls itself"`
+	Tag     string `json:"tag,omitempty" doc:"its tag"`
+	Address string `json:"address" doc:"of its end of the connection"`
+	File    string `json:"file" doc:"what it uses: the document itself, or one that inherits from it"`
+	Path    string `json:"path,omitempty" doc:"the key path of the part that it follows; absent: all of it"`
+	Told    int64  `json:"told,omitempty" doc:"the version of file that it was last told, in s since 1970; absent: none"`
+	Main    bool   `json:"main,omitempty" doc:"it is its main configuration"`
+}
+
+// mostUses is how many of them an answer has.
+const mostUses = 1000
+
+// Uses tells which programs use a document, and of which version they were told.
+func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesAnswer, error) {
+	r, who := h.room(), guard.From(ctx)
+	defer r.give()
+	answer := &UsesAnswer{Name: meta.Complete(q.Name)}
+	if err := who.Document(policy.Read, answer.Name); err != nil {
+		return nil, err
+	}
+	if h.cfg.Clients == nil {
+		return nil, codes.Errorf(codes.NotImplemented, "it is not known who is connected")
+	}
+	l, err := h.inherited(ctx, r, answer.Name, h.log.Revision())
+	if err != nil {
+		return nil, err
+	}
+	if l.own.N == 0 && !l.listed {
+		return nil, codes.Errorf(codes.NotFound, "there has never been a document %q", answer.Name)
+	}
+	answer.Mtime = int64(l.own.Served)
+	files := map[string]bool{answer.Name: true}
+	if there(&l.rules) {
+		rules, _, err := meta.Parse(l.rules.File)
+		if err != nil {
+			return nil, err
+		}
+		for _, heir := range rules.Names() {
+			if bases, _ := rules.Bases(heir); slices.Contains(bases, answer.Name) && who.Names(heir) {
+				files[heir] = true
+			}
+		}
+	}
+	if err := r.take(mostUses * 256); err != nil {
+		return nil, err
+	}
+	for after := int32(0); ; {
+		clients, next := h.cfg.Clients(after, clientsPage)
+		for i := range clients {
+			if who.Client(policy.Read, clients[i].Name) {
+				answer.add(&clients[i], files)
+			}
+		}
+		if next == 0 {
+			return answer, nil
+		}
+		after = next
+	}
+}
+
+// add adds what a program uses of the files.
+func (answer *UsesAnswer) add(c *roster.Client, files map[string]bool) {
+	use := Use{ID: int64(c.ID), Name: c.Name, Tag: c.Tag, Address: c.Address}
+	uses, main := 0, files[c.Main]
+	put := func(file, path string, told int32) {
+		if uses++; len(answer.Uses) < mostUses {
+			use.File, use.Path, use.Told, use.Main = file, path, int64(told), file == c.Main
+			answer.Uses = append(answer.Uses, use)
+		}
+	}
+	for _, s := range c.Subscriptions {
+		if files[s.File] {
+			put(s.File, strings.TrimSuffix(s.Path, "/"), s.Told)
+			main = main && s.File != c.Main
+		}
+	}
+	if main {
+		put(c.Main, "", 0)
+	}
+	if uses > 0 {
+		answer.Programs++
+	}
+}

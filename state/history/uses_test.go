@@ -1,0 +1,61 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/clienttest"
+	"confcenter/codes"
+	"confcenter/state/history"
+	"confcenter/state/remote"
+)
+
+func TestUsesTellWhoAndWhichVersion(t *testing.T) {
+	srv := clienttest.Start(t, clienttest.Options{Files: map[string]string{
+		"_meta.json": `{"conf_inherit":{"a.json":"base.json"},"app_profile":{"default":{"main":"base.json"}}}`,
+		"base.json":  `{"n":1}`, "a.json": `{}`, "other.json": `{}`,
+	}})
+	dial := func(name, tag string) *client.Client {
+		c, err := client.Dial(t.Context(), client.Config{Addrs: []string{srv.Address()}, Name: name, Tag: tag})
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	watch := func(c *client.Client, q client.Query) int32 {
+		seen := make(chan int32, 10)
+		_, err := c.Watch(t.Context(), q, func(d *client.Document) { seen <- d.Mtime })
+		require.NoError(t, err)
+		return <-seen
+	}
+	heir, part := dial("heir", "blue"), dial("part", "")
+	dial("main", "")
+	told := watch(heir, client.Query{Name: "a.json", Merged: true})
+	watch(heir, client.Query{Name: "other.json"})
+	watch(part, client.Query{Name: "base.json", Path: "/n"})
+	asker := dial("asker", "")
+	uses := func(name string) *history.UsesAnswer {
+		answer, err := remote.History(asker).Uses(t.Context(), &history.UsesAsk{Name: name})
+		require.NoError(t, err)
+		return answer
+	}
+	answer := uses("base")
+	require.Equal(t, "base.json", answer.Name)
+	require.EqualValues(t, 3, answer.Programs)
+	by := map[string]history.Use{}
+	for _, u := range answer.Uses {
+		require.NotEmpty(t, u.Address)
+		u.ID, u.Address = 0, ""
+		by[u.Name] = u
+	}
+	require.Equal(t, map[string]history.Use{
+		"heir": {Name: "heir", Tag: "blue", File: "a.json", Told: int64(told)},
+		"part": {Name: "part", File: "base.json", Path: "/n", Told: answer.Mtime},
+		"main": {Name: "main", File: "base.json", Main: true},
+	}, by)
+	require.EqualValues(t, 1, uses("a.json").Programs)
+	require.Empty(t, uses("_meta.json").Uses)
+	_, err := remote.History(asker).Uses(t.Context(), &history.UsesAsk{Name: "nothing"})
+	require.ErrorIs(t, err, codes.NotFound)
+}
