@@ -250,6 +250,7 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 			c.file(name, info)
 		case strings.EqualFold(path.Ext(name), ".json"):
 			c.note(name, "is not served: its name does not end in .json, in lower case")
+			fallthrough
 		default:
 			c.skipped = append(c.skipped, name)
 		}
