@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -166,12 +167,17 @@ func (l *tidyLog) Close() error {
 func TestCloseWaitsLongerForALogThatIsClosing(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration
+		write time.Duration
 		code  error
-	}{"long": {2 * closeGrace, nil}, "for ever": {tidyWrites * 5 * time.Second, codes.Timeout}} {
+	}{
+		"long":             {2 * closeGrace, 0, nil},
+		"for ever":         {tidyWrites * 5 * time.Second, 0, codes.Timeout},
+		"of a patient one": {tidyWrites * 5 * time.Second, math.MaxInt64 / 2, nil},
+	} {
 		t.Run(name, func(t *testing.T) {
 			now := clock.NewFake(noon)
 			log := &tidyLog{entered: make(chan struct{}), tidy: make(chan struct{})}
-			s, err := Open(t.Context(), Config{Clock: now}, log)
+			s, err := Open(t.Context(), Config{Clock: now, WriteTimeout: c.write}, log)
 			require.NoError(t, err)
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()

@@ -164,7 +164,7 @@ func (s *Store) Close() error {
 		defer close(closed)
 		err = s.closeLog()
 	}()
-	if grace := tidyWrites * s.cfg.WriteTimeout; !s.within(grace, closed) {
+	if grace := tidyWrites * min(s.cfg.WriteTimeout, time.Hour); !s.within(grace, closed) {
 		return codes.Errorf(codes.Timeout, "the state store cannot be closed: its log has not come to an end for %s", grace)
 	}
 	return err
