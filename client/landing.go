@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"confcenter/protocol"
 	"confcenter/storage/field"
@@ -43,6 +44,18 @@ func (l *Landing) Errors(ctx context.Context, after FieldName, limit int) (list 
 func (l *Landing) Retry(ctx context.Context, fields ...FieldName) (int64, error) {
 	n, err := l.change(ctx, protocol.StRetry, protocol.LandingRows{Rows: fields})
 	return n, during(err, "landing retry")
+}
+
+// Reland has all that the server's memory has and that was written since then landed once more,
+// although it was landed: for a database that has gone back in time. The zero time means all. It
+// returns how many fields that are.
+func (l *Landing) Reland(ctx context.Context, since time.Time) (int64, error) {
+	rows := protocol.LandingRows{Landed: true}
+	if !since.IsZero() {
+		rows.Since = max(0, since.UnixMilli())
+	}
+	n, err := l.change(ctx, protocol.StRetry, rows)
+	return n, during(err, "landing reland")
 }
 
 // Drop gives up landing these refused fields, all of them if none is named, and returns how

@@ -41,7 +41,7 @@ type commits struct {
 	// its goroutine only
 	waits  []*found
 	states map[string]string // of repositories, by their directories, when they were asked last
-	first  map[string]string // their newest commits when documents were looked at first
+	first  map[string]string // their newest commits at the start
 	before map[string]string // likewise, by document, when it was changed last
 	// directories in which something was found that was in no repository, and until when that may be
 	// committed
@@ -71,6 +71,7 @@ type found struct {
 	blob    string // the hash of the file to git; "": it is deleted
 	before  string // the newest commit when the document's version before was found; "": not known
 	asked   bool   // so that before is right
+	moved   bool   // there may have been another newest commit when it was found
 	asIn    bool   // the log says that it is as in a commit
 	done    bool   // nothing is waited for
 }
@@ -89,15 +90,17 @@ func newCommits(cfg *Config, dir string, log *doclog.Log) *commits {
 	return c
 }
 
-// find asks about a version. It may be called from any goroutine.
-func (c *commits) find(f found) {
+// find asks about versions, together. It may be called from any goroutine.
+func (c *commits) find(list ...found) {
 	c.mu.Lock()
-	if int(c.waiting.Load()) < c.cfg.MaxFiles {
+	for _, f := range list {
+		if int(c.waiting.Load()) >= c.cfg.MaxFiles {
+			c.failures.Add(1)
+			continue
+		}
 		c.waiting.Add(1)
 		f.start = !c.begun
 		c.fresh = append(c.fresh, &f)
-	} else {
-		c.failures.Add(1)
 	}
 	c.mu.Unlock()
 	select {
@@ -125,9 +128,11 @@ func (c *commits) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			for _, t := range touches {
-				c.find(found{name: t.Name, rev: m.Revision, until: until})
+			list := make([]found, len(touches))
+			for i, t := range touches {
+				list[i] = found{name: t.Name, rev: m.Revision, until: until}
 			}
+			c.find(list...)
 			before = m.Revision
 		}
 		if len(list) < page {

@@ -31,6 +31,7 @@ type directory struct {
 	// store's goroutine only
 	root   atomicfile.Root
 	rootID fileID
+	states map[string]string // of repositories, by their directories, before files were read
 
 	blind     map[string]struct{} // directories that should be watched and are not
 	unwatched atomic.Int64        // how many

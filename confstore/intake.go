@@ -119,14 +119,19 @@ func (in *intake) rewatch() bool {
 		in.settle.graceTo = in.cfg.Clock.Now().Add(in.cfg.ReplaceGrace)
 	}
 	in.tree = newTree()
-	list := in.dir.walker(in.dir.watchDir).walk(".")
-	in.dir.problems.replace(OfDirectory, list.problems)
-	in.noteListing(list)
-	in.differing(list, ".")
+	in.compare()
 	if len(in.settle.names) > 0 {
 		in.settle.soon()
 	}
 	return true
+}
+
+// compare finds all names whose files differ from those that were read.
+func (in *intake) compare() {
+	list := in.dir.walker(in.dir.watchDir).walk(".")
+	in.dir.problems.replace(OfDirectory, list.problems)
+	in.noteListing(list)
+	in.differing(list, ".")
 }
 
 // takeEdits publishes unseen edits of files as one batch. The readings are current.

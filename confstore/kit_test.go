@@ -205,7 +205,7 @@ func memDisk(t testing.TB) (*atomicfile.Mem, Config) {
 // held reports whether the store waits for a git command.
 func (k *kit) held() bool {
 	var is bool
-	k.inside(func() { is = !k.intake.settle.gitSince.IsZero() })
+	k.inside(func() { is = !k.intake.settle.git.since.IsZero() })
 	return is
 }
 

@@ -158,6 +158,7 @@ func (s *Store) open() error {
 	s.recorder.log = log
 	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
 	s.syncer.marks = marks
+	s.directory.gitWorks(nil)
 	readings, err := s.recall(marks, restored)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ type edit struct {
 	resealed bool          // they are, but for the key by which values are sealed
 	actor    *access.Actor // who requested it, or made what was found on disk
 	info     fs.FileInfo   // of what was found on disk; nil: nothing, or it was requested
-	state    string        // of the repository it was found in; "": there was none
+	state    string        // of the repository it was found in, before it was read; "": not known
 	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
 	hash     doclog.Digest // of them
 	replaces doclog.Digest // of those before; zero: there was no file, or it could not be read

@@ -104,19 +104,22 @@ func errOf(err error, objects *git.Objects) error {
 	return err
 }
 
-// see takes note of the newest commit, for versions that come later, unless it may have come since.
+// see takes note of the newest commit, for versions that come later, unless it may have come since
+// what is asked about was found.
 func (q *question) see() {
 	dir := q.repository.Dir
 	state := q.states[dir]
 	if state != q.repository.State() {
 		state = "?" // which none is
-	} else if _, known := q.first[dir]; !known {
+	}
+	if len(q.list) == 0 && state != "?" {
 		q.first[dir] = q.head
 	}
 	for _, f := range q.list {
 		if f.asked {
 			continue
 		}
+		f.moved = f.state != "" && f.state != state
 		known := false
 		if f.before, known = q.before[f.name]; !known && !f.start {
 			f.before = q.first[dir]
@@ -221,7 +224,7 @@ func (q *question) back(ctx context.Context, f *found, c *git.Commit) (bool, err
 		return f.before == q.head, nil
 	}
 	if f.before == "" {
-		return true, nil
+		return !f.moved, nil
 	}
 	reached, err := q.repository.Reaches(ctx, f.before, c.Hash)
 	return reached || err != nil, ctx.Err() // what was there before may be there no longer

@@ -71,7 +71,7 @@ func (r *recorder) remembers(d *doclog.Document) bool {
 		return false
 	}
 	n.own.setRevision(d.Revision)
-	r.completes(d.Name, d.Revision, "")
+	r.completes(found{name: d.Name, rev: d.Revision})
 	delete(r.unsaved, d.Name)
 	if n.floor != d.Floor || n.list != d.Bases {
 		r.unsaved[d.Name] = nil

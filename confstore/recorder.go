@@ -122,16 +122,23 @@ func (r *recorder) take(p *plan) {
 		r.placer.inPlace(files...)
 	}
 	r.carryOut(p.apply(&r.limits), err != nil)
+	list := make([]found, len(p.edits))
 	for i := range p.edits {
-		r.completes(p.edits[i].name, p.revision, p.edits[i].state)
+		list[i] = found{name: p.edits[i].name, rev: p.revision, state: p.edits[i].state}
 	}
+	r.completes(list...)
 }
 
-// completes has git asked about a version that was found on disk, when it is in the log.
-func (r *recorder) completes(name string, rev kv.Revision, state string) {
-	if r.commits != nil && rev > 0 {
-		r.commits.find(found{name: name, rev: rev, state: state, until: r.clock.Now().Add(r.commits.cfg.CommitWait)})
+// completes has git asked about versions that may have been found on disk, when they are in the log.
+func (r *recorder) completes(list ...found) {
+	if r.commits == nil || len(list) == 0 || list[0].rev == 0 {
+		return
 	}
+	until := r.clock.Now().Add(r.commits.cfg.CommitWait)
+	for i := range list {
+		list[i].until = until
+	}
+	r.commits.find(list...)
 }
 
 // sure serves what the log may have and the snapshot has not, before anything is planned on top of
@@ -225,16 +232,18 @@ func (r *recorder) missed(w *writing) doclog.Change {
 func (r *recorder) saved(names []string, rev kv.Revision) {
 	now := r.snapshot.Load()
 	var placed []placedFile
+	var list []found
 	for _, name := range names {
 		if n := now.Node(name); n.known() && r.unsaved[name] != nil {
 			placed = append(placed, placedFile{name, rev})
 			n.own.setRevision(rev)
-			r.completes(name, rev, "")
+			list = append(list, found{name: name, rev: rev})
 		}
 		delete(r.unsaved, name)
 	}
 	r.placer.inPlace(placed...)
 	r.logged(rev)
+	r.completes(list...)
 }
 
 // caughtUp goes on after a commit that was late.

@@ -19,6 +19,8 @@ const (
 	// look for a missing directory.
 	gitPoll  = 20 * time.Millisecond
 	rootPoll = 250 * time.Millisecond
+	// gitLately is how long after git has written its index a work tree may be what it has just made it.
+	gitLately = time.Second
 )
 
 // settling collects changes on the disk that have not been taken in yet.
@@ -30,8 +32,8 @@ type settling struct {
 	first time.Time           // of the events not taken in
 	due   time.Time           // when to take them in, zero = nothing to do
 
-	heldTo   time.Time // nothing is taken in before
-	gitSince time.Time // when the running git command was first seen, zero = none
+	heldTo time.Time // nothing is taken in before
+	git    gitWork
 
 	missing map[string]time.Time // known files that are not there, and when they count as removed
 	suspect map[string]time.Time // good files that do not parse, and when they count as broken
@@ -39,6 +41,14 @@ type settling struct {
 	graceTo time.Time            // until then removals wait longer
 
 	lastRemoval time.Time // the latest time given out for a removal
+}
+
+// gitWork is what is known of git commands that change files.
+type gitWork struct {
+	since   time.Time // when the running one was first seen, zero = none
+	last    time.Time // when one has last changed files, as far as was looked
+	changed bool      // what has changed may be what git has done
+	partly  bool      // and it may be a part of it
 }
 
 func newSettling(cfg *Config) settling {
@@ -154,6 +164,10 @@ func (in *intake) settleNow() {
 	}
 	names := make(map[string]struct{})
 	if due(in.settle.due, now) {
+		if in.settle.git.partly { // events come one after the other, and git has ended already
+			in.compare()
+			in.settle.git.partly = false
+		}
 		in.gather(names)
 	}
 	for _, waiting := range [...]map[string]time.Time{in.settle.missing, in.settle.suspect} {
@@ -170,14 +184,19 @@ func (in *intake) settleNow() {
 // together. The wait is bounded, because a lock left behind by a killed git must not stop the
 // store.
 func (in *intake) waitForGit(now time.Time) bool {
-	if !in.dir.gitLocked(in.settle.changing()) {
-		in.settle.gitSince = time.Time{}
+	works, last := in.dir.gitWorks(in.settle.changing())
+	lately := now.Sub(last).Abs() < gitLately
+	in.settle.git.changed = lately || !in.settle.git.since.IsZero()
+	in.settle.git.partly = in.settle.git.partly || lately && !last.Equal(in.settle.git.last) || !in.settle.git.since.IsZero()
+	if !works {
+		in.settle.git.last = last
+		in.settle.git.since = time.Time{}
 		return false
 	}
-	if in.settle.gitSince.IsZero() {
-		in.settle.gitSince = now
+	if in.settle.git.since.IsZero() {
+		in.settle.git.since = now
 	}
-	if now.After(in.settle.gitSince.Add(in.cfg.GitLockWait)) {
+	if now.After(in.settle.git.since.Add(in.cfg.GitLockWait)) {
 		return false
 	}
 	in.settle.heldTo = now.Add(gitPoll)
@@ -212,8 +231,7 @@ func (t *settling) settled(now time.Time) {
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	defer in.dir.room.done(readings)
-	if !final && in.hold(readings, now) {
-		in.settle.heldTo = now.Add(holdPeriod)
+	if !final && (in.hold(readings, now) || in.awaitsRemovals(readings, now)) {
 		return
 	}
 	in.settle.settled(now)
@@ -244,11 +262,36 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 	for _, r := range readings {
 		if r.fault != "" && !r.noRoom && !in.settle.suspected(r.name) {
 			if f := in.files[r.name]; f == nil || f.broken == "" {
+				in.settle.heldTo = now.Add(holdPeriod)
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// awaitsRemovals reports whether to wait because git has taken files away: they count as removed
+// after RemoveDelay only, and what git does is one change.
+func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
+	if !in.settle.git.changed || now.Before(in.settle.graceTo) { // a replaced directory may take long to be filled
+		return false
+	}
+	last := now
+	for _, r := range readings {
+		if !r.missing || !in.node(r.name).live() {
+			continue
+		}
+		at, waiting := in.settle.missing[r.name]
+		if !waiting {
+			at = in.settle.removedAt(now)
+			in.settle.missing[r.name] = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	in.settle.heldTo = last
+	return last.After(now)
 }
 
 func (t *settling) suspected(name string) bool {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"confcenter/access"
 	"confcenter/internal/atomicfile"
@@ -22,13 +23,10 @@ func (d *directory) sign(edits []edit) {
 	if d.cfg.FS != atomicfile.OS() || len(edits) == 0 {
 		return
 	}
-	owners, trees, states := map[uint32]*access.Actor{}, newWorkTrees(d.path), map[*git.Repository]string{}
+	owners, trees := map[uint32]*access.Actor{}, newWorkTrees(d.path)
 	for i := range edits {
 		if r := trees.repository(path.Dir(edits[i].name)); r != nil {
-			if states[r] == "" {
-				states[r] = r.State()
-			}
-			edits[i].state = states[r]
+			edits[i].state = d.states[r.Dir]
 		}
 		uid, ok := ownerOf(edits[i].info)
 		if !ok {
@@ -110,28 +108,31 @@ func (p *workTrees) believes(owner uint32, name string) bool {
 	return err == nil && owned && owner == ofFile
 }
 
-// gitLocked reports whether a git command changes the work tree that the directory, or one of the
-// directories named, is in: it has a lock.
-func (d *directory) gitLocked(dirs map[string]struct{}) bool {
+// gitWorks reports whether a git command changes the work tree that the directory, or one of the
+// directories named, is in, so that it has a lock; and when one has done so last. It is asked before
+// files are read, and takes note of the states of repositories by then.
+func (d *directory) gitWorks(dirs map[string]struct{}) (works bool, last time.Time) {
 	if d.cfg.FS != atomicfile.OS() {
-		return false
+		return false, last
 	}
-	p := newWorkTrees(d.path)
-	locked := func(dir string) bool {
-		r := p.repository(dir)
-		if r == nil {
-			return false
+	trees := newWorkTrees(d.path)
+	d.states = map[string]string{}
+	look := func(dir string) {
+		r := trees.repository(dir)
+		if r == nil || d.states[r.Dir] != "" {
+			return
 		}
-		_, err := os.Lstat(r.Lock())
-		return err == nil
+		d.states[r.Dir] = r.State()
+		if _, err := os.Lstat(r.Lock()); err == nil {
+			works = true
+		}
+		if info, err := os.Lstat(r.Index()); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
 	}
-	if locked(".") {
-		return true
-	}
+	look(".")
 	for dir := range dirs {
-		if locked(dir) {
-			return true
-		}
+		look(dir)
 	}
-	return false
+	return works, last
 }

@@ -19,7 +19,13 @@ func (k *kit) by(name string) doclog.By {
 	k.t.Helper()
 	d, err := k.recorder.log.Document(name)
 	require.NoError(k.t, err)
-	v, err := k.recorder.log.Version(k.t.Context(), name, d.N)
+	return k.byOf(name, d.N)
+}
+
+// byOf is who made a version of a document.
+func (k *kit) byOf(name string, n int64) doclog.By {
+	k.t.Helper()
+	v, err := k.recorder.log.Version(k.t.Context(), name, n)
 	require.NoError(k.t, err)
 	change, err := k.recorder.log.Change(k.t.Context(), v.Seq)
 	require.NoError(k.t, err)
@@ -45,7 +51,12 @@ func newWorkTree(t *testing.T) *kit {
 // becomes waits until git has told who made the newest version of a document.
 func (k *kit) becomes(name string, want doclog.By) {
 	k.t.Helper()
-	k.await(fmt.Sprintf("%s to be by %+v, not %+v", name, want, k.by(name)), func() bool { return k.by(name) == want })
+	defer func() {
+		if k.t.Failed() {
+			k.t.Logf("it is by %+v", k.by(name))
+		}
+	}()
+	k.await(fmt.Sprintf("%s to be by %+v", name, want), func() bool { return k.by(name) == want })
 }
 
 // asked waits until git has been asked about all that is served.

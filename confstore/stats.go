@@ -1,6 +1,8 @@
 package confstore
 
 // Stats describes a store. The tags are for internal/metric.
+//
+// wide: a list of numbers.
 type Stats struct {
 	Files        int    `metric:"config_files" help:"Configuration files, broken ones included."`
 	Broken       int    `metric:"config_broken_files" help:"Configuration files that cannot be served as they are now."`

@@ -11,7 +11,7 @@ import (
 	"confcenter/kvlock"
 )
 
-// Whoever writes to a lock that another holds learns who that is, if they may read it.
+// A client that writes to a lock of another one learns who holds it, if it may read that.
 func TestAWriteToALockNamesItsHolder(t *testing.T) {
 	k, with := rightsKit(t)
 	with("* kv")

@@ -142,6 +142,29 @@ func TestARestoredServerFindsWhatWasLandedSince(t *testing.T) {
 	require.Contains(t, body, `"since"`)
 }
 
+// What a database has lost that was restored from its own backup is landed once more on demand.
+func TestADatabaseThatWentBackInTimeIsLandedOnceMore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "players.db")
+	d, err := landing.OpenDatabase("sqlite:" + file)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(20000)")
+	require.NoError(t, err)
+	defer db.Close()
+	p := StartProcess(t, landedConf(t), "--landing", "sqlite:"+file)
+	bag, done := bagOf(t, p)
+	defer done()
+	_, err = bag.Update(t.Context(), map[string][]byte{"a": []byte("1"), "b": []byte("2")})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return dirtyAndLanded(t, p) == [2]int64{0, 2} }, servertest.Patience, 1)
+	_, err = db.ExecContext(t.Context(), `DELETE FROM "1_1"`)
+	require.NoError(t, err)
+	for since, want := range map[string]string{"2099-01-01T00:00:00Z": "0", "2020-01-01T00:00:00Z": "2"} {
+		require.Equal(t, want, strings.TrimSpace(process.Must(t, "storage", "reland", "--addr", p.Addr, "--since", since)))
+	}
+	landsIn(t, d, map[string]string{"a": "1", "b": "2"})
+}
+
 // Owners whose table is missing are not owners without fields, and none gets the fields of others.
 func TestATableThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 	conf, file := landedConf(t), filepath.Join(t.TempDir(), "players.db")

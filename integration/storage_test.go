@@ -115,6 +115,8 @@ func TestStorageVerbs(t *testing.T) {
 		{[]string{"update", "bag", "42"}, 2, "NAME=VALUE is missing"},
 		{[]string{"drop", "bag", "42", "a", "--confirm", "1"}, 5, "no database is set up"},
 		{[]string{"drop", "bag", "42", "--confirm", "1"}, 2, "NAME is missing"},
+		{[]string{"reland", "--since", "2026-01-01T00:00:00Z"}, 5, "no database is set up"},
+		{[]string{"reland", "--since", "soon"}, 2, "must be a time like"},
 		{[]string{"get", "bag", "42", "a", "pic", "-o", "raw"}, 2, "one NAME"},
 		{[]string{}, 2, "needs a verb"},
 	} {

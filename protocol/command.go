@@ -100,7 +100,7 @@ const (
 	StOwners  Command = 0x0206 // appId, regionId, logicType, after, limit → code, owners[], more, next
 	StStatus  Command = 0x0207 // nothing → code, tables[]
 	StErrors  Command = 0x0208 // after, limit → code, errors[], more
-	StRetry   Command = 0x0209 // rows[] → code, count
+	StRetry   Command = 0x0209 // rows[] or since → code, count
 	StDrop    Command = 0x020A // rows[], confirm → code, count
 	StRescan  Command = 0x020B // appId, regionId, version → code
 
@@ -255,7 +255,7 @@ var ownCommands = []Row{
 	{ID: StOwners, Name: "STOWNERS", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, after, limit, count", Response: "code, owners, more, next, count"},
 	{ID: StStatus, Name: "STSTATUS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "–", Response: "code, tables"},
 	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
-	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows", Response: "code, count"},
+	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, since", Response: "code, count"},
 	{ID: StDrop, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
 	{ID: StRescan, Name: "STRESCAN", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "appId, regionId, version", Response: "code, desc"},
 	{ID: LdSettings, Name: "LDSETTINGS", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "–", Response: "code, tables, prefix, saving_suffix, error_suffix, lock_time, delay, batch"},

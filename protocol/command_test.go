@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/codes"
 	"confcenter/protocol"
 )
 
@@ -149,6 +150,13 @@ func TestSpecificationTable(t *testing.T) {
 	}
 	slices.Sort(written) // the sections are not in the order of ids
 	require.Equal(t, want, written)
+}
+
+func TestSpecificationHasARowForEachCode(t *testing.T) {
+	text := readSpecification(t)
+	for _, row := range codes.All() {
+		require.Contains(t, text, fmt.Sprintf("\n| %d | ", row.Code), row.Code)
+	}
 }
 
 // Whoever implements a command finds what to implement, and whoever sends one

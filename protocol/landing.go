@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"confcenter/codes"
 	"confcenter/kv/kvjson"
 	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
@@ -77,12 +78,18 @@ func ParseLandingErrors(body []byte) (LandingErrors, error) {
 type LandingRows struct {
 	Rows    []field.Ref // nil: all that were refused
 	Confirm int64       // STDROP: how many of them it gives up
+	Landed  bool        // STRETRY: what was landed is meant, and not Rows
+	Since   int64       // of Landed: what was written since then, in ms since 1970
 }
 
 // LandingRows reads the request of STRETRY or STDROP.
 func (r *Request) LandingRows() (LandingRows, error) {
 	return readRequest(r, func(m *reader) LandingRows {
-		return LandingRows{Rows: storagejson.ReadRows(&m.Reader), Confirm: m.Count(&m.Top, kvjson.Confirm)}
+		q := LandingRows{Rows: storagejson.ReadRows(&m.Reader), Confirm: m.Count(&m.Top, kvjson.Confirm), Landed: m.Top.Has(kvjson.Since), Since: m.Count(&m.Top, kvjson.Since)}
+		if q.Landed && q.Rows != nil {
+			m.Fail(codes.Errorf(codes.BadRequest, "rows and since exclude each other: refused fields are landed again, or all that was landed since then"))
+		}
+		return q
 	})
 }
 
@@ -91,5 +98,8 @@ func AppendLandingRows(dst []byte, q LandingRows) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
 	storagejson.WriteRows(&w, q.Rows)
 	w.Given(kvjson.Confirm, q.Confirm)
+	if q.Landed {
+		w.Number(kvjson.Since, q.Since)
+	}
 	return w.End()
 }

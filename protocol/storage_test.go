@@ -370,6 +370,7 @@ func storageTalk() (talks []talk) {
 	rows := protocol.LandingRows{Rows: []field.Ref{refused.Ref()}}
 	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{}), protocol.AppendStorageCount(nil, 1))
 	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
+	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{Landed: true, Since: 1_700_000_000_000}), protocol.AppendStorageCount(nil, 250))
 	rows.Confirm = 1
 	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
 	exchange(protocol.StRescan, protocol.AppendLandingRescan(nil, protocol.LandingRescan{App: "game", Region: "eu", Version: 1_700_000_000_000_099}), protocol.AppendResult(nil, 0, "success"))

@@ -29,6 +29,7 @@ type ledger struct {
 	loading []*kv.Batch      // what came while the entries were read; nil afterwards
 	loaded  bool
 	seen    kv.Revision // everything up to it is here
+	back    []again     // for cursors that move back
 }
 
 // table is one dirty table.
@@ -173,7 +174,11 @@ func (d *ledger) moved(e *kv.Entry) {
 		return
 	}
 	t := &d.tables[i]
-	t.cursor = kv.Revision(intOf(e))
+	before := t.cursor
+	if t.cursor = kv.Revision(intOf(e)); t.cursor < before {
+		d.goBack(i)
+		return
+	}
 	n := 0
 	for ; n < len(t.marks) && t.marks[n].mod <= t.cursor; n++ {
 		if t.marks[n].region == nil {
@@ -254,7 +259,7 @@ func (d *ledger) load() error {
 		}
 	}
 	for i := range d.tables {
-		slices.SortFunc(d.tables[i].marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.key, b.key)) })
+		slices.SortFunc(d.tables[i].marks, inOrder)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,6 +270,8 @@ func (d *ledger) load() error {
 	d.loading = nil
 	return nil
 }
+
+func inOrder(a, b mark) int { return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.key, b.key)) }
 
 // each calls fn for all entries of a namespace.
 func each(v kv.View, ns, prefix string, fn func(*kv.Entry)) error {

@@ -33,7 +33,7 @@ func TestAColdOwnerLargerThanTheCacheIsReadToItsEnd(t *testing.T) {
 // memory, nor last.
 func TestPagesKeepNobodyInMemory(t *testing.T) {
 	sql := newDatabase()
-	k := startCold(t, sql)
+	k := startOn(t, sql) // nothing leaves by itself
 	k.update(player, numbers(10))
 	page, err := k.GetAll(t.Context(), player, Ask{Limit: 3})
 	require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/text/unicode/norm"
@@ -134,22 +133,10 @@ func printList(to io.Writer, dir, kind string, list []finding) error {
 
 // visible is a text on one line, in which what cannot be seen is escaped.
 func visible(text string) string {
-	seen := func(r rune) bool { return strconv.IsPrint(r) && r != utf8.RuneError }
-	if strings.IndexFunc(text, func(r rune) bool { return !seen(r) }) < 0 {
-		return text
-	}
-	var out strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		if piece := text[:size]; seen(r) {
-			out.WriteString(piece)
-		} else {
-			out.WriteString(strings.Trim(strconv.Quote(piece), `"`))
-		}
-		text = text[size:]
-	}
-	return out.String()
+	return lineEnds.Replace(string(appendEscaped(nil, []byte(text))))
 }
+
+var lineEnds = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`)
 
 // finding is one problem. Line and Column count from 1, the column in characters; 0 means
 // that the problem has no position.
@@ -263,6 +250,7 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 			c.file(name, info)
 		case strings.EqualFold(path.Ext(name), ".json"):
 			c.note(name, "is not served: its name does not end in .json, in lower case")
+			fallthrough
 		default:
 			c.skipped = append(c.skipped, name)
 		}

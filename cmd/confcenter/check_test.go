@@ -114,7 +114,7 @@ func TestCheckPrintsNamesThatDoNothing(t *testing.T) {
 		require.Equal(t, exitFailed, r.code)
 		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 		require.Len(t, lines, 6, r.stdout)
-		for i, want := range []string{`/a\n::error::b.json: `, `/c\x1b[2K.json: `, `/d\u202egpj.json:1:2: `, `/e\xff.json: `, `/f\u0085.json: `, `/日本.json:1:2: `} {
+		for i, want := range []string{`/a\n::error::b.json: `, `/c\u001b[2K.json: `, `/d\u202egpj.json:1:2: `, `/e\xff.json: `, `/f\u0085.json: `, `/日本.json:1:2: `} {
 			require.True(t, strings.HasPrefix(lines[i], dir+want), lines[i])
 		}
 		require.NotContains(t, r.stdout+r.stderr, "\u202e")

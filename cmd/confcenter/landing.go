@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
@@ -101,6 +102,37 @@ func (a *app) landingRetryCommand() *cobra.Command {
 	p.define(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		n, err := connected.Landing().Retry(ctx, p.fields(args)...)
+		if err != nil {
+			return err
+		}
+		return c.showLine(map[string]any{"count": n}, n)
+	})
+}
+
+func (a *app) landingRelandCommand() *cobra.Command {
+	var text string
+	command := &cobra.Command{
+		Use:   "reland",
+		Short: "Land once more what the landing database has lost",
+		Long: `Reland is for a landing database that has gone back in time, as one that was restored
+from its own backup. All that the server has in memory, or that was written since a time,
+is landed once more, and the number of fields is printed. What had left memory before is
+only in the database.`,
+		Example: `  confcenter storage reland --since 2026-11-22T18:00:00Z
+  confcenter storage reland`,
+		Args: cobra.NoArgs,
+	}
+	c := a.connect(command)
+	command.Flags().StringVar(&text, "since", "", "a time like 2026-11-22T18:00:00Z, that of the database's backup or before; empty = all that is in memory")
+	_ = command.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) (err error) {
+		var since time.Time
+		if text != "" {
+			if since, err = a.readTime("--since", text); err != nil {
+				return err
+			}
+		}
+		n, err := connected.Landing().Reland(ctx, since)
 		if err != nil {
 			return err
 		}

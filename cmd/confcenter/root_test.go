@@ -71,7 +71,7 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 	for _, line := range []string{
 		"frobnicate", "--frobnicate", "serve extra", "serve --loops many", "serve --loops", "serve --log-level loud",
 		"get", "get a b c", "get a --timeout 5", "get a --timeout 0s", "get a -o xml", "get a --addr nowhere", "get a --addr 127.0.0.1:99999",
-		"set", "set a b 1 c", "set a /b c", "set a --mtime now", "set a --if-mtime 3000000000", "rm", "rm a b", "ls a", "watch", "watch a --count x", "clients a",
+		"set", "set a b 1 c", "set a /b c", "set a --mtime now", "set a --if-mtime 3000000000", "rm", "rm a b", "ls a", "watch", "watch a --count x", "clients a b",
 		"check", "check a b", "version a", "landing", "landing a --dsn sqlite:a", "landing --dsn nonsense", "landing --dsn sqlite:a --log-level loud", "landing --dsn sqlite:a -o json",
 		"storage update bag 42 a", "storage update bag 42 a=1 a=2", "storage update bag 42 a=- b=-", "storage update bag 42 a=1 --if-version a", "storage update bag 42 a=? --base64",
 		"storage incr bag 42 a=x", "storage incr bag 42 a=1 a", "storage remove bag 42 a --if-version a=1 --if-version a=2",
@@ -100,7 +100,7 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"rm":                             `NAME is missing`,
 		"ls a":                           `"a" is one argument too many; usage: confcenter ls`,
 		"serve extra":                    `"extra" is one argument too many; usage: confcenter serve`,
-		"clients a":                      `"a" is one argument too many`,
+		"clients a b":                    `"a" is one argument too many`,
 		"watch":                          `NAME is missing`,
 		"check":                          `DIR is missing`,
 		"check a b":                      `"b" is one argument too many`,

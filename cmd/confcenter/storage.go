@@ -42,7 +42,7 @@ standard input.`,
 		},
 	}
 	command.AddCommand(a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
-		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingDropCommand(), a.storageImportCommand())
+		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingRelandCommand(), a.landingDropCommand(), a.storageImportCommand())
 	return command
 }
 

@@ -60,6 +60,8 @@ const (
 )
 
 // Log is what a store remembers. One goroutine commits; reads may come from any.
+//
+// wide: each kind of thing that is remembered has a method to ask for it.
 type Log struct {
 	store kv.Archive // set at open
 	epoch string     // set at open

@@ -27,7 +27,7 @@ func (c *Change) names(seq uint64, made Made) []kv.Op {
 }
 
 // Applied is the revision as of which documents were last brought from a source; 0: never.
-func (l *Log) Applied(ctx context.Context, source string) (kv.Revision, error) {
+func Applied(ctx context.Context, l *Log, source string) (kv.Revision, error) {
 	page, err := l.store.ListArchive(ctx, kv.List{NS: applied, Prefix: source, Limit: 1})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != source {
 		return 0, err
@@ -35,8 +35,8 @@ func (l *Log) Applied(ctx context.Context, source string) (kv.Revision, error) {
 	return page.Entries[0].Mod, nil
 }
 
-// Apply notes that all documents that a source brings are what they are to be.
-func (l *Log) Apply(ctx context.Context, source string) error {
+// NoteApplied notes that all documents that a source brings are what they are to be.
+func NoteApplied(ctx context.Context, l *Log, source string) error {
 	_, err := l.write(ctx, &kv.Txn{System: true, Then: []kv.Op{put(applied, source, []byte("{}"))}})
 	return err
 }

@@ -33,7 +33,7 @@ func begins(t *testing.T, d *landingtest.Database, with string) *landingtest.Dat
 		return landingtest.Open(t, d.Address.URL.String())
 	}
 	exec(t, d, "CREATE USER IF NOT EXISTS ordinary") // init_connect is not for administrators
-	exec(t, d, "GRANT ALL ON "+name+".* TO ordinary")
+	exec(t, d, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON "+name+".* TO ordinary")
 	global(t, d, "init_connect", `"`+with+`"`)
 	return landingtest.Open(t, "mysql://ordinary@/"+name+"?"+d.Address.URL.RawQuery)
 }

@@ -108,6 +108,7 @@ const (
 	Saving
 	SavingSuffix
 	Seal
+	Since
 	Scanned // HTTP: the key at which a search has stopped
 	Size    // HTTP: of a value, in bytes
 	State
@@ -146,7 +147,7 @@ var fieldNames = [fieldCount]string{
 	Names: "names", Namespaces: "namespaces", Next: "next", Noted: "noted", NS: "ns", Number: "number", Oldest: "oldest",
 	Op: "op", OwnerID: "ownerId", Owners: "owners", Prefix: "prefix", Prev: "prev", Rate: "rate", Raw: "raw", Reason: "reason",
 	RegionID: "regionId", Regions: "regions", Removed: "removed", RemovedAt: "removed_at", Replayed: "replayed", Results: "results",
-	Resync: "resync", Rev: "rev", Revision: "revision", Rows: "rows", Saving: "saving", SavingSuffix: "saving_suffix", Scanned: "scanned", Seal: "seal",
+	Resync: "resync", Rev: "rev", Revision: "revision", Rows: "rows", Saving: "saving", SavingSuffix: "saving_suffix", Scanned: "scanned", Seal: "seal", Since: "since",
 	Size: "size", State: "state", Synced: "synced", Table: "table", Tables: "tables", Target: "target", Then: "then", Through: "through",
 	Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value",
 	Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch", Who: "who",

@@ -13,6 +13,7 @@ type Landing interface {
 	Status() []storage.TableStatus
 	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []field.Ref) (int, error)
+	Reland(ctx context.Context, since int64) (int, error)
 	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
 }
 
@@ -27,8 +28,12 @@ func (f *Handlers) errors(dst []byte, q protocol.LandingErrorsQuery) ([]byte, er
 	return protocol.AppendLandingErrors(dst, rows, more), nil
 }
 
-// retry has refused fields tried again.
+// retry has refused fields tried again, or landed ones landed once more.
 func (f *Handlers) retry(dst []byte, q protocol.LandingRows) ([]byte, error) {
+	if q.Landed {
+		n, err := f.store.Reland(f.life, q.Since)
+		return protocol.AppendStorageCount(dst, int64(n)), err
+	}
 	n, err := f.store.Retry(f.life, q.Rows)
 	return protocol.AppendStorageCount(dst, int64(n)), err
 }

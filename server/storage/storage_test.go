@@ -112,6 +112,8 @@ func (p *player) Retry(_ context.Context, fields []field.Ref) (int, error) {
 	return 2, p.err
 }
 
+func (p *player) Reland(_ context.Context, since int64) (int, error) { return int(since), p.err }
+
 func (p *player) Drop(_ context.Context, fields []field.Ref, confirm int64) (int, error) {
 	p.dropped, p.confirm = fields, confirm
 	return len(fields), p.err
@@ -381,6 +383,8 @@ func TestLandingIsTheOperators(t *testing.T) {
 	require.Nil(t, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[{`+owner+`,"name":"pic"}]}`), `{"code":0,"count":2}`)
 	require.Equal(t, []field.Ref{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
+	require.Contains(t, k.ask(protocol.StRetry, `{"since":7}`), `{"code":0,"count":7}`)
+	require.Contains(t, k.ask(protocol.StRetry, `{"since":7,"rows":[{`+owner+`,"name":"pic"}]}`), `exclude each other`)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[]}`), `is empty; leave it out to name all`, "none is not all")
 	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}],"confirm":1}`), `{"code":0,"count":1}`)
 	require.Equal(t, k.player.retried, k.player.dropped)

@@ -67,7 +67,7 @@ func (g *guarded) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	if before != nil || err != nil { // it is asked for again, and nothing is undone
 		return g.History.change(ctx, req)
 	}
-	since, err := g.log.Applied(ctx, req.Actor.Source)
+	since, err := doclog.Applied(ctx, g.log, req.Actor.Source)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (g *guarded) remember(ctx context.Context, source string, since kv.Revision
 	if err != nil || since > 0 && (len(newest) == 0 || newest[0].Revision <= since) {
 		return err // there is nothing that the next one could undo
 	}
-	return g.log.Apply(ctx, source)
+	return doclog.NoteApplied(ctx, g.log, source)
 }
 
 // Undoes is the error for a change that would undo others.

@@ -41,7 +41,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 // The methods of the Go client are made from the tables: each takes and returns what its
 // operation does.
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
-	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
+	require.Equal(t, len(flow.Operations)+1, reflect.TypeFor[*remote.FlowCalls]().NumMethod(), "and Lock, which waits")
 	require.Equal(t, len(auth.Operations), reflect.TypeFor[*remote.AuthCalls]().NumMethod())
 	require.Equal(t, len(audit.Operations), reflect.TypeFor[*remote.AuditCalls]().NumMethod())
 	require.Equal(t, len(review.Operations), reflect.TypeFor[*remote.ReviewCalls]().NumMethod())
