@@ -60,7 +60,7 @@ func (a *app) table(header string, rows func(row func(format string, cells ...an
 	}
 	rows(func(format string, cells ...any) { lines = append(lines, fmt.Sprintf(format, cells...)) })
 	if isTerminal(a.stdout) {
-		if width, _, err := term.GetSize(int(a.stdout.(*os.File).Fd())); err == nil {
+		if width, _, err := term.GetSize(int(unescaped(a.stdout).(*os.File).Fd())); err == nil {
 			fit(lines, width)
 		}
 	}
