@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,39 @@ func TestNewCertificatesAreTaken(t *testing.T) {
 	k.Files.look()
 	k.shows("two")
 	require.Contains(t, k.log.String(), "reloaded")
+}
+
+// Of TLS 1.2 nothing is spoken whose padding tells readers on the way something.
+func TestNothingIsSaidWithPadding(t *testing.T) {
+	k := start(t, false)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", k.Config())
+	require.NoError(t, err)
+	defer l.Close()
+	for _, suite := range tls.CipherSuites() {
+		if suite.SupportedVersions[0] > tls.VersionTLS12 || strings.Contains(suite.Name, "_RSA_") {
+			continue // the certificate's key is of the other kind
+		}
+		done := make(chan error, 1)
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				err = c.(*tls.Conn).Handshake()
+				c.Close()
+			}
+			done <- err
+		}()
+		c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: k.from.Pool(), ServerName: "localhost", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
+		if err == nil {
+			c.Close()
+		}
+		if strings.Contains(suite.Name, "_CBC_") {
+			require.Error(t, err, suite.Name)
+			require.Error(t, <-done, suite.Name)
+		} else {
+			require.NoError(t, err, suite.Name)
+			require.NoError(t, <-done, suite.Name)
+		}
+	}
 }
 
 func TestTheClockHasTheFilesLookedAt(t *testing.T) {
