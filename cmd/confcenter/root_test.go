@@ -100,7 +100,7 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"rm":                             `NAME is missing`,
 		"ls a":                           `"a" is one argument too many; usage: confcenter ls`,
 		"serve extra":                    `"extra" is one argument too many; usage: confcenter serve`,
-		"clients a b":                    `"a" is one argument too many`,
+		"clients a b":                    `"b" is one argument too many`,
 		"watch":                          `NAME is missing`,
 		"check":                          `DIR is missing`,
 		"check a b":                      `"b" is one argument too many`,

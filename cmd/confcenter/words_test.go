@@ -119,11 +119,11 @@ func TestFilesThatAreSkippedAreNamed(t *testing.T) {
 		}
 		write(t, where, ".hidden.yaml", "a: 1\n")
 	}
-	const note = `note: not served, because .* do not end in \.json: README, old\.json\.bak, service\.yaml, sub/limits\.toml\n`
+	const note = `note: not served, because .* do not end in \.json: APP\.JSON, README, old\.json\.bak, service\.yaml, sub/limits\.toml\n`
 	r := call(t, "", "check", dir)
 	require.Equal(t, exitOK, r.code)
 	require.Regexp(t, note, r.stderr)
-	require.Contains(t, call(t, "", "check", dir, "-o", "json").stdout, `"skipped":["README","old.json.bak","service.yaml","sub/limits.toml"]`)
+	require.Contains(t, call(t, "", "check", dir, "-o", "json").stdout, `"skipped":["APP.JSON","README","old.json.bak","service.yaml","sub/limits.toml"]`)
 	addr, _ := serve(t, "--conf", conf)
 	r = call(t, "", at(addr, "apply", dir, "--dry-run")...)
 	require.Regexp(t, note, r.stderr)
