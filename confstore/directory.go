@@ -77,9 +77,13 @@ func (d *directory) wake() <-chan struct{} {
 	return d.watch.wake
 }
 
-// sees notes whether a directory is watched as it should be.
+// sees notes whether a directory is watched as it should be. What was said of it is over if it is.
 func (d *directory) sees(name string, watched bool) {
-	if delete(d.blind, name); !watched && !d.cfg.NoEvents {
+	delete(d.blind, name)
+	switch {
+	case watched:
+		d.problems.set(OfWatch, name, "")
+	case !d.cfg.NoEvents:
 		d.blind[name] = struct{}{}
 	}
 	d.unwatched.Store(int64(len(d.blind)))
@@ -142,7 +146,6 @@ func (d *directory) look(dirs []foundDir) {
 	for name := range d.blind {
 		if _, ok := there[name]; !ok {
 			d.sees(name, true)
-			d.problems.set(OfWatch, name, "")
 		}
 	}
 }
@@ -171,9 +174,7 @@ func (d *directory) watchDir(dir foundDir) {
 	err := d.watch.add(dir)
 	if d.sees(dir.name, err == nil); err != nil {
 		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
-		return
 	}
-	d.problems.set(OfWatch, dir.name, "")
 }
 
 // walker returns a walker of the current root that fills in signatures.

@@ -64,10 +64,11 @@ func (in *intake) mayBeDir(name string) bool {
 // gatherDir handles a name that is, was or may be a directory.
 func (in *intake) gatherDir(dir string) {
 	delete(in.tree.linkedDirs, dir)
+	var had []string
 	for known := range in.tree.dirs {
 		if known == dir || below(known, dir) {
 			delete(in.tree.dirs, known)
-			in.dir.sees(known, true) // which it is, or it is listed again, or gone
+			had = append(had, known)
 		}
 	}
 	list := &listing{}
@@ -78,6 +79,11 @@ func (in *intake) gatherDir(dir string) {
 		list = in.dir.walker(in.dir.watchDir).walk(dir)
 	}
 	in.noteListing(list)
+	for _, known := range had {
+		if _, there := in.tree.dirs[known]; !there {
+			in.dir.sees(known, true) // there is nothing to watch
+		}
+	}
 	in.differing(list, dir)
 }
 
