@@ -148,6 +148,7 @@ func TestAnOversizeFrameInAPipelineIsRefused(t *testing.T) {
 	for range p.frames {
 		p.Next()
 	}
+	require.Contains(t, p.Next().Body, `"code":413`)
 	p.Closed()
 	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "frame"))
 	_, err := p.Read(make([]byte, 1))

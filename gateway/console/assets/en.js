@@ -540,7 +540,6 @@ export default {
   "problem.tooDeep": "is nested too deeply and not looked at",
   "problem.loop": "is a symlink to a directory that it is in; it is not followed",
   "problem.otherFormat": "ends in {end}, and only what ends in .json is read",
-  "problem.largeChange": "a large change is being made; try again",
   "problem.badName": "is not served: its name {why}",
   "problem.tooManyFiles": "there are too many files; this one and others are not served: remove some",
   "problem.moreFiles": "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory",

@@ -540,7 +540,6 @@ export default {
   "problem.tooDeep": "嵌套过深，未查看",
   "problem.loop": "是指向自身所在目录的符号链接，不予跟随",
   "problem.otherFormat": "以 {end} 结尾，而只读取以 .json 结尾的文件",
-  "problem.largeChange": "正在进行一项大的更改；请稍后再试",
   "problem.badName": "不提供服务：其名称{why}",
   "problem.tooManyFiles": "文件过多；该文件及其他文件不提供服务：请删除一些",
   "problem.moreFiles": "文件数超过上限或内存所能容纳的数量，超出的不提供服务：请删除一些，或提高服务器的 --memory",
