@@ -303,9 +303,9 @@ func TestStorageLandersOfAServerWithoutADatabase(t *testing.T) {
 	require.Equal(t, 1, set.Tables)
 	try := func(_ any, err error) error { return err }
 	for what, err := range map[string]error{
-		"claim":    try(l.Claim(t.Context(), 0, "lander")),
-		"batch":    try(l.Dirty(t.Context(), 0, 0)),
-		"LDLANDED": l.Landed(t.Context(), 1, &field.Batch{}, nil),
+		"claim":   try(l.Claim(t.Context(), 0, "lander")),
+		"batch":   try(l.Dirty(t.Context(), 0, 0)),
+		"landing": l.Landed(t.Context(), 1, &field.Batch{}, nil),
 	} {
 		require.ErrorContains(t, err, what)
 		require.NotEqual(t, codes.Internal, codes.Of(err), what)
