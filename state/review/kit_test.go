@@ -45,6 +45,7 @@ type kit struct {
 	docs   *confstore.Store
 	tokens *auth.Tokens
 	access *control.Control
+	roles  atomic.Pointer[control.Control] // likewise, for the documents' goroutine
 	edge   *review.Store
 	clock  *clock.Fake
 	notes  []access.Event
@@ -107,7 +108,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 	var err error
 	k.docs, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: k.engine.Engine, SetTimeout: time.Minute, Approval: approval{k},
 		Check: func(name string, before, contents []byte, by *access.Actor) error {
-			return k.access.Check(name, before, contents, by)
+			return k.roles.Load().Check(name, before, contents, by)
 		}})
 	require.NoError(t, err)
 	k.near = state.Embed(k.engine, nil)
@@ -134,10 +135,11 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 // admit has roles and settings say who may do what.
 func (k *kit) admit(administrators ...string) {
 	if k.access != nil {
-		k.access.Close()
+		defer k.access.Close()
 	}
 	k.access = control.Open(control.Config{Roles: k.docs, Tokens: k.tokens, Store: k.near, Leases: k.leases, Clock: k.clock, Places: []control.Place{{Name: "listener:old"}},
 		Administrators: administrators, Revoked: func(*x509.Certificate) bool { return k.revoked.Load() }})
+	k.roles.Store(k.access)
 	if k.tokens.Obey(k.access); k.Reviews != nil {
 		k.Obey(k.access)
 	}
