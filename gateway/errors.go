@@ -139,8 +139,8 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	_, _ = w.Write(body)
 }
 
-// failPlain answers as Plum does, with a line of text. All failures of the store
-// share one text.
+// failPlain answers as Plum does, with a line of text. All failures of the store begin as Plum's one
+// text for them does.
 func failPlain(w *reply, plain *plainError, err error) {
 	if plain == nil {
 		plain = &plainError{codes.Of(err).HTTPStatus(), codes.Message(err)}
@@ -154,7 +154,7 @@ func failPlain(w *reply, plain *plainError, err error) {
 			plain.text = "404 page not found"
 		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
 			if codes.RetryAfter(err) == 0 {
-				plain.status, plain.text = http.StatusInternalServerError, "db error"
+				plain.status, plain.text = http.StatusInternalServerError, "db error: "+plain.text
 			}
 		}
 	}

@@ -78,8 +78,8 @@ func TestErrorsHaveOneShape(t *testing.T) {
 		{"GET", "/none", 404, "404 page not found\n"},
 		{"PUT", "/plain", 405, "method not allowed\n"},
 		{"GET", "/plain", 400, "bad key\n"},
-		{"GET", "/full", 500, "db error\n"},
-		{"GET", "/panics", 500, "db error\n"},
+		{"GET", "/full", 500, "db error: " + codes.Storage.Error() + "\n"},
+		{"GET", "/panics", 500, "db error: the server failed; its log says why\n"},
 		{"HEAD", "/plain", 405, "method not allowed\n"},
 		{"OPTIONS", "/v1/a", 204, ""},
 	} {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,7 +16,6 @@ const plumRoot = "/v1/kv"
 var (
 	errPlumMethod   = &plainError{http.StatusMethodNotAllowed, "method not allowed"}
 	errPlumNotFound = &plainError{http.StatusNotFound, "404 page not found"}
-	errPlumRequest  = &plainError{http.StatusBadRequest, "bad request"}
 	errPlumKey      = &plainError{http.StatusBadRequest, "namespace and key required"}
 	errPlumPath     = &plainError{http.StatusBadRequest, "invalid path"}
 	errPlumDots     = &plainError{http.StatusBadRequest, "invalid path: a segment is . or .., which programs on the way would resolve; write its dots as %2E, or use /v1/store/key?ns=NAMESPACE&key=KEY"}
@@ -23,6 +23,11 @@ var (
 	errPlumItemKey  = &plainError{http.StatusBadRequest, "key required"}
 	errPlumType     = &plainError{http.StatusBadRequest, "invalid type (must be string|int|double|bool|bytes)"}
 )
+
+// badPlum is what Plum calls a bad request, with what is wrong and what to do.
+func badPlum(format string, args ...any) error {
+	return &plainError{http.StatusBadRequest, "bad request: " + fmt.Sprintf(format, args...)}
+}
 
 // plumMethods are the methods that Plum accepts anywhere below its root.
 var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
@@ -232,7 +237,7 @@ func plumQuery(r *http.Request, name string) (string, error) {
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", errPlumRequest
+		return "", badPlum("the query cannot be read: escape what stands in it, %% as %%25 and ; as %%3B")
 	}
 	return values.Get(name), nil
 }

@@ -139,8 +139,17 @@ func TestDoublesAsCPrintsThem(t *testing.T) {
 
 func TestP08MalformedBodies(t *testing.T) {
 	k := start(t, nil)
-	for _, body := range []string{`{"value":100}`, `{"value":"x"`, ``, `[]`, `"x"`, `1`, `{"value":{}}`, `{"value":"x","type":5}`} {
-		k.do("PUT", "/v1/kv/ns/k", body).is(t, 400, "bad request\n")
+	const object = "an object is expected, with the members value, type, ttl, ttl_ms, and this is a JSON "
+	for body, why := range map[string]string{
+		`{"value":100}`: "value must be a string, in quotes, and is a JSON number", `{"value":{}}`: "value must be a string, in quotes, and is a JSON object",
+		`{"value":"x","type":5}`: "type must be a string, in quotes, and is a JSON number",
+		`[]`:                     object + "array", `"x"`: object + "string", `1`: object + "number",
+		`{"value":"x"`: "the body is not valid JSON (", ``: "the body is not valid JSON (",
+	} {
+		a := k.do("PUT", "/v1/kv/ns/k", body)
+		require.Equal(t, 400, a.status, body)
+		require.True(t, strings.HasPrefix(a.body, "bad request: "+why), "%s: %s", body, a.body)
+		require.Equal(t, 1, strings.Count(a.body, "\n"), a.body)
 	}
 	require.Equal(t, 404, k.get("/v1/kv/ns/k").status)
 }
@@ -199,10 +208,10 @@ func TestP14BatchIsAllOrNothing(t *testing.T) {
 	for body, text := range map[string]string{
 		`{"items":[{"key":"a","value":"1"},{"key":"","value":"2"},{"key":"c","value":"3"}]}`:          "key required\n",
 		`{"items":[{"key":"a","value":"1"},{"value":"2"}]}`:                                           "key required\n",
-		`{"items":[{"key":"a","value":"1"},{"key":"b","value":2}]}`:                                   "bad request\n",
+		`{"items":[{"key":"a","value":"1"},{"key":"b","value":2}]}`:                                   "bad request: value must be a string, in quotes, and is a JSON number\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"b","value":"2","type":"json"}]}`:                   errPlumType.text + "\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"b","value":"x","type":"int"}]}`:                    "operation 1: value \"x\" is not of type int\n",
-		`{"items":[{"key":"a","value":"1"},3]}`:                                                       "bad request\n",
+		`{"items":[{"key":"a","value":"1"},3]}`:                                                       "bad request: an object is expected, with the members key, value, type, ttl, ttl_ms, and this is a JSON number\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"` + strings.Repeat("k", 1025) + `","value":"2"}]}`: "",
 	} {
 		a := k.do("POST", "/v1/kv/ns/batch", body)
@@ -221,7 +230,7 @@ func TestP15EmptyBatch(t *testing.T) {
 	for _, body := range []string{`{"items":[]}`, `{}`, `{"items":null}`} {
 		k.do("POST", "/v1/kv/ns/batch", body).is(t, 400, "items required\n")
 	}
-	k.do("POST", "/v1/kv/ns/batch", `{"items":{}}`).is(t, 400, "bad request\n")
+	k.do("POST", "/v1/kv/ns/batch", `{"items":{}}`).is(t, 400, "bad request: items must be an array of objects, and is a JSON object\n")
 }
 
 func TestP17Namespaces(t *testing.T) {
@@ -397,9 +406,10 @@ func TestStoreTrouble(t *testing.T) {
 			_, cfg.Log = logged()
 			stores.State = refusing{stores.State, code}
 		})
-		k.do("PUT", "/v1/kv/ns/k", `{"value":"x"}`).is(t, 500, "db error\n")
-		k.do("DELETE", "/v1/kv/ns/k", "").is(t, 500, "db error\n")
-		k.do("POST", "/v1/kv/ns/batch", `{"items":[{"key":"k"}]}`).is(t, 500, "db error\n")
+		text := "db error: " + code.Error() + "\n"
+		k.do("PUT", "/v1/kv/ns/k", `{"value":"x"}`).is(t, 500, text)
+		k.do("DELETE", "/v1/kv/ns/k", "").is(t, 500, text)
+		k.do("POST", "/v1/kv/ns/batch", `{"items":[{"key":"k"}]}`).is(t, 500, text)
 	}
 }
 
@@ -428,7 +438,7 @@ func TestPlumRefusesQueriesThatCannotBeRead(t *testing.T) {
 	k := start(t, nil)
 	k.plumPut("ns/a", "1", "int")
 	for _, path := range []string{"/v1/stream?namespace=100%", "/v1/stream?namespace=a;b", "/v1/kv/ns?prefix=%zz", "/v1/kv/ns?prefix=b;c"} {
-		k.get(path).is(t, 400, "bad request\n")
+		k.get(path).is(t, 400, "bad request: the query cannot be read: escape what stands in it, % as %25 and ; as %3B\n")
 	}
 }
 
@@ -436,7 +446,7 @@ func TestPlumMembersInOtherCases(t *testing.T) {
 	k := start(t, nil)
 	k.do("PUT", "/v1/kv/ns/a", `{"Value":"5","TYPE":"int"}`).is(t, 200, `{"key":"a","namespace":"ns","type":"int","value":"5"}`+"\n")
 	k.do("PUT", "/v1/kv/ns/b", `{"Value":"5","value":"6"}`).is(t, 200, `{"key":"b","namespace":"ns","type":"string","value":"6"}`+"\n")
-	k.do("PUT", "/v1/kv/ns/c", `{"Value":5}`).is(t, 400, "bad request\n")
+	k.do("PUT", "/v1/kv/ns/c", `{"Value":5}`).is(t, 400, "bad request: value must be a string, in quotes, and is a JSON number\n")
 	k.do("POST", "/v1/kv/ns/batch", `{"Items":[{"Key":"d","VALUE":"7"}]}`).is(t, 200, `{"count":1,"namespace":"ns"}`+"\n")
 	require.Equal(t, "7", k.plumList("ns?prefix=d")[0].Value)
 }

@@ -35,8 +35,11 @@ type plumObject [len(plumNames)]jsontext.Member
 func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, err error) {
 	var space [4]jsontext.Member
 	members, kind, _, err := jsontext.ScanPrefix(space[:0], body)
-	if err != nil || kind != jsontext.Object && kind != jsontext.Null {
-		return o, errPlumRequest
+	switch {
+	case err != nil:
+		return o, badPlum("the body is not valid JSON (%v)", err)
+	case kind != jsontext.Object && kind != jsontext.Null:
+		return o, badPlum("an object is expected, with the members %s, and this is a JSON %s", strings.Join(plumNames[from:to], ", "), kind)
 	}
 	for i := range members {
 		key := members[i].Key
@@ -60,7 +63,7 @@ func (o *plumObject) text(f int) ([]byte, error) {
 	case !o.given(f):
 		return nil, nil
 	case o[f].Kind != jsontext.String:
-		return nil, errPlumRequest
+		return nil, badPlum("%s must be a string, in quotes, and is a JSON %s", plumNames[f], o[f].Kind)
 	}
 	return o[f].Raw, nil
 }
@@ -153,7 +156,7 @@ func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err er
 	case !batch.given(plumItemsMember):
 		return nil, nil, errPlumItems
 	case batch[plumItemsMember].Kind != jsontext.Array:
-		return nil, nil, errPlumRequest
+		return nil, nil, badPlum("items must be an array of objects, and is a JSON %s", batch[plumItemsMember].Kind)
 	}
 	for it := jsontext.Iterate(batch[plumItemsMember].Raw); it.Next(); {
 		if len(ops) == kv.MaxOps {
