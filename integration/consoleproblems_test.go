@@ -89,7 +89,6 @@ func logsProblems() []string {
 		"1024 transactions are waiting, which is the limit",
 		"1024 bytes of transactions are waiting, the limit is 1024",
 		"what the transaction requires does not hold",
-		"a large change is being made; try again",
 		"what the state store has of the configurations is damaged: doc/a.json: it is missing; restore the data directory from a backup",
 		"the store is gone from /data/state: file does not exist",
 		"/data/state is not the store that was being served: it ends at revision 3, and 5 was known: acknowledged writes are missing from it",
