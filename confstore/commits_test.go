@@ -249,7 +249,9 @@ func TestHistories(t *testing.T) {
 	for name, play := range map[string]func(k *kit, base string){
 		"a revert": func(k *kit, _ string) {
 			k.put("a.json", `{"v":2}`)
-			k.commit("second")
+			k.all("a.json")
+			second := k.commit("second")
+			k.becomes("a.json", byAda(second, "second"))
 			k.git("revert", "--no-edit", "HEAD")
 			k.all("a.json")
 			k.becomes("a.json", byAda(k.git("rev-parse", "HEAD"), `Revert "second"`))
