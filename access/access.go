@@ -52,7 +52,7 @@ type Identity struct {
 	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME"
 	Groups []string // as the token, the certificate or the provider has them
 	// Certificate is what it was proved by, in DER; nil: it was proved by something else. Names and
-	// groups alone say who somebody is.
+	// groups alone say who someone is.
 	Certificate []byte `json:",omitempty"`
 }
 

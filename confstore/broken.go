@@ -41,7 +41,7 @@ func (r *reading) broken(n *Node) *Broken {
 	return b
 }
 
-// overrules returns why a request must not replace a broken file. Whoever reads the document gets
+// overrules returns why a request must not replace a broken file. Anyone who reads the document gets
 // what is served, so that no condition on that tells of what is about to be lost.
 func (r *SetRequest) overrules(b *Broken) error {
 	readable := b.Hash != doclog.Digest{}
@@ -103,7 +103,7 @@ func writeAside(root atomicfile.Root, name string, data []byte, modified time.Ti
 // Look returns the file as it is on disk at this moment, whether or not it has been taken in yet; broken
 // says why it cannot be served, and is nil if it can. room is called with its size before it is read; its
 // error is returned. Else it fails with codes.BadName, codes.NotFound, or, of a broken file,
-// codes.TooLarge, codes.Storage or, if there is a value in it that nobody must see because it is to be
+// codes.TooLarge, codes.Storage or, if there is a value in it that no one must see because it is to be
 // sealed, codes.Forbidden. It may be called from any goroutine.
 func (s *Store) Look(name string, room func(size int64) error) (file []byte, broken *Broken, err error) {
 	if err := CheckName(name); err != nil {

@@ -47,7 +47,7 @@ type Config struct {
 	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
 	Check func(name string, before, contents []byte, by *access.Actor) error
 	// MayChange refuses a change to a document, or with deletes its end, to who may not make it: by
-	// whoever asks, of another name of the file that they may change. It must not wait. Default:
+	// the caller, of another name of the file that they may change. It must not wait. Default:
 	// nothing is refused.
 	MayChange func(name string, deletes bool, by *access.Actor) error
 	// Approval has changes held that need another person's approval; nil, as by default: none do.

@@ -10,7 +10,7 @@ import (
 )
 
 // marked are the documents because of which a change needs another person's approval, by name. They
-// include those that only inherit from what it changes, because they are served anew as well, and
+// include those that only inherit from what it changes, because they are served again as well, and
 // those that it takes away from a program whose main configurations they are.
 func (w *writer) marked(s *setting) (names []string) {
 	by := s.files[0].req.Actor

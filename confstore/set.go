@@ -48,7 +48,7 @@ type SetRequest struct {
 // givesMtime: CppCloud's clients send 0 for "none".
 func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
 
-// was reports whether Contents were in service, or are to be as somebody has asked for when they could
+// was reports whether Contents were in service, or are to be as someone has asked for when they could
 // be: they are not held to what has been refused only since.
 func (r *SetRequest) was() bool {
 	return r.resealed || r.Actor != nil && (r.Actor.Origin == access.Rollback || r.Actor.Approver != "")

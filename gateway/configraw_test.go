@@ -174,14 +174,14 @@ func TestAcceptIsReadAsItIsMeant(t *testing.T) {
 // byteTag is that of the raw form.
 func byteTag(version int32, text string) string { return brokenTag(version, text) }
 
-// brokenTag is that of a file that somebody has edited by hand.
+// brokenTag is that of a file that someone has edited by hand.
 func brokenTag(version int32, text string) string {
 	return fmt.Sprintf(`"%d-%x"`, version, sha256.Sum256([]byte(text)))
 }
 
-// TestWhatSomebodyEditsByHandCounts: while the file is broken, noticed or not, no condition holds but
+// TestWhatSomeoneEditsByHandCounts: while the file is broken, noticed or not, no condition holds but
 // the tag that says which bytes are there.
-func TestWhatSomebodyEditsByHandCounts(t *testing.T) {
+func TestWhatSomeoneEditsByHandCounts(t *testing.T) {
 	for _, text := range []string{"{\n\"a\":}", "", "{\xff"} {
 		for _, noticed := range []bool{false, true} {
 			k := startConfig(t, map[string]string{"g.json": `{"a":1}`})

@@ -117,7 +117,7 @@ func digestTag(version int64, bytes confstore.Digest) string {
 func (w *reply) setTag(tag string) { w.Header()["Etag"] = []string{`"` + tag + `"`} }
 
 // tag is what If-Match is compared with, of a file that was looked at: the version that is served and,
-// while the file on disk is a broken one, the digest of what that holds. If nobody can know that, no
+// while the file on disk is a broken one, the digest of what that holds. If no one can know that, no
 // write has this tag.
 func (f *fileState) tag() string {
 	switch tag := versionTag(f.version()); {

@@ -35,7 +35,7 @@ func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sentPath is the path of u as it was sent, where url.URL decodes and encodes all of it anew, %2F
+// sentPath is the path of u as it was sent, where url.URL decodes and encodes all of it again, %2F
 // included, if it has a character that should have been encoded.
 func sentPath(u *url.URL) string {
 	path := u.EscapedPath()

@@ -14,7 +14,7 @@ import (
 	"confcenter/protocol"
 )
 
-// Nothing stays or goes in a conflict that nobody has decided, and who is about to save into one
+// Nothing stays or goes in a conflict that no one has decided, and who is about to save into one
 // knows it.
 func TestConsoleConflictsAreDecided(t *testing.T) {
 	p := StartProcess(t, confWith(t, map[string]string{"both.json": "{\n    \"a\": 1,\n    \"b\": 2\n}\n"}))
@@ -81,7 +81,7 @@ func TestConsoleDialogsCloseWithBack(t *testing.T) {
 	tb.sees("#file-name", "app1.json")
 }
 
-// The console asks once for a name, where nobody proves one, and for reasons of deletions, too.
+// The console asks once for a name, where no one proves one, and for reasons of deletions, too.
 func TestConsoleSaysWhoAndWhy(t *testing.T) {
 	p := StartProcess(t, sampleConf(t))
 	tb := startBrowser(t).open(p, "configs/app2-dev.json", view{})

@@ -58,7 +58,7 @@ func callersOf(t *testing.T, s *besieged) map[string]string {
 var lastCode = regexp.MustCompile(`"code":(-?\d+)`)
 
 // TestEveryRowAnswersEveryCaller asks each command and each route, about what only some may have, as each
-// kind of caller, and compares the outcomes with those that somebody has looked at and found right: a row
+// kind of caller, and compares the outcomes with those that someone has looked at and found right: a row
 // that is new, or answers otherwise, fails until its line is in testdata/matrix.golden (-update writes it).
 func TestEveryRowAnswersEveryCaller(t *testing.T) {
 	s := besiege(t)

@@ -75,7 +75,7 @@ func GuardedRoot(ns string) string {
 }
 
 // Guarded says whose a namespace is that only transactions of the server's own may write to,
-// see Txn.System; who may read what its owner keeps may read and watch it. "" if everybody may write to it.
+// see Txn.System; who may read what its owner keeps may read and watch it. "" if everyone may write to it.
 func Guarded(ns string) (owner string) { return owners[GuardedRoot(ns)] }
 
 // OfAudit reports whether a namespace belongs to the audit.

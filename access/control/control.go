@@ -305,7 +305,7 @@ func (c *Control) tell(ctx context.Context) {
 
 // setBy is how far the time of day has been set since the process began.
 func (c *Control) setBy() time.Duration {
-	return c.cfg.Clock.Now().Round(0).Sub(c.cfg.Clock.Steady().Round(0)) // without the readings that nobody sets
+	return c.cfg.Clock.Now().Round(0).Sub(c.cfg.Clock.Steady().Round(0)) // without the readings that no one sets
 }
 
 // Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must
@@ -395,7 +395,7 @@ func subjectOf(cert *x509.Certificate) (string, error) {
 	return name, nil
 }
 
-// Vouches reports whether the certificate that somebody was proved by, some time ago, is good still: it
+// Vouches reports whether the certificate that someone was proved by, some time ago, is good still: it
 // has neither ended nor been revoked. It is true of who was proved by something else.
 func (c *Control) Vouches(id *access.Identity) bool {
 	if id.Certificate == nil {

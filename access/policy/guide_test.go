@@ -11,7 +11,7 @@ import (
 	"confcenter/access/policy"
 )
 
-// Whoever copies a role from the guide gets what the guide says.
+// Anyone who copies a role from the guide gets what the guide says.
 func TestTheRolesOfTheGuideAllowWhatItSays(t *testing.T) {
 	text, err := os.ReadFile("../../docs/access.md")
 	require.NoError(t, err)

@@ -116,7 +116,7 @@ func (a *app) showRevoked(answer any) error {
 	return nil
 }
 
-// offerToEnd ends what a revoked token had made, if whoever sits at the terminal says so.
+// offerToEnd ends what a revoked token had made, if the one who sits at the terminal says so.
 func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
 	made := answer.(*auth.Revoked).Made
 	switch {

@@ -217,7 +217,7 @@ func TestApplyWithPruneSeesFilesThatAreCreatedMeanwhile(t *testing.T) {
 	require.ErrorContains(t, err, "late.json: ")
 }
 
-// TestApplyStopsForWhatIsEditedByHand: what is broken on the server is somebody's work.
+// TestApplyStopsForWhatIsEditedByHand: what is broken on the server is someone's work.
 func TestApplyStopsForWhatIsEditedByHand(t *testing.T) {
 	addr, conf := serve(t)
 	dir := filepath.Join(t.TempDir(), "exported")
@@ -254,7 +254,7 @@ func TestApplyStopsForWhatIsEditedByHand(t *testing.T) {
 	require.Equal(t, good, tree(t, conf)["app1.json"])
 }
 
-// TestAFileThatWasNeverGoodIsNotToBeMade: it is there, and somebody's.
+// TestAFileThatWasNeverGoodIsNotToBeMade: it is there, and someone's.
 func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
 	addr, conf := serve(t)
 	put(t, conf, "win.json", "{\"port\": }\n")

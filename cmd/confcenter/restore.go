@@ -131,7 +131,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	})
 }
 
-// tokensIn lists the tokens that are valid in a data directory which nobody serves.
+// tokensIn lists the tokens that are valid in a data directory which no one serves.
 func tokensIn(dir string) (tokens []auth.Token, err error) {
 	tokens = []auth.Token{}
 	now := time.Now()

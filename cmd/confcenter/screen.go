@@ -80,7 +80,7 @@ func flush(stream io.Writer) {
 	}
 }
 
-// appendEscaped appends text with the characters escaped that nobody sees, or that control terminals: as
+// appendEscaped appends text with the characters escaped that no one sees, or that control terminals: as
 // JSON does, so that JSON stays the same. Line ends and tabs stay.
 func appendEscaped(dst, text []byte) []byte {
 	for i := 0; i < len(text); {

@@ -33,7 +33,7 @@ func onTerminal(t *testing.T, args ...string) (shown string, code int) {
 	return strings.TrimSuffix(all.String(), end), code
 }
 
-// Whoever writes a name or a value controls nobody's terminal by it.
+// Anyone who writes a name or a value controls no one's terminal by it.
 func TestATerminalIsSentNothingThatControlsIt(t *testing.T) {
 	addr := store(t)
 	const hostile = "a\x1b]0;t\x07\u009b31m\u202e\u2066\u200f\u061c\u2028\U000e0041\r\b\x7fz\tä\u200d\r\nb"

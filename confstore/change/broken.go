@@ -6,14 +6,14 @@ import (
 	"confcenter/confstore/doclog"
 )
 
-// Broken is a file that is there but cannot be served as it is: somebody has edited it by hand, and
+// Broken is a file that is there but cannot be served as it is: someone has edited it by hand, and
 // made a mistake or not finished yet.
 type Broken struct {
 	Name   string
 	Reason string        // why it cannot be served
 	Never  bool          // no version of it was ever served
 	Hash   doclog.Digest // of the bytes that are there; zero: they cannot be read
-	Text   []byte        // these bytes; nil: they cannot be read, or nobody may see them
+	Text   []byte        // these bytes; nil: they cannot be read, or no one may see them
 }
 
 // Error is what every interface says of it.

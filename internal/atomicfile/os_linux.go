@@ -45,7 +45,7 @@ func lock(f *os.File, how int) error {
 }
 
 // allocate gives a new file its space before its bytes come. Otherwise ext4 finds it when the file
-// replaces another one, and writes the bytes at once, so that whoever replaces that file in its turn
+// replaces another one, and writes the bytes at once, so that the one who replaces that file in its turn
 // waits for the disk. Where it cannot be done, it only takes longer.
 func allocate(f File, size int) {
 	file, ok := f.(*os.File)

@@ -16,7 +16,7 @@ type Clock interface {
 	// Now is the current time. Callers that put it on the wire cut it to whole
 	// seconds themselves.
 	Now() time.Time
-	// Steady is what Now would be if nobody had set the machine's time of day since the process began.
+	// Steady is what Now would be if no one had set the machine's time of day since the process began.
 	// What is to happen after a while is measured by it, and what is to happen at a moment by Now.
 	Steady() time.Time
 	// NewTimer makes a timer that fires once after d, at once if d <= 0. The caller

@@ -110,7 +110,7 @@ func (o *Objects) Each(names ...string) (hashes []string, err error) {
 	for range names {
 		line, err := o.out.ReadString('\n')
 		if err != nil {
-			o.command.Cancel() // so that nobody goes on writing
+			o.command.Cancel() // so that no one goes on writing
 			return nil, errors.Join(err, <-written)
 		}
 		line = strings.TrimSuffix(line, "\n")

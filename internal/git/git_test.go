@@ -332,7 +332,7 @@ func TestAQuestionHasALimit(t *testing.T) {
 	w := newWork(t)
 	w.write("a.json", `1`)
 	head := w.commit("first")
-	require.NoError(t, syscall.Mkfifo(w.path("pipe"), 0o600)) // which nobody writes to
+	require.NoError(t, syscall.Mkfifo(w.path("pipe"), 0o600)) // which no one writes to
 	w.git("config", "include.path", w.path("pipe"))
 	for name, ask := range map[string]func(ctx context.Context) error{
 		"objects": func(ctx context.Context) error {
@@ -372,7 +372,7 @@ func TestALogIsEndedWhenEnoughIsKnown(t *testing.T) {
 	require.Equal(t, 10, n)
 }
 
-// What repositories may be made of that somebody has damaged: no answer, and no waiting.
+// What repositories may be made of that someone has damaged: no answer, and no waiting.
 func TestDamagedRepositories(t *testing.T) {
 	for name, damage := range map[string]func(w *work){
 		"a pointer to nowhere": func(w *work) { w.replace(".git", "gitdir: nowhere\n") },

@@ -13,8 +13,8 @@ type books struct {
 	held   account  // of the store's pool
 }
 
-// ends is when the time to live of a key that comes from the log is over, by the clock that nobody
-// sets. The log knows it by the time of day.
+// ends is when the time to live of a key that comes from the log is over, by the monotonic clock. The log
+// knows it by the time of day.
 func (b *books) ends(e *kv.Entry) int64 {
 	if e.Ends == 0 {
 		return 0

@@ -3,7 +3,7 @@ package replica
 // expiry holds the keys that expire. Only the committer uses it.
 type expiry struct {
 	moments agenda[*plan] // by the time of day
-	lives   agenda[*plan] // by the clock that nobody sets
+	lives   agenda[*plan] // by the monotonic clock
 	of      map[*slot]*plan
 	most    int // plans since the map was made
 }
@@ -23,7 +23,7 @@ func (p *plan) place() *int { return &p.pos }
 // end is when a key expires.
 type end struct {
 	moment int64 // ms since 1970; 0: never
-	own    int64 // the same by the clock that nobody sets; 0: the moment counts
+	own    int64 // the same by the monotonic clock; 0: the moment counts
 }
 
 // plan schedules the key's expiry, or cancels it.
@@ -46,8 +46,8 @@ func (x *expiry) plan(sp *space, s *slot, at end) {
 	p.in.set(p)
 }
 
-// due returns a key that has expired by a time in ms since 1970 and the same by the clock that
-// nobody sets, or nil.
+// due returns a key that has expired by a time in ms since 1970 and the same by the
+// monotonic clock, or nil.
 func (x *expiry) due(millis, own int64) *plan {
 	if p, ok := x.moments.first(); ok && p.at <= millis {
 		return p

@@ -39,7 +39,7 @@ type group struct {
 	proposal
 	rev     kv.Revision // newest revision given out; a guess if the log is shared
 	millis  int64       // the group's time, in ms since 1970
-	steady  int64       // the same by the clock that nobody sets
+	steady  int64       // the same by the monotonic clock
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before

@@ -41,7 +41,7 @@ func (l *lease) place() *int { return &l.pos }
 type leases struct {
 	// set at open
 	clock      clock.Clock
-	opened     time.Time     // by the clock that nobody sets
+	opened     time.Time     // by the monotonic clock
 	pauseAfter time.Duration // not above 0: pauses are not looked for
 	keeper     LeaseKeeper   // nil: the replica keeps them
 

@@ -138,7 +138,7 @@ type Token struct {
 	Time     int64  // ms since 1970
 	Result   []byte // in the replica's own encoding
 
-	own int64 // Time by the clock that nobody sets, by which it is forgotten; set when it is remembered
+	own int64 // Time by the monotonic clock, by which it is forgotten; set when it is remembered
 }
 
 // LeaseChange is a lease that was granted, or has ended.

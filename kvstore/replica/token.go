@@ -156,7 +156,7 @@ func (t *tokens) takeBack(token *Token) {
 	t.count.Store(int64(len(t.byName)))
 }
 
-// forget forgets the tokens from before a time of the clock that nobody sets.
+// forget forgets the tokens from before a time of the monotonic clock.
 func (t *tokens) forget(before int64) {
 	for {
 		oldest, any := t.aged.first()

@@ -211,7 +211,7 @@ func TestColdOwnersOfOneConnectionAreLoadedSideBySide(t *testing.T) {
 	require.Len(t, k.player.wrote, 1)
 }
 
-// After a second nobody waits any more behind what the database does not answer.
+// After a second no one waits any more behind what the database does not answer.
 func TestAHangingDatabaseHoldsUpColdRequestsOnly(t *testing.T) {
 	k := newKit(t)
 	k.player.cold, k.player.warm, k.player.outcome = true, "warm", &storage.Outcome{}

@@ -42,7 +42,7 @@ func (n *names) keep(r *record, ends int64) kv.Op {
 	return kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: namePrefix + r.Name, Expires: ends + n.cfg.Names.Milliseconds(), Value: kv.Value{Type: kv.JSON, Data: value}}
 }
 
-// free reports whether a token of somebody may have a name, as far as ended ones are concerned.
+// free reports whether a token of someone may have a name, as far as ended ones are concerned.
 func (n *names) free(name string, id *access.Identity) bool {
 	e := n.now([]byte(kv.AccessNamespace), []byte(namePrefix+name))
 	if e == nil || e.Expires <= n.cfg.Clock.Now().UnixMilli() {

@@ -15,7 +15,7 @@ import (
 	"confcenter/state/auth"
 )
 
-// grants has everybody who is named here make tokens for nobody in particular.
+// grants has everyone who is named here make tokens for no one in particular.
 func grants(t *testing.T, cfg auth.Config) *kit {
 	k := open(t, cfg)
 	role, err := policy.ParseRole("grant", []byte(`{"rules": [{"who": ["token:*", "person:*"], "allow": ["*"], "what": ["roles"]}, {"who": ["token:strong"], "allow": ["read"], "what": ["config"]}]}`))
@@ -80,7 +80,7 @@ func TestANameStaysTakenAfterItsToken(t *testing.T) {
 	}
 }
 
-// Names that are kept take memory: whoever may make tokens may not fill it with them.
+// Names that are kept take memory: anyone who may make tokens may not fill it with them.
 func TestNamesThatAreKeptHaveALimit(t *testing.T) {
 	k := grants(t, auth.Config{MaxTokens: 1, Names: time.Hour})
 	lead := by("token:lead")
@@ -107,7 +107,7 @@ func TestNamesThatAreKeptHaveALimit(t *testing.T) {
 	require.Eventually(t, func() bool { return ask(lead, 11) == nil }, 20*time.Second, time.Millisecond, "they are gone soon")
 }
 
-// Whoever had a token that is revoked may have made others, by which they would come back.
+// Anyone who had a token that is revoked may have made others, by which they would come back.
 func TestWhatARevokedTokenHadMadeIsNamedAndEndsWithIt(t *testing.T) {
 	k := grants(t, auth.Config{})
 	root := by("token:root", policy.Administrators)

@@ -26,7 +26,7 @@ type Revoked struct {
 
 // Revoke ends a token. codes.NotFound: there is none with that id.
 func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*Revoked, error) {
-	if strings.Contains(q.ID, "_") { // a token, or much of one, which nobody must learn from an error or the audit
+	if strings.Contains(q.ID, "_") { // a token, or much of one, which no one must learn from an error or the audit
 		return nil, codes.Errorf(codes.NotFound, "there is no token by that id: give what is between the underscores of a token, or list them")
 	}
 	if err := kv.CheckKey(tokenPrefix + q.ID); err != nil {

@@ -52,7 +52,7 @@ type session struct {
 	Expires int64    `json:"expires"` // ms since 1970
 	From    string   `json:"from,omitempty"`
 
-	ends int64 // Expires by the clock that nobody sets
+	ends int64 // Expires by the monotonic clock
 }
 
 // readSession returns what is kept of a session; nil if it cannot be read.

@@ -67,7 +67,7 @@ type Tokens struct {
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
-	seen map[string]int64 // guarded by mu: the same of sessions by the clock that nobody sets, as long as they last
+	seen map[string]int64 // guarded by mu: the same of sessions by the monotonic clock, as long as they last
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]

@@ -11,7 +11,7 @@ import (
 	"confcenter/state/flow"
 )
 
-// Whoever makes replicas, or registers a large application, dies at any moment. A repetition with the
+// Anyone who makes replicas, or registers a large application, dies at any moment. A repetition with the
 // same token succeeds at once, though the lease of the first lasts; another request is refused.
 func TestWhatWasCutOffIsTakenUpByItsToken(t *testing.T) {
 	for name, do := range map[string]func(k *kit, token string) error{

@@ -13,7 +13,7 @@ import (
 	"confcenter/state/history"
 )
 
-// breaks has somebody edit a file by hand who is not done yet.
+// breaks has someone edit a file by hand who is not done yet.
 func (k *kit) breaks(name, text string, noticed bool) {
 	k.t.Helper()
 	k.server.Write(name, text)
@@ -104,7 +104,7 @@ func TestApplyComparesWithWhatIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestAFileThatWasNeverGoodIsSaidToBeThere: it is somebody's, and not to be made.
+// TestAFileThatWasNeverGoodIsSaidToBeThere: it is someone's, and not to be made.
 func TestAFileThatWasNeverGoodIsSaidToBeThere(t *testing.T) {
 	each(t, map[string]string{"_meta.json": `{"conf_inherit":{"app.json":"win"}}`, "app.json": "{}"}, func(t *testing.T, k *kit) {
 		k.breaks("win.json", `{"port": }`, false)

@@ -69,7 +69,7 @@ type Touched struct {
 	There
 }
 
-// There is a file that is there, but cannot be served: somebody edits it by hand.
+// There is a file that is there, but cannot be served: someone edits it by hand.
 type There struct {
 	Broken string `json:"broken,omitempty" doc:"of dry_run: why the file that is there cannot be served"`
 	Holds  string `json:"holds,omitempty" doc:"of dry_run: what that file holds, at most 64 KiB of it, if you may read it"`

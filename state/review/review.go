@@ -90,7 +90,7 @@ type Tokens interface {
 type Rules interface {
 	Of(id *access.Identity) *policy.Permits
 	Marks() *policy.Marks
-	// Vouches reports whether what somebody was proved by is good still, if it was a certificate.
+	// Vouches reports whether what someone was proved by is good still, if it was a certificate.
 	Vouches(id *access.Identity) bool
 }
 

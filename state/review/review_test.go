@@ -316,7 +316,7 @@ func TestAnAuthorWhoseCertificateIsRevokedIsRefused(t *testing.T) {
 }
 
 // A person's groups are those that the provider had them in when they signed in last, and settings make
-// nobody an administrator any more once they do not say so.
+// no one an administrator any more once they do not say so.
 func TestAnAuthorWhoseGroupsHaveChangedIsRefused(t *testing.T) {
 	k := start(t)
 	signIn := func(name string, groups ...string) *access.Actor {

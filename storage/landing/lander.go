@@ -34,7 +34,7 @@ type Source interface {
 type Config struct {
 	Source   Source
 	Database *Database
-	Prover   Prover // that the Source loads from the Database what is written to it; nil: nobody asks
+	Prover   Prover // that the Source loads from the Database what is written to it; nil: no one asks
 	// Who tells landers apart: no two that run at the same time may have the same. One that
 	// takes the place of another may have its name, and then need not wait for its claims to
 	// end.

@@ -178,7 +178,7 @@ func manyConnectionsAgreeOnANewName(t *testing.T, d *Database) {
 	require.NotEmpty(t, said(t, d.Again(t), "database"))
 }
 
-// Whoever has made the tables of a database: once it has a name they are missed if they go, until
+// Anyone who has made the tables of a database: once it has a name they are missed if they go, until
 // they are given up.
 func tablesThatAreThereAreMissedLater(t *testing.T, d *Database) {
 	Write(t, d, Row(Player, "a", "1", 1))
