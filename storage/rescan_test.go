@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,7 +91,7 @@ func TestWhatAQueryFoundBeforeARescanIsNotKept(t *testing.T) {
 		k.cold.loads.mu.Lock()
 		defer k.cold.loads.mu.Unlock()
 		return k.cold.loads.asked == 2
-	}, patience, 1)
+	}, patience, time.Millisecond)
 	close(stale.goOn)
 	require.Empty(t, <-first, "which began before")
 	require.Equal(t, map[string]string{"a": "new"}, <-second)
