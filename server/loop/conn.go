@@ -375,7 +375,7 @@ func (c *Conn) TakePrepared() any {
 }
 
 // Later makes a worker make the reply's body. The connection handles nothing until the
-// reply is sent.
+// reply is made.
 func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
 	later(c, &c.Loop.Group.workers, h, body)
 }
@@ -392,8 +392,7 @@ func later(c *Conn, by *workers, h protocol.Header, body func(dst []byte) []byte
 	away(c, by, func() {
 		frame = protocol.FinishFrame(body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)), 0)
 	}, func(l *Loop) {
-		l.Group.Count.Replies.Add(1)
-		c.Out.SendFrame(frame)
+		c.give(frame)
 		l.meter.observe(c, atWorker, h.Command, l.Group.elapsed()-began, 1)
 	})
 }

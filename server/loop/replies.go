@@ -135,6 +135,16 @@ func (r *Replies) End(out []byte) {
 	}
 }
 
+// give sends a frame that was made elsewhere, behind the replies that are owed.
+func (r *Replies) give(frame []byte) {
+	if r.owed() > 0 {
+		r.place(slot{frame: frame, done: true})
+		return
+	}
+	r.c.Loop.Group.Count.Replies.Add(1)
+	r.c.Out.SendFrame(frame)
+}
+
 // Reply answers with a ready body.
 func (r *Replies) Reply(h protocol.Header, body []byte) {
 	r.End(append(r.Begin(h.Command.Reply(), h.Seq), body...))
@@ -260,7 +270,7 @@ func (r *Replies) giveReplies() {
 func (r *Replies) Body(out []byte) []byte { return out[r.c.Loop.buffer.frame+protocol.HeaderSize:] }
 
 // EndShared is End for a reply whose last part is large and the store's: it is sent without
-// a copy.
+// a copy. No reply may be owed.
 func (r *Replies) EndShared(out, body []byte, tail string) {
 	b := &r.c.Loop.buffer
 	head := slices.Clone(out[b.frame:])

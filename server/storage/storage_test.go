@@ -211,6 +211,26 @@ func TestColdOwnersOfOneConnectionAreLoadedSideBySide(t *testing.T) {
 	require.Len(t, k.player.wrote, 1)
 }
 
+// A value that a worker encodes, as it is long, keeps its place behind what the database is asked for.
+func TestALongValueBehindAColdOwnerIsAnsweredBehindIt(t *testing.T) {
+	k := newKit(t)
+	k.player.cold, k.player.warm = true, "warm"
+	k.player.fields = []storage.Field{{Name: "gold", Value: []byte(strings.Repeat("x", loopBytes+1))}}
+	k.Receive(gatetest.Requests(protocol.StGet, asking("1"), protocol.StGet, asking("warm"), protocol.StOwners, `{"logicType":"bag"}`))
+	k.Bench.Group.DoJob(0) // of the long value
+	k.Loop.Wake()
+	k.Bench.Group.DoJob(1) // of STOWNERS
+	k.Loop.Wake()
+	require.Empty(t, gatetest.Frames(t, k.w))
+	replies := k.Bench.Group.Count.Replies.Load()
+	got := k.asks()
+	require.Len(t, got, 3)
+	for i, start := range []string{"STGET_RSP/1", "STGET_RSP/2", "STOWNERS_RSP/3"} {
+		require.True(t, strings.HasPrefix(got[i], start+` {"code":0`), "%.60s", got[i])
+	}
+	require.EqualValues(t, 3, k.Bench.Group.Count.Replies.Load()-replies)
+}
+
 // After a second no one waits any more behind what the database does not answer.
 func TestAHangingDatabaseHoldsUpColdRequestsOnly(t *testing.T) {
 	k := newKit(t)
