@@ -99,25 +99,6 @@ func TestGitIsAskedOnceABatch(t *testing.T) {
 	require.Equal(t, asked+1, k.Stats().GitAsked)
 }
 
-// What git tells that damages nothing: the owner's.
-func TestAGitThatTalksNonsense(t *testing.T) {
-	for name, script := range map[string]string{
-		"silence":  "exit 0\n",
-		"failure":  "echo 'no' >&2\nexit 128\n",
-		"nonsense": "yes nonsense | head -c 300000\n",
-		"zeros":    "head -c 3000000 /dev/zero\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			k, _ := newCommitted(t)
-			fakeGit(t, script)
-			k.open()
-			k.asked()
-			require.Equal(t, byOwner(t), k.by("a.json"))
-			k.mustSet("b.json", `{}`)
-		})
-	}
-}
-
 // A repository whose owner may not have changed the files is not asked.
 func TestARepositoryOfAStrangerIsNotAsked(t *testing.T) {
 	if os.Geteuid() != 0 {

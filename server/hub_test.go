@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -12,8 +10,6 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
 	"confcenter/kvstore/kvtest"
-	"confcenter/protocol"
-	"confcenter/server/gate"
 )
 
 // memoryStore is a store of documents on a disk in memory.
@@ -40,31 +36,5 @@ func setAll(t *testing.T, store *confstore.Store, n int) {
 		for range some {
 			require.NoError(t, <-done)
 		}
-	}
-}
-
-func TestAStoppedServerHearsOfNoChange(t *testing.T) {
-	store := memoryStore(t)
-	srv := New(Config{Listen: "127.0.0.1:0"}, Stores{Config: store})
-	require.NoError(t, srv.Start())
-	// A loop begins with its first connection.
-	peer, err := net.Dial("tcp", srv.Addr().String())
-	require.NoError(t, err)
-	defer peer.Close()
-	_, err = peer.Write(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
-	require.NoError(t, err)
-	_, err = peer.Read(make([]byte, 10))
-	require.NoError(t, err)
-	setAll(t, store, 10)
-	require.NoError(t, srv.Shutdown(context.Background()))
-	require.NotEmpty(t, srv.gate.Desks())
-	before := map[*gate.Desk]int{}
-	for _, d := range srv.gate.Desks() {
-		before[d] = d.Loop.Waits()
-	}
-	setAll(t, store, 10_000)
-	for _, d := range srv.gate.Desks() {
-		require.Equal(t, before[d], d.Loop.Waits())
-		require.LessOrEqual(t, d.Loop.Waits(), 10+4, "what was on its way when it stopped")
 	}
 }

@@ -3,14 +3,11 @@ package kvtest
 import (
 	"context"
 	"fmt"
-	"testing"
 	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
-
-	"github.com/stretchr/testify/require"
 )
 
 // defect is a fault that the suite has to find, and the checks that find it.
@@ -164,20 +161,4 @@ var defects = []defect{
 			return list
 		}
 	}},
-}
-
-// The suite is worth what it finds: each defect, by the checks that are for it.
-func TestSuiteFindsPlantedDefects(t *testing.T) {
-	quickly(t)
-	for i := range defects {
-		d := &defects[i]
-		t.Run(d.name, func(t *testing.T) {
-			for _, name := range d.caught {
-				const patience = 300 * time.Millisecond
-				failed, why := try(t, name, d.opener, patience)
-				require.True(t, failed, "%s did not find it", name)
-				t.Logf("%s: %s", name, why)
-			}
-		})
-	}
 }

@@ -14,3 +14,7 @@ func TestSuiteOnALogThatKeepsLeases(t *testing.T) {
 		return m.instance()
 	})
 }
+
+func TestSuiteOnMemory(t *testing.T) {
+	Run(t, func(_ testing.TB, opts Options) Instance { return newMachine(opts).instance() })
+}

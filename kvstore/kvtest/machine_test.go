@@ -3,7 +3,6 @@ package kvtest
 import (
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"confcenter/internal/clock"
@@ -61,8 +60,4 @@ func (m *machine) kill() kvstore.Engine {
 		m.log.commits = m.lose(m.log.commits)
 	}
 	return m.open()
-}
-
-func TestSuiteOnMemory(t *testing.T) {
-	Run(t, func(_ testing.TB, opts Options) Instance { return newMachine(opts).instance() })
 }
