@@ -186,19 +186,28 @@ func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
 const namesPage = 200
 
 // plumNamespaces sends the list a page at a time: there may be any number of namespaces, and
-// Plum's form has no pages. It leaves out those that Plum's writes are refused in.
+// Plum's form has no pages. It leaves out those that Plum's writes are refused in, and those in which
+// there is nothing that the caller may read.
 func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 	if err := w.grow(namesPage * (kv.MaxNamespace + len(`"",`))); err != nil {
 		return err
 	}
 	w.b = append(w.b, `{"namespaces":[`...)
 	separator := ""
+	view := g.stores.State.View()
+	defer view.Close()
 	for after, more := "", true; more; {
 		var list []kv.Namespace
 		list, more = g.stores.State.Namespaces(after, namesPage)
 		for i := range list {
 			after = list[i].Name
-			if kv.Guarded(after) != "" || w.rights.List(&kv.List{NS: after}) != nil {
+			if kv.Guarded(after) != "" {
+				continue
+			}
+			switch there, err := w.rights.Namespace(view, after); {
+			case err != nil:
+				return err
+			case !there:
 				continue
 			}
 			w.b = appendPlumText(append(w.b, separator...), after)

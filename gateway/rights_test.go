@@ -186,6 +186,30 @@ func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
 		require.Contains(t, got.body, `"m"`)
 		require.NotContains(t, got.body, `"n"`)
 	}
+	for _, key := range []string{"open1", "open2", "other"} {
+		_, err := k.commit(kv.PutTxn("n", key, kv.StringValue("v")))
+		require.NoError(t, err)
+	}
+	with("* config", "-read config:secret.json", "* kv:n/open*")
+	for _, path := range []string{"/v1/store/keys?ns=n", "/v1/store/keys?ns=n&contains=o", "/v1/store/keys?ns=n&contains=v&values=1", "/v1/kv/n/keys", "/v1/kv/n?prefix=", "/v1/kv/n?prefix=o", "/v1/store/namespaces", "/v1/kv"} {
+		got := k.get(path)
+		require.Equal(t, 200, got.status, got.body)
+		require.NotContains(t, got.body, `other`, path)
+		require.NotContains(t, got.body, `"k"`, path)
+		require.NotContains(t, got.body, `"m"`, path)
+		if strings.Contains(path, "n?") || strings.Contains(path, "keys") {
+			require.Contains(t, got.body, `"open1"`, path)
+			require.Contains(t, got.body, `"open2"`, path)
+		}
+	}
+	require.Contains(t, k.get("/v1/store/keys?ns=n&count=1").body, `"count":2`)
+	require.Contains(t, k.get("/v1/store/namespaces").body, `{"name":"n","keys":2,"bytes":12}],"more":false`)
+	require.Contains(t, k.get("/v1/kv").body, `["n"]`)
+	require.Contains(t, k.get("/v1/store/keys?ns=n&limit=1&keys_only=1&after=open1").body, `"more":false`)
+	for _, path := range []string{"/v1/store/keys?ns=m", "/v1/store/keys?ns=n&prefix=other", "/v1/kv/n?prefix=x", "/v1/store/stream?ns=n", "/v1/store/stream?ns=n&prefix=o"} {
+		require.Equal(t, http.StatusForbidden, k.get(path).status, path)
+	}
+	with("* config", "-read config:secret.json", "* kv", "-read kv:n/k")
 	for _, path := range []string{"/v1/config/files", "/v1/config/search?q=json"} {
 		got := k.get(path)
 		require.Equal(t, 200, got.status, got.body)

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"confcenter/access"
@@ -420,37 +419,6 @@ func (c *Caller) hasForModel(ns, key string) bool {
 	}
 	class, owned := ownerOf(ns)
 	return owned && c.Permits.Some(policy.Write, class)
-}
-
-// How many namespaces are looked at for one list, and how many at a time.
-const mostNames, namesAtOnce = 100_000, 1000
-
-// Namespaces lists those of all behind a name of which the caller may read everything, at most limit.
-// more: there are others. Nothing is told of those that are hidden.
-func (c *Caller) Namespaces(all interface {
-	Namespaces(after string, limit int) ([]kv.Namespace, bool)
-}, after string, limit int) (list []kv.Namespace, more bool, err error) {
-	if c == nil {
-		list, more = all.Namespaces(after, limit)
-		return list, more, nil
-	}
-	for looked := 0; looked < mostNames; {
-		some, rest := all.Namespaces(after, max(limit+1, namesAtOnce))
-		if looked += len(some); rest {
-			after = some[len(some)-1].Name
-		}
-		list = append(list, slices.DeleteFunc(some, func(ns kv.Namespace) bool { return c.Keys(policy.Read, ns.Name, "") != nil })...)
-		switch {
-		case len(list) > limit:
-			return list[:limit], true, nil
-		case !rest:
-			return list, false, nil
-		}
-	}
-	if len(list) == 0 {
-		return nil, false, codes.Errorf(codes.TooLarge, "more than %d namespaces come first that you may not read; ask for those behind a name, with after", mostNames)
-	}
-	return list, true, nil
 }
 
 // History needs what the versions of a key tell.

@@ -282,8 +282,16 @@ func TestWithoutAccessControlEverythingMayBeDone(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
-// names are namespaces as a store lists them.
+// names are namespaces as a store lists them, with nothing in them.
 type names []string
+
+func (names) View() kv.View { return nothing{} }
+
+type nothing struct{ kv.View }
+
+func (nothing) Revision() kv.Revision         { return 1 }
+func (nothing) List(kv.List) (kv.Page, error) { return kv.Page{}, nil }
+func (nothing) Close()                        {}
 
 func (n names) Namespaces(after string, limit int) (list []kv.Namespace, more bool) {
 	for _, name := range n {

@@ -158,7 +158,8 @@ func sizeOf(entries []*kv.Entry) (n int) {
 	return n
 }
 
-// kvList answers a page of keys. A worker makes long pages and counts.
+// kvList answers a page of keys. A worker makes long pages and counts, and those that leave something
+// out.
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVList()
 	if err == nil {
@@ -172,7 +173,7 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return true
 	}
 	state := f.store
-	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || q.NS == kv.ConfigNamespace {
+	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || !s.Rights.Lists(&q.List) {
 		reveal, rights := revealer(s, q.Reveal), s.Rights.Apart()
 		s.Later(h, func(dst []byte) []byte {
 			page, err := list(rights, state, q)

@@ -38,11 +38,11 @@ var needed = map[protocol.Command][]struct{ body, rights string }{
 	protocol.KVDelPrefix: {{`{"ns":"n","prefix":"k"}`, "delete kv:n/k*"}},
 	protocol.KVDrop:      {{`{"ns":"n","confirm":"n"}`, "delete kv:n/*"}},
 	protocol.KVList: {
-		{`{"ns":"n","prefix":"k"}`, "read kv:n/k*"},
+		{`{"ns":"n","prefix":"k"}`, "read kv:n/k*"}, // or a part of it: see below
 		{`{"ns":"n","count_only":true}`, "read kv:n/*"},
 		{`{"ns":"@conf","prefix":"doc/a"}`, "history config:a*,read config:a*,read kv:n/k"},
 	},
-	protocol.KVNames: {{`{}`, "read kv:n/k"}}, // and it lists none of which not everything may be read
+	protocol.KVNames: {{`{}`, "read kv:n/k"}}, // and it lists those in which something may be read
 	protocol.KVMGet:  {{`{"ns":"n","keys":["k","l"]}`, "read kv:n/k,read kv:n/l"}},
 	protocol.KVTxn: {
 		{`{"ns":"n","if":[{"key":"k","target":"version","is":"=","number":0}],"then":[{"op":"put","key":"l","value":"v"}],"else":[{"op":"get","key":"m"}]}`, "read kv:n/k,write kv:n/l,read kv:n/m"},
@@ -117,24 +117,38 @@ func isForbidden(t *testing.T, cmd protocol.Command, body string, rights *guard.
 	return count == 2
 }
 
-func TestOnlyNamespacesAreListedThatMayBeReadWholly(t *testing.T) {
+// TestListsHaveWhatMayBeRead: on the loop and by a worker, and nothing tells of the rest.
+func TestListsHaveWhatMayBeRead(t *testing.T) {
 	s := newStateKit(t, loop.Limits{})
 	for _, ns := range []string{"0", "a", "b", "c"} {
-		s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"`+ns+`","key":"k","value":"v"}`))
-		s.state.Finish(1)
+		for _, key := range []string{"h", "k"} {
+			s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"`+ns+`","key":"`+key+`","value":"v"}`))
+			s.state.Finish(1)
+		}
 	}
 	s.Loop.Wake()
 	gatetest.Frames(t, s.w)
-	s.Rights = guardtest.Caller(t, "read kv:a", "read kv:b/k", "read kv:c", "-read kv:c/k")
-	s.Receive(gatetest.Requests(protocol.KVNames, `{"limit":1}`))
-	s.Bench.Group.DoJob(0)
-	gatetest.Sweep(s.Bench.Desk)
-	s.Loop.Wake()
-	got := gatetest.Frames(t, s.w)
-	require.Contains(t, got[len(got)-1], `"namespaces":[{"ns":"a"`)
-	require.NotContains(t, got[len(got)-1], `"more"`)
-	require.NotContains(t, got[len(got)-1], `"ns":"b"`)
-	require.NotContains(t, got[len(got)-1], `"ns":"c"`)
+	s.Rights = guardtest.Caller(t, "read kv:a", "read kv:b/k", "read kv:c", "-read kv:c/k", "-read kv:c/h")
+	ask := func(cmd protocol.Command, body string) string {
+		s.Receive(gatetest.Requests(cmd, body))
+		for range s.Bench.Group.Jobs() {
+			s.Bench.Group.DoJob(0)
+		}
+		gatetest.Sweep(s.Bench.Desk)
+		s.Loop.Wake()
+		got := gatetest.Frames(t, s.w)
+		return got[len(got)-1]
+	}
+	got := ask(protocol.KVNames, `{"limit":1}`)
+	require.Contains(t, got, `"namespaces":[{"ns":"a","keys":2,`)
+	require.Contains(t, got, `"more"`)
+	got = ask(protocol.KVNames, `{"limit":1,"after":"a"}`)
+	require.Contains(t, got, `"namespaces":[{"ns":"b","keys":1,"bytes":2}]`)
+	require.NotContains(t, got, `"more"`)
+	require.Contains(t, ask(protocol.KVList, `{"ns":"b","keys_only":1}`), `"keys":["k"],"count":1}`)
+	require.Contains(t, ask(protocol.KVList, `{"ns":"b","limit":1,"keys_only":1}`), `"keys":["k"],"count":1}`)
+	require.Contains(t, ask(protocol.KVList, `{"ns":"b","count_only":1}`), `"count":1}`)
+	require.Contains(t, ask(protocol.KVList, `{"ns":"b","prefix":"h"}`), `"code":1025`)
 }
 
 // Ids of leases can be guessed. Whoever may use leases may use their own.
