@@ -46,6 +46,10 @@ type Config struct {
 	// there was none, and says why. by made the change; nil: it was made to a file, which is then
 	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
 	Check func(name string, before, contents []byte, by *access.Actor) error
+	// Lessens reports whether contents, nil for a deletion, in the place of before, nil if there was
+	// none, take rights away and give none: then they are remembered to the last byte of the disk. It
+	// must not wait, nor keep the texts. Default: nothing does.
+	Lessens func(name string, before, contents []byte) bool
 	// MayChange refuses a change to a document, or with deletes its end, to who may not make it: by
 	// the caller, of another name of the file that they may change. It must not wait. Default:
 	// nothing is refused.
@@ -159,6 +163,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
+	}
+	if c.Lessens == nil {
+		c.Lessens = func(string, []byte, []byte) bool { return false }
 	}
 	if c.events == nil {
 		c.events = newWatcher

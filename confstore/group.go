@@ -447,14 +447,24 @@ func (s *setting) discard() {
 // those of which it is known what became of them. It is false if the log does not answer.
 func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	var list []doclog.Change
+	full := w.cfg.State.Trouble() != nil
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
+			lessens := full && w.lessens(s.out.plan)
+			if lessens && len(list) > 0 { // those before it may not be taken, and it must not hang on them
+				return w.commit(cutOff(sets, i))
+			}
 			c := s.out.plan.change()
+			c.Lessens = lessens
 			by := s.job.reqs[0].Actor
 			if c.Asked, c.Who = s.asked, by.Who(); by != nil {
 				c.Source = by.Source
 			}
 			list = append(list, c)
+			if lessens {
+				sets = cutOff(sets, i+1)
+				break
+			}
 		}
 	}
 	if len(list) == 0 {
@@ -476,15 +486,34 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 			s.out.plan.recorded(revisions[0])
 			revisions = revisions[1:]
 		case i > 0 && codes.Of(err) == codes.Conflict: // something else came first: plan again
-			for j := range sets[i:] {
-				sets[i+j].discard()
-			}
-			return sets[:i], true
+			return cutOff(sets, i), true
 		default:
 			s.fail(err)
 		}
 	}
 	return sets, true
+}
+
+// cutOff are the first n requests. The others are planned again.
+func cutOff(sets []setting, n int) []setting {
+	for i := range sets[n:] {
+		sets[n+i].discard()
+	}
+	return sets[:n]
+}
+
+// lessens reports whether all that a change does is to take rights away.
+func (w *writer) lessens(p *plan) bool {
+	for i := range p.edits {
+		var before []byte
+		if n := p.prev.Node(p.edits[i].name); n.live() {
+			before = n.own.text
+		}
+		if !w.cfg.Lessens(p.edits[i].name, before, p.edits[i].text) {
+			return false
+		}
+	}
+	return true
 }
 
 // fail gives up a request that is not carried out.

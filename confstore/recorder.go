@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"confcenter/access"
@@ -64,6 +65,11 @@ func (a *attempts) ended(now time.Time, err error) {
 type writing struct {
 	missed    []string // names that are saved by its first change
 	revisions []kv.Revision
+}
+
+// misses reports whether the writing is about a document of a change.
+func (w *writing) misses(c *doclog.Change) bool {
+	return slices.ContainsFunc(c.Versions, func(v doclog.Version) bool { return slices.Contains(w.missed, v.Name) })
 }
 
 // maxPause is the longest time between attempts to write the log.
@@ -167,7 +173,11 @@ func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err e
 		return nil, err
 	}
 	w := &writing{}
-	if missed := r.missed(w); len(w.missed) > 0 {
+	missed := r.missed(w)
+	switch {
+	case len(list) == 1 && list[0].Lessens && !w.misses(&list[0]):
+		w.missed = nil // that may find no space; it comes later
+	case len(w.missed) > 0:
 		list = append([]doclog.Change{missed}, list...)
 	}
 	if len(list) == 0 || len(list) == 1 && list[0].Empty() {

@@ -204,6 +204,10 @@ type Txn struct {
 	// namespaces, have up to MaxSystemOps operations and MaxSystemTxnBytes, and MaxOps conditions.
 	// No request of a peer can set it.
 	System bool
+	// Lessens marks a System transaction that takes rights away and gives none. Who must not go on
+	// cannot wait until there is space: it is written to the last byte of the disk, whatever is kept
+	// in reserve.
+	Lessens bool
 
 	// Actor is who asks for the transaction. A Token does not depend on it, and the store keeps
 	// it only in the audit, which has no line about what nobody asked for.

@@ -543,6 +543,26 @@ func (c *Control) Check(name string, before, contents []byte, by *access.Actor) 
 	return nil
 }
 
+// Lessens reports whether a change of a role only takes rights away, so that nothing must keep it from
+// being made: contents, nil if it is removed, takes the place of before, nil if there was none. It is
+// false of all that is no role, or cannot be understood, and of the nil Control.
+func (c *Control) Lessens(name string, before, contents []byte) bool {
+	if c == nil || !isRole(name) {
+		return false
+	}
+	var roles [2]*policy.Role
+	for i, text := range [...][]byte{before, contents} {
+		if text == nil {
+			continue
+		}
+		var err error
+		if roles[i], err = policy.ParseRole(roleName(name), text); err != nil {
+			return false
+		}
+	}
+	return roles[0].Lessens(roles[1])
+}
+
 // hasRoom refuses a role that grows if all have more entries than they may. Whoever writes to the
 // directory is trusted with the server's memory, so files count, but are not refused.
 func (c *Control) hasRoom(name string, next *policy.Role) error {

@@ -254,6 +254,10 @@ func (r *later) check(name string, before, contents []byte, by *access.Actor) er
 	return r.control.Load().Check(name, before, contents, by)
 }
 
+func (r *later) lessens(name string, before, contents []byte) bool {
+	return r.control.Load().Lessens(name, before, contents)
+}
+
 func (r *later) mayChange(name string, deletes bool, by *access.Actor) error {
 	return r.control.Load().MayChange(name, deletes, by)
 }

@@ -118,7 +118,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	var later later
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, MayChange: later.mayChange, Ring: later.ring, Approval: &later, Log: log,
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, Lessens: later.lessens, MayChange: later.mayChange, Ring: later.ring, Approval: &later, Log: log,
 		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)

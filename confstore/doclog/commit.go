@@ -30,6 +30,8 @@ type Change struct {
 	Source string
 	// Note is what the audit says of it.
 	Note []access.Event
+	// Lessens is as in kv.Txn.
+	Lessens bool
 }
 
 // Sign gives the change what all its versions have in common: who made all of them is said once.
@@ -228,7 +230,7 @@ func (g *group) add(c *Change) error {
 // txn is the transaction of a change, but for its chunks.
 func (g *group) txn(c *Change, p *planned, next state) *kv.Txn {
 	txn := g.log.txn(g.text, next)
-	txn.Note = c.Note
+	txn.Note, txn.Lessens = c.Note, c.Lessens
 	made, touches := p.made(c, next.Seq)
 	txn.Then = slices.Concat(txn.Then, c.names(next.Seq, made), docOps(p.docs), p.versions, touches)
 	return txn

@@ -122,17 +122,17 @@ func (l *memoryLog) Barrier(context.Context) (kv.Revision, error) {
 	return l.newestLocked(), nil
 }
 
-func (l *memoryLog) Writable(deletesOnly bool) error {
+func (l *memoryLog) Writable(uses replica.Room) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.full && !deletesOnly {
+	if l.full && uses == replica.Ordinary {
 		return codes.Errorf(codes.Storage, "the disk is full: delete something or free space")
 	}
 	return nil
 }
 
 func (l *memoryLog) Trouble() *health.Trouble {
-	if err := l.Writable(false); err != nil {
+	if err := l.Writable(replica.Ordinary); err != nil {
 		return &health.Trouble{Kind: health.Full, Err: err}
 	}
 	return nil

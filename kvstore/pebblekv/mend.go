@@ -235,11 +235,11 @@ func (m *mender) broken() bool { return m.trouble.Load() != nil || m.disk.Load()
 // Capabilities and the following implement replica.Log by the disk that is open now.
 
 // Writable implements replica.Log.
-func (l *log) Writable(deletesOnly bool) error {
+func (l *log) Writable(uses replica.Room) error {
 	if t := l.trouble.Load(); t != nil {
 		return t.Err
 	}
-	return l.disk.Load().Writable(deletesOnly)
+	return l.disk.Load().Writable(uses)
 }
 
 // Trouble implements replica.Log.

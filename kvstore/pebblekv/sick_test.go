@@ -340,6 +340,34 @@ func TestAWriteWaitsForSpace(t *testing.T) {
 	require.Equal(t, "4", p.text("k"))
 }
 
+// TestWhatTakesRightsAwayWaitsForSpace: with not even deletes taken it is, and where there is no byte for it
+// it is written as soon as there is one.
+func TestWhatTakesRightsAwayWaitsForSpace(t *testing.T) {
+	var free atomic.Uint64
+	free.Store(1 << 30)
+	p := newPatient(t, func(c *disk.Config) {
+		c.ReserveBytes, c.Free = 64<<20, func() (uint64, error) { return free.Load(), nil }
+	})
+	require.NoError(t, p.put("k", "1"))
+	free.Store(0)
+	p.until(func() bool { return !p.well() })
+	ends := func(value string) *kv.Txn {
+		return &kv.Txn{System: true, Lessens: true, Then: kv.PutTxn("ns", "k", kv.StringValue(value)).Then}
+	}
+	_, err := kv.Commit(t.Context(), p, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "ns", Key: "k"}}})
+	require.ErrorIs(t, err, codes.Storage)
+	_, err = kv.Commit(t.Context(), p, ends("2"))
+	require.NoError(t, err)
+	p.sick(all(syscall.ENOSPC))
+	done := p.begin(ends("3"))
+	p.until(func() bool { return strings.Contains(p.Trouble().Err.Error(), "wait for space") || len(done) > 0 })
+	p.sick(nil)
+	p.until(func() bool { return p.text("k") == "3" })
+	require.NotErrorIs(t, <-done, codes.Storage)
+	p.reopen()
+	require.Equal(t, "3", p.text("k"))
+}
+
 // A disk that hangs holds nobody up for longer than the time-out.
 func TestADiskThatHangsIsSurvived(t *testing.T) {
 	p := newPatient(t, nil)

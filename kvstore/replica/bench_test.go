@@ -30,7 +30,7 @@ func (n *nowhere) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 	return len(group), nil
 }
 
-func (*nowhere) Writable(bool) error      { return nil }
+func (*nowhere) Writable(Room) error      { return nil }
 func (*nowhere) Trouble() *health.Trouble { return nil }
 
 // loaded is a store with n keys, without its committer running.

@@ -54,7 +54,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if !wrote && txn.Token == "" {
 		return nil, nil
 	}
-	if err := g.allowed(grew, txn.Relieves()); err != nil {
+	if err := g.allowed(room(txn, grew)); err != nil {
 		return nil, err
 	}
 	if grew && !txn.System {
@@ -78,6 +78,19 @@ func branch(txn *kv.Txn, held bool) []kv.Op {
 		return txn.Then
 	}
 	return txn.Else
+}
+
+// room is how much of a full disk a transaction may use, and whether it may use more memory than others.
+// grew: it needs space.
+func room(txn *kv.Txn, grew bool) (uses Room, more bool) {
+	relieves := txn.Relieves()
+	switch {
+	case txn.System && txn.Lessens:
+		return LastByte, true
+	case relieves, !grew:
+		return Reserve, relieves
+	}
+	return Ordinary, false
 }
 
 // grows reports whether the transaction needs space; one that only deletes may use the
@@ -426,7 +439,7 @@ func (g *group) expireLease(l *lease) error {
 }
 
 func (g *group) endExpiry() error {
-	if err := g.writable(true); err != nil {
+	if err := g.writable(Reserve); err != nil {
 		g.undo()
 		return err
 	}

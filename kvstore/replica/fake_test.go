@@ -100,13 +100,16 @@ func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 	return len(group), f.fail
 }
 
-func (f *fakeLog) Writable(deletesOnly bool) error {
+func (f *fakeLog) Writable(uses Room) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {
 		return codes.Errorf(codes.Storage, "the disk has failed")
 	}
-	if f.dead != nil || deletesOnly {
+	switch {
+	case uses == LastByte:
+		return nil
+	case f.dead != nil || uses == Reserve:
 		return f.dead
 	}
 	return f.full
@@ -119,7 +122,7 @@ func (f *fakeLog) Trouble() *health.Trouble {
 	if hangs {
 		return &health.Trouble{Kind: health.Hanging, Dir: "data", Since: noon, Err: codes.Errorf(codes.Storage, "the disk hangs")}
 	}
-	if err := f.Writable(false); err != nil {
+	if err := f.Writable(Ordinary); err != nil {
 		return &health.Trouble{Kind: health.Full, Since: noon, Err: err}
 	}
 	return nil

@@ -53,7 +53,7 @@ type group struct {
 // terms are on what others have transactions committed.
 type terms struct {
 	// set at open
-	writable func(deletesOnly bool) error
+	writable func(uses Room) error
 	shared   bool // transactions need proofs
 
 	quotas atomic.Pointer[kv.Quotas] // any goroutine; nil: there are none
@@ -342,14 +342,14 @@ func (g *group) leaseChanges() []LeaseChange {
 	return list
 }
 
-// allowed reports whether there is room for what the transaction did. grows: it has
-// written something, not only deleted. One that lets others leave has more room.
-func (g *group) allowed(grows, relieves bool) error {
-	if err := g.writable(!grows || relieves); err != nil {
+// allowed reports whether there is room for what the transaction did. One that lets others leave, or
+// takes rights away, has more room.
+func (g *group) allowed(uses Room, more bool) error {
+	if err := g.writable(uses); err != nil {
 		return err
 	}
 	cost, keys := g.books.held.most, g.cfg.MaxKeys
-	if relieves {
+	if more {
 		cost, keys = cost+cost/extraRoom, keys+max(1, keys/extraRoom)
 	}
 	total := g.books.total()
@@ -364,5 +364,5 @@ func (g *group) allowed(grows, relieves bool) error {
 }
 
 // extraRoom is the part of the limits of memory and keys that transactions which relieve the
-// store may use beyond them.
+// store, or take rights away, may use beyond them.
 const extraRoom = 8

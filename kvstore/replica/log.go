@@ -56,10 +56,10 @@ type Log interface {
 	// before the call.
 	Barrier(ctx context.Context) (kv.Revision, error)
 
-	// Writable returns why a transaction cannot be taken now; deletesOnly: it only
-	// deletes. It must be cheap, since it is called for every transaction that writes.
-	Writable(deletesOnly bool) error
-	// Trouble says at more length why Writable(false) fails; nil if it does not. It may
+	// Writable returns why a transaction cannot be taken now that may use so much. It must be
+	// cheap, since it is called for every transaction that writes.
+	Writable(uses Room) error
+	// Trouble says at more length why Writable(Ordinary) fails; nil if it does not. It may
 	// fail to notice what was not tried.
 	Trouble() *health.Trouble
 	// DropTokens lets the log forget the tokens of transactions up to a revision, and those of
@@ -84,6 +84,16 @@ type Log interface {
 	Stats() LogStats
 	Close() error
 }
+
+// Room is how much of a disk that is nearly full a transaction may use.
+type Room uint8
+
+// The rooms.
+const (
+	Ordinary Room = iota // what is not kept in reserve
+	Reserve              // most of the reserve as well: it only deletes, or lets others leave
+	LastByte             // all there is: it takes rights away, see kv.Txn.Lessens
+)
 
 // ErrReset is returned by Tail when it cannot continue from a revision: what followed
 // has been compacted, or the log's history has been replaced.

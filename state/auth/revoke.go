@@ -73,7 +73,7 @@ func (t *Tokens) revoke(ctx context.Context, by *access.Actor, id string, r *rec
 		}
 		ops = append(ops, t.names.keep(r, t.cfg.Clock.Now().UnixMilli()))
 	}
-	result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Actor: by, Note: noteOf("revoke", id, r)})
+	result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Lessens: true, Actor: by, Note: noteOf("revoke", id, r)})
 	switch {
 	case err != nil:
 		return 0, err

@@ -51,6 +51,20 @@ func (k *kit) listed(t *testing.T) []auth.Token {
 	return answer.Tokens
 }
 
+// TestATokenIsRevokedThoughTheDiskIsFull: with its name, which stays taken, while nothing else is written.
+func TestATokenIsRevokedThoughTheDiskIsFull(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1"})
+	k.store.(*kvtest.Memory).SetFull(true)
+	_, err := k.Make(t.Context(), zoe, &auth.MakeAsk{Name: "game-2"})
+	require.Equal(t, codes.Storage, codes.Of(err))
+	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: made.ID})
+	require.NoError(t, err)
+	refused(t, k, made.Text)
+	e, _ := k.store.Get([]byte("@access"), []byte("name/game-1"))
+	require.NotNil(t, e, "the name stays taken")
+}
+
 func refused(t *testing.T, k *kit, text string) {
 	t.Helper()
 	who, id, err := k.Verify(text)

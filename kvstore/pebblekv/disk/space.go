@@ -11,6 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/health"
+	"confcenter/kvstore/replica"
 )
 
 // gate decides whether writes are accepted. A log that cannot be written holds up everybody,
@@ -66,16 +67,17 @@ func (g *gate) look() {
 }
 
 // Writable reports whether a write would be taken now: nil, or an error with
-// codes.Storage or codes.Quota whose text says what to do. deletesOnly is for a
-// transaction that can only free space: it may use the reserve. It costs two loads.
-func (d *Disk) Writable(deletesOnly bool) error {
-	if err := d.broken(); err != nil {
+// codes.Storage or codes.Quota whose text says what to do. What may use the reserve is
+// taken until a quarter of it is left, and what may use all there is as long as the disk is
+// whole: it waits if there is no space at all. It costs two loads.
+func (d *Disk) Writable(uses replica.Room) error {
+	if err := d.broken(); err != nil || uses == replica.LastByte {
 		return err
 	}
 	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
 		switch {
 		case v == nil:
-		case !deletesOnly:
+		case uses == replica.Ordinary:
 			return v.writes
 		case v.deletes != nil:
 			return v.deletes
@@ -84,7 +86,7 @@ func (d *Disk) Writable(deletesOnly bool) error {
 	return nil
 }
 
-// Trouble says at more length why Writable(false) fails; nil if it does not.
+// Trouble says at more length why Writable(replica.Ordinary) fails; nil if it does not.
 func (d *Disk) Trouble() *health.Trouble {
 	if f := d.failure.Load(); f != nil {
 		return &health.Trouble{Kind: f.kind, Dir: d.cfg.Dir, Since: f.since, Err: f.err}

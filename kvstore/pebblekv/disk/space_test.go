@@ -14,6 +14,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/health"
+	"confcenter/kvstore/replica"
 )
 
 // within lets seconds pass until ok, and gives the keeper time for each.
@@ -31,7 +32,7 @@ func (s *store) within(seconds int, ok func() bool) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-func (s *store) writable() bool { return s.disk.Writable(false) == nil }
+func (s *store) writable() bool { return s.disk.Writable(replica.Ordinary) == nil }
 
 // What is deleted must come free by itself, though its versions, its changes and
 // its tables would be kept for long if there were room.
@@ -45,12 +46,12 @@ func TestDeletesMakeRoomBelowTheQuota(t *testing.T) {
 		s.put(op{"ns", fmt.Sprint(keys), large})
 		s.disk.gate.measure()
 	}
-	err := s.disk.Writable(false)
+	err := s.disk.Writable(replica.Ordinary)
 	require.Equal(t, codes.Quota, codes.Of(err))
 	require.ErrorContains(t, err, "its limit is 8192 KiB")
 	require.Equal(t, &health.Trouble{Kind: health.Quota, Dir: "data", Since: start, Err: err}, s.disk.Trouble())
 	for i := range keys {
-		require.NoError(t, s.disk.Writable(true))
+		require.NoError(t, s.disk.Writable(replica.Reserve))
 		s.put(op{"ns", fmt.Sprint(i), ""})
 	}
 	s.within(1000, s.writable)
@@ -79,11 +80,11 @@ func TestDeletesMakeRoomOnAFullDisk(t *testing.T) {
 		s.put(op{"ns", fmt.Sprint(keys % 10), large})
 		s.disk.gate.measure()
 	}
-	err := s.disk.Writable(false)
+	err := s.disk.Writable(replica.Ordinary)
 	require.Equal(t, codes.Storage, codes.Of(err))
 	require.ErrorContains(t, err, "nearly full")
 	for i := range 10 {
-		require.NoError(t, s.disk.Writable(true))
+		require.NoError(t, s.disk.Writable(replica.Reserve))
 		s.put(op{"ns", fmt.Sprint(i), ""})
 	}
 	s.within(1000, s.writable)
@@ -110,11 +111,11 @@ func TestWritesWaitForTablesThatCannotBeMade(t *testing.T) {
 		}
 		return true
 	})
-	err := s.disk.Writable(false)
+	err := s.disk.Writable(replica.Ordinary)
 	require.Equal(t, codes.Storage, codes.Of(err))
 	require.ErrorContains(t, err, "cannot write its tables")
 	deletes := 0
-	for ; s.disk.Writable(true) == nil; deletes++ {
+	for ; s.disk.Writable(replica.Reserve) == nil; deletes++ {
 		require.Less(t, deletes, 100)
 		s.put(op{"ns", fmt.Sprint(deletes % 5), ""})
 	}
@@ -124,4 +125,28 @@ func TestWritesWaitForTablesThatCannotBeMade(t *testing.T) {
 	s.within(100, s.writable)
 	s.put(op{"ns", "again", value})
 	s.reopen()
+}
+
+// TestWhatTakesRightsAwayUsesTheLastByte: of a nearly full disk each kind of write may use more than the
+// one before.
+func TestWhatTakesRightsAwayUsesTheLastByte(t *testing.T) {
+	const reserve = 16 << 20
+	var free atomic.Uint64
+	free.Store(reserve)
+	s := newStore(t, func(c *Config) { c.Free, c.ReserveBytes = func() (uint64, error) { return free.Load(), nil }, reserve })
+	for _, c := range []struct {
+		free  uint64
+		taken int // of the rooms
+	}{{reserve, 3}, {reserve - 1, 2}, {reserve / 4, 2}, {reserve/4 - 1, 1}, {0, 1}} {
+		free.Store(c.free)
+		s.disk.gate.measure()
+		taken := 0
+		for _, room := range [...]replica.Room{replica.LastByte, replica.Reserve, replica.Ordinary} {
+			if s.disk.Writable(room) == nil {
+				taken++
+			}
+		}
+		require.Equal(t, c.taken, taken, c.free)
+	}
+	require.NoError(t, s.disk.Writable(replica.LastByte))
 }
