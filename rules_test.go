@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"access":                       {"codes"},
 	"access/policy":                {"access", "codes", "internal/jsontext"},
 	"access/guard":                 {"access/seal", "kv/kvjson", "access", "access/policy", "codes", "kv", "meta", "storage/field"},
-	"access/control":               {"access", "access/guard", "access/policy", "access/quota", "codes", "confstore", "internal/clock", "kv", "meta", "state", "state/auth", "github.com/rs/zerolog"},
+	"access/control":               {"access", "access/guard", "access/policy", "access/quota", "codes", "confstore", "internal/clock", "internal/metric", "kv", "meta", "state", "state/auth", "github.com/rs/zerolog"},
 	"access/openid":                {"access", "codes", "internal/clock", "internal/jsontext", "github.com/coreos/go-oidc/v3", "github.com/rs/zerolog", "golang.org/x/oauth2"},
 	"access/trail":                 {"access", "codes", "internal/jsontext"},
 	"access/quota":                 {"access", "access/policy", "codes", "internal/admission", "internal/clock", "internal/metric", "kv", "storage/field"},

@@ -118,7 +118,7 @@ func TestMetricNamesKeepTheConventions(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		name, typ := fields[0], fields[1]
-		require.Regexp(t, `^confcenter_(audit|build|connections|memory|model|http|server|config|store|storage|landing|quota|secrets)_[a-z_]+$`, name)
+		require.Regexp(t, `^confcenter_(access|audit|build|connections|memory|model|http|server|config|store|storage|landing|quota|secrets)_[a-z_]+$`, name)
 		require.Equal(t, typ == "counter", strings.HasSuffix(name, "_total"), name)
 		require.Equal(t, typ == "histogram", strings.HasSuffix(name, "_duration_seconds"), name)
 		if len(fields) > 2 {

@@ -99,8 +99,7 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	began := g.clock.Now()
-	wait := p.socket.refusals.Tire(w.account, began)
+	wait := p.socket.refusals.Tire(w.account, g.clock.Now())
 	if wait == 0 {
 		return
 	}
@@ -108,14 +107,7 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	g.traffic.rests.Add(1)
 	g.traffic.rest.Add(1)
 	defer g.traffic.rest.Add(-1)
-	timer := g.clock.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-r.Context().Done():
-	case <-g.closing:
-	}
-	w.rested = g.clock.Now().Sub(began)
+	g.pause(w, r, wait)
 }
 
 // tires reports whether a refusal is of those that have a connection wait.

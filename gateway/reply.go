@@ -27,7 +27,7 @@ type reply struct {
 
 	account *quota.Account // of the sender; nil: nobody who is counted
 	size    int64          // of the request's body as announced, in bytes
-	rested  time.Duration  // how long the connection was not read after the answer
+	rested  time.Duration  // how long the connection was made to wait
 
 	room room       // what the request holds of the pool Bodies
 	b    []byte     // the request's body, then the reply's

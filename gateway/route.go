@@ -198,6 +198,7 @@ func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
 		return nil
 	}
 	if w.rights, err = g.cfg.Rights(r); err != nil {
+		g.tarry(w, r, err)
 		if w.route.right == access.Anyone {
 			w.rights = new(guard.Caller)
 			return nil

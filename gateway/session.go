@@ -122,6 +122,7 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 	}
 	s, err := g.cfg.Control.SignInToken(r.Context(), by, strings.TrimSpace(token))
 	if err != nil {
+		g.tarry(w, r, err)
 		return err
 	}
 	if g.cfg.Control.SessionOf(w.rights) != nil { // it was this browser's, and would be forgotten

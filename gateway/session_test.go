@@ -47,6 +47,11 @@ type peopleKit struct {
 }
 
 func people(t *testing.T, change ...func(*Config)) *peopleKit {
+	return peopleWith(t, control.Config{}, change...)
+}
+
+// peopleWith is people with settings of who gets in.
+func peopleWith(t *testing.T, rules control.Config, change ...func(*Config)) *peopleKit {
 	p := &peopleKit{}
 	sign, err := openid.Open(openid.Config{Issuer: "http://127.0.0.1:1", ClientID: "confcenter", External: "http://" + external})
 	require.NoError(t, err)
@@ -56,7 +61,9 @@ func people(t *testing.T, change ...func(*Config)) *peopleKit {
 		require.NoError(t, err)
 		p.admin, p.id = made.Text, made.ID
 		near := state.Embed(stores.State.(kv.Archive), nil)
-		c := control.Open(control.Config{Roles: stores.Config.(*confstore.Store), Tokens: p.tokens, Store: near, Leases: stores.State.(control.Leases), Administrators: []string{"person:ann@example.org"}})
+		rules.Roles, rules.Tokens, rules.Store, rules.Leases = stores.Config.(*confstore.Store), p.tokens, near, stores.State.(control.Leases)
+		rules.Administrators = []string{"person:ann@example.org"}
+		c := control.Open(rules)
 		t.Cleanup(func() {
 			c.Close()
 			near.Close()

@@ -29,7 +29,7 @@ func guarded(t *testing.T, flags ...string) (srv *Process, admin string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(conf, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
 	}
-	srv = process.Start(t, conf, append([]string{"--access-control"}, flags...)...)
+	srv = process.Start(t, conf, append([]string{"--access-control", "--refusal-delay", "0"}, flags...)...)
 	path := filepath.Join(srv.Data, "administrator.token")
 	info, err := os.Stat(path)
 	require.NoError(t, err)

@@ -43,6 +43,7 @@ type crowded struct {
 	clock     *clock.Fake // of the store
 	tokens    map[string]string
 	release   func()
+	rules     *control.Control
 	released  chan struct{} // while it is not closed, what is written to the namespace hung hangs
 }
 
@@ -57,7 +58,7 @@ func (c *crowded) Namespace(ns string, _, _ kv.Stock) error {
 // Lease implements kv.Quotas.
 func (c *crowded) Lease(*access.Identity, int) error { return nil }
 
-func crowd(t *testing.T) *crowded {
+func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowded {
 	c := &crowded{t: t, budget: memory.Divide(1 << 30), clock: clock.NewFake(time.Unix(1_000_000, 0)), tokens: map[string]string{}, released: make(chan struct{})}
 	c.release = sync.OnceFunc(func() { close(c.released) })
 	dir, conf := t.TempDir(), t.TempDir()
@@ -70,14 +71,19 @@ func crowd(t *testing.T) *crowded {
 	require.NoError(t, err)
 	models := host.Open(c.store, host.Config{})
 	book := quota.New(clock.Real())
-	rules := control.Open(control.Config{Roles: docs, Tokens: models.Tokens(), Store: models.Store(), Leases: c.store, Quotas: book})
+	ruled, served := control.Config{Roles: docs, Tokens: models.Tokens(), Store: models.Store(), Leases: c.store, Quotas: book}, server.Config{Listen: "127.0.0.1:0", Memory: c.budget.Peers}
+	for _, fn := range change {
+		fn(&ruled, &served)
+	}
+	rules := control.Open(ruled)
+	c.rules, served.Control = rules, rules
 	for name, groups := range map[string][]string{"root": {policy.Administrators}, "game": nil} {
 		made, err := models.Tokens().Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: groups})
 		require.NoError(t, err)
 		c.tokens[name] = made.Text
 	}
 	locks := kvlock.New(c.store, kvlock.Config{})
-	tcp := server.New(servertest.OnTransport(server.Config{Listen: "127.0.0.1:0", Control: rules, Memory: c.budget.Peers}), server.Stores{Config: docs, State: c.store, Locks: locks, StateStats: c.store.Stats, Models: models.Models()})
+	tcp := server.New(servertest.OnTransport(served), server.Stores{Config: docs, State: c.store, Locks: locks, StateStats: c.store.Stats, Models: models.Models()})
 	require.NoError(t, tcp.Start())
 	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", Control: rules, Memory: c.budget}, gateway.Stores{Config: docs, State: c.store, StateStats: c.store.Stats, Models: models.Models()}, nil)
 	require.NoError(t, err)

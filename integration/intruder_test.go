@@ -3,6 +3,7 @@ package integration
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -44,9 +45,24 @@ type besieged struct {
 	srv                      *Process
 	admin, intruder, granter string // tokens
 	adminID                  string
-	lease, fence             int64 // of the administrator's lock
-	revision                 int64 // at which everything was there
-	mtime                    int64 // of a document
+	lease, fence             int64        // of the administrator's lock
+	revision                 int64        // at which everything was there
+	mtime                    int64        // of a document
+	client                   *tls.Config  // of who proves itself by a certificate, see byCertificate
+	web                      *http.Client // with that certificate; nil: not made yet
+}
+
+// byCertificate stands for the token of a caller that has none, and connects by TLS with a certificate.
+const byCertificate = "by certificate"
+
+// dial is a connection for who has a token, and the token to give on it.
+func (s *besieged) dial(token string) (*servertest.Peer, string) {
+	if token != byCertificate {
+		return servertest.Dial(s.t, s.srv.Addr), token
+	}
+	conn, err := tls.Dial("tcp", s.srv.TLS, s.client)
+	require.NoError(s.t, err)
+	return servertest.Over(s.t, conn), ""
 }
 
 var hiddenFiles = map[string]string{
@@ -56,13 +72,13 @@ var hiddenFiles = map[string]string{
 	"_meta.json": `{"conf_inherit":{"game/heir.json":"base/hidden.json"}}`,
 }
 
-func besiege(t *testing.T) *besieged {
+func besiege(t *testing.T, flags ...string) *besieged {
 	conf := t.TempDir()
 	for name, text := range hiddenFiles {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(conf, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
 	}
-	s := &besieged{t: t, srv: process.Start(t, conf, "--access-control", "--slow-request", "1ms")}
+	s := &besieged{t: t, srv: process.Start(t, conf, append([]string{"--access-control", "--slow-request", "1ms", "--refusal-delay", "0"}, flags...)...)}
 	text, err := os.ReadFile(filepath.Join(s.srv.Data, "administrator.token"))
 	require.NoError(t, err)
 	s.admin = strings.TrimSpace(string(text))
@@ -122,7 +138,7 @@ func (s *besieged) take(w *way, token string) string {
 	if w.request != "" {
 		return s.overHTTP(w, token)
 	}
-	p := servertest.Dial(s.t, s.srv.Addr)
+	p, token := s.dial(token)
 	defer p.Close()
 	got := p.Call(protocol.Whoami, fmt.Sprintf(`{"svrid":0,"svrname":"intruder","token":%q}`, token))
 	seq := p.Send(w.cmd, s.fill(w.body))

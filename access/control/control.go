@@ -53,6 +53,10 @@ type Config struct {
 	Leases Leases      // of the same store
 	Places []Place     // of peers that prove nothing; the first that is right counts
 	Quotas *quota.Book // put in force with the roles; nil: quotas in roles mean nothing
+	// RefusalDelay is how long the refusal of a wrong token waits, and MaxDelayed how many do at a time:
+	// more are refused at once. Default 0, at once, and 1000.
+	RefusalDelay time.Duration
+	MaxDelayed   int
 	// Administrators are further names, with their kinds, of those who may do everything.
 	Administrators []string
 	// Revoked reports whether a certificate is revoked. After it has begun to say so of one,
@@ -72,6 +76,7 @@ type Control struct {
 	changed  chan struct{} // holds one if something has changed
 	judge    chan struct{} // holds one if leases are to be judged anew
 
+	wrong    refusals
 	running  sync.WaitGroup
 	rules    atomic.Pointer[ruling]
 	reported string       // what report has logged last; tell's, once it runs

@@ -36,6 +36,7 @@ type accessOptions struct {
 	on             bool
 	places         list
 	administrators list
+	refusalDelay   time.Duration
 	signIn         signInOptions
 	reviews        reviewOptions
 }
@@ -71,6 +72,7 @@ func (o *accessOptions) define(f *pflag.FlagSet) {
 	f.BoolVar(&o.on, "access-control", false, "let in only who proves to be somebody, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
 	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
 	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
+	f.DurationVar(&o.refusalDelay, "refusal-delay", 250*time.Millisecond, "the refusal of a wrong token is sent that much later, at most 1s; 0: at once. No one with a valid one waits")
 	o.signIn.define(f)
 	o.reviews.define(f)
 }
@@ -104,6 +106,9 @@ func (o *accessOptions) check(certificates bool, refuse func(format string, args
 		case kind+":" != policy.AsPerson && kind+":" != policy.ByCert:
 			refuse("administrators: %s: name cert:SUBJECT or person:ADDRESS; for a token that may do everything: confcenter auth token NAME --groups %s", name, policy.Administrators)
 		}
+	}
+	if o.refusalDelay < 0 || o.refusalDelay > time.Second {
+		refuse("refusal-delay = %s: must be 0 to 1s", o.refusalDelay)
 	}
 	o.signIn.check(o.on, refuse)
 	o.reviews.check(refuse)
@@ -156,7 +161,7 @@ func (o *options) openControl(state *state, store *confstore.Store, certs certif
 	quotas := quota.New(clock.Real())
 	quotas.MeasureBy(state.store.Quotas())
 	state.store.Quotas().Obey(quotas)
-	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Quotas: quotas, Log: log}
+	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, RefusalDelay: o.access.refusalDelay, Quotas: quotas, Log: log}
 	if certs.files != nil {
 		cfg.Revoked = certs.files.Revoked
 	}

@@ -30,6 +30,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"access-control", "false", "true", "false", "true"},
 		{"listen-as", `""`, "listen=a", "10.0.0.0/8=b,http=c", "http@::1=d"},
 		{"administrators", `""`, "cert:CN=a", "person:a@b,cert:CN=b", "cert:CN=c"},
+		{"refusal-delay", "250ms", "0s", "1s", "100ms"},
 		{"oidc-issuer", `""`, "https://a", "https://b", "https://c"},
 		{"oidc-client-id", `""`, "a", "b", "c"},
 		{"oidc-client-secret-file", `""`, "a", "b", "c"},

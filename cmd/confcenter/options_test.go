@@ -45,6 +45,7 @@ tls-client-crl = ""                         # default
 access-control = false                      # default
 listen-as = ""                              # default
 administrators = ""                         # default
+refusal-delay = 250ms                       # default
 oidc-issuer = ""                            # default
 oidc-client-id = ""                         # default
 oidc-client-secret-file = ""                # default
@@ -106,7 +107,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:37", from)
+	require.Equal(t, "file printed.conf:38", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

@@ -38,6 +38,9 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 	}
 	if token := string(req.Text(protocol.MemberToken)); token != "" || s.Client == nil {
 		if err := s.Prove(token); err != nil {
+			if gate.Tarry(s, err) {
+				return false
+			}
 			refuse(s, h, int(codes.Of(err)), s.WireText(h, err))
 			s.Finish()
 			return true

@@ -51,6 +51,25 @@ func (s *Session) Prove(token string) error {
 	return nil
 }
 
+// Tarry reports whether the refusal that err is has to wait, as that of a wrong token does: then the
+// frame must not be taken, and comes again when it may be refused. Nothing that the peer sends is looked
+// at meanwhile, and no one else waits.
+func Tarry(s *Session, err error) bool {
+	if s.tarry != nil { // it has waited
+		s.tarry()
+		return false
+	}
+	wait, done := s.Gate.cfg.Control.Delay(err)
+	if wait == 0 {
+		return false
+	}
+	if s.tarry = done; !loop.Delay(&s.Conn, wait) {
+		done()
+		return false
+	}
+	return true
+}
+
 // Follow has all sessions renew their rights whenever those may have changed, until cancel.
 func (g *Gate) Follow() (cancel func()) {
 	if g.cfg.Control == nil {

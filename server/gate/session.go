@@ -30,7 +30,8 @@ type Session struct {
 	Client *Client       // nil before WHOAMI
 	Rights *guard.Caller // what the client may do; nil: there is no access control
 	parts  [families]Part
-	early  int // bytes of the input that waits which were looked over, see lookOver
+	early  int    // bytes of the input that waits which were looked over, see lookOver
+	tarry  func() // ends the wait of a refusal, see Tarry; nil: none has waited
 }
 
 // Part is a family's data for one session. It belongs to the session's loop.
@@ -133,6 +134,9 @@ func (s *Session) Ended(err error) {
 	s.Gate.Registry.leave(s)
 	s.place.Leave()
 	s.toll.leave()
+	if s.tarry != nil {
+		s.tarry()
+	}
 }
 
 func (s *Session) endPart(p Part) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How long connections rest whose peers send more than they may: at least one step, by which the
+// How long connections rest whose peers send more than they may, or are refused: at least one step, by which the
 // loop looks at the time, and no longer than a peer waits for the answer to a keep-alive.
 const (
 	restStep = 20 * time.Millisecond
@@ -23,20 +23,28 @@ type rest struct {
 	until time.Duration // by Group.elapsed
 }
 
-// Rest has a connection's peer wait for so long, within bounds: its socket is not read, and what it has
-// sent is answered then. To refuse a request costs nearly as much as to answer it, so who is
-// refused again and again is served less often.
-func Rest(c *Conn, long time.Duration) {
+// Delay has a connection wait for so long, at most a second, before the current frame, which must be left
+// where it is, comes again with all that is behind it. It reports whether it does.
+func Delay(c *Conn, long time.Duration) bool {
 	l := c.Loop
 	if !c.wait(forRest) {
-		return
+		return false
 	}
-	l.Group.Count.Rests.Add(1)
 	l.rests.list = append(l.rests.list, rest{c, l.Group.elapsed() + min(max(long, restStep), restMost)})
 	if l.rests.n.Store(int32(len(l.rests.list))); len(l.rests.list) == 1 {
 		l.waker.yieldTurn() // the waker must begin to look at the time
 	}
 	c.throttle()
+	return true
+}
+
+// Rest has a connection's peer wait for so long, within bounds: its socket is not read, and what it has
+// sent is answered then. To refuse a request costs nearly as much as to answer it, so who is
+// refused again and again is served less often.
+func Rest(c *Conn, long time.Duration) {
+	if Delay(c, long) {
+		c.Loop.Group.Count.Rests.Add(1)
+	}
 }
 
 // restsOver has those continue that have rested, one after the other: each has a turn of its own.

@@ -113,3 +113,21 @@ func TestWhoWaitsForATurnThatHasEnoughToDoIsNotRead(t *testing.T) {
 	require.Zero(t, c.Group().Memory.Held())
 	require.Zero(t, c.Group().Readings().Get("server_limits_met_total", "input"))
 }
+
+// TestADelayedFrameComesAgain: with what is behind it, and it is no rest of who sends too much.
+func TestADelayedFrameComesAgain(t *testing.T) {
+	c, w := newConn(t, Limits{})
+	c.User.(*echo).known = true
+	w.Room = 1 << 30
+	require.True(t, Delay(c, 100*time.Millisecond))
+	require.False(t, Delay(c, time.Millisecond), "it waits already")
+	frame := protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
+	c.Receive(append(frame[:len(frame):len(frame)], frame...))
+	require.Zero(t, w.Got.Len())
+	require.Zero(t, c.Group().Readings().Get("server_sessions_rested_total"))
+	require.EqualValues(t, 1, c.Group().Readings().Get("server_sessions_resting"))
+	c.Group().clock.(*clock.Fake).Advance(100 * time.Millisecond)
+	c.Loop.restsOver()
+	c.Loop.Wake()
+	require.Equal(t, 2*protocol.HeaderSize, w.Got.Len())
+}

@@ -13,7 +13,7 @@ const (
 	forReplies // until writes in progress are answered
 	forRoom    // until a store's queue has room
 	forTurn    // until others have had a turn
-	forRest    // for a while, because the peer sends far more than it may
+	forRest    // for a while, because the peer sends far more than it may, or a wrong token
 	forWorker  // until a worker has finished with the last frame
 
 	closing // handles no more input; ends when the output has been read

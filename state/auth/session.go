@@ -202,7 +202,7 @@ func (t *Tokens) forget(gone []kept) {
 }
 
 // errSession is the same whatever is wrong with a session.
-var errSession = codes.Errorf(codes.NotIdentified, "the session has ended; sign in again")
+var errSession error = codes.Errorf(codes.NotIdentified, "the session has ended; sign in again")
 
 // VerifySession returns the session whose text that is. It answers from memory.
 // codes.NotIdentified: there is none, or it has ended.

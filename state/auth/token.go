@@ -16,6 +16,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -159,7 +160,10 @@ func sameDigest(kept, text string) bool {
 }
 
 // errToken is the same whatever is wrong with a token.
-var errToken = codes.Errorf(codes.NotIdentified, "the token is unknown, revoked or expired; ask an administrator for a new one")
+var errToken error = codes.Errorf(codes.NotIdentified, "the token is unknown, revoked or expired; ask an administrator for a new one")
+
+// Wrong reports whether a token or session was refused because it is no one's.
+func Wrong(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errSession) }
 
 // Verify returns whose token text is, and its id. It answers from memory, without waiting, so that it
 // may be called on an event loop. codes.NotIdentified: it is nobody's.
