@@ -86,7 +86,7 @@ func TestALessRoleGivesNoOneAnything(t *testing.T) {
 	}
 	whos := []access.Identity{{Name: "token:a"}, {Name: "token:ab", Groups: []string{"g"}}, {Name: "token:b", Groups: []string{"g", "h"}}, {Name: "token:c"}, {Name: "cert:CN=c", Groups: []string{"h"}}}
 	less := 0
-	for range 3000 {
+	for range 1500 {
 		before, after, third := role(t, draw(3)), role(t, draw(2)), role(t, draw(2))
 		if !before.Lessens(after) {
 			continue
@@ -102,21 +102,21 @@ func TestALessRoleGivesNoOneAnything(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, less, 100)
+	require.Greater(t, less, 50)
 }
 
 // TestALargeRoleIsComparedInTime: what would take too long is not said to be less.
 func TestALargeRoleIsComparedInTime(t *testing.T) {
 	large := func(skip int, what string) *Role {
 		var list []string
-		for i := range 10_000 {
+		for i := range 2_000 {
 			if i != skip {
 				list = append(list, fmt.Sprintf(`{"who": ["token:a%d"], "allow": ["read"], "what": ["kv:n%d%s"]}`, i, i, what))
 			}
 		}
 		return role(t, `{"rules": [`+strings.Join(list, ",")+`]}`)
 	}
-	require.True(t, large(-1, "").Lessens(large(5000, "")))
-	require.False(t, large(5000, "").Lessens(large(-1, "")))
+	require.True(t, large(-1, "").Lessens(large(500, "")))
+	require.False(t, large(500, "").Lessens(large(-1, "")))
 	require.False(t, large(-1, "").Lessens(large(-1, "/x*")), "it is less, but there is too much to compare")
 }
