@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -42,11 +44,26 @@ The exit code is the command's, or 128 plus the number of the signal that ended 
 If the command was not run because the lock is held and --no-wait or --wait ended
 the wait, the exit code is 5; other errors have their usual codes.
 
-If this process dies, the command gets SIGTERM, and the next in line gets the lock
-after --ttl. If the lock is lost while the command runs, for example because the
-connection is down for too long, the command gets SIGTERM, and SIGKILL 10 s later,
-and the exit code is 5. A command may notice this late, so make writes that must
-not come late with --fenced, or pass on the fence:
+On Linux COMMAND runs in a process group of its own, which has the foreground of the
+terminal while this process would have it: Ctrl-C reaches COMMAND. In a pipeline it
+gets the foreground when it reads from the terminal. On SIGTERM, SIGINT, SIGHUP or
+SIGQUIT to this process the group gets SIGTERM, what is left of it SIGKILL 10 s later,
+and then the lock is released. If the lock is lost while COMMAND runs, for example
+because the connection is down for too long, it ends the same way, and the exit code
+is 5. When COMMAND ends by itself, the lock is released at once: processes that it
+leaves behind go on without the lock.
+
+Ctrl-Z stops COMMAND and this process, which then does not keep the lock: it lapses
+after --ttl, and the next in line gets it, while COMMAND stands still. fg and bg let
+COMMAND go on if the lock is still held, and end it otherwise.
+
+After a SIGKILL of this process only COMMAND itself gets SIGTERM, not its children,
+and the next in line gets the lock after --ttl. On other systems than Linux COMMAND
+stays in the group of this process, only COMMAND itself is ended, and it goes on if
+this process dies.
+
+A command may notice late that the lock is lost, so make writes that must not come
+late with --fenced, or pass on the fence:
 
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
   CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`,
@@ -76,6 +93,8 @@ not come late with --fenced, or pass on the fence:
 		}
 		c.name = cmp.Or(holder, defaultHolder())
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			ctx, stop := alsoUntil(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+			defer stop()
 			s := connected.KV(args[0])
 			lock, err := takeLock(ctx, s, args[1], ttl, wait, noWait)
 			if err != nil {
@@ -85,7 +104,7 @@ not come late with --fenced, or pass on the fence:
 			child.Args[0] = args[2]
 			child.Env = append(a.environ, variableLockNS+"="+args[0], variableLockKey+"="+args[1],
 				fmt.Sprintf("%s=%d", variableFence, lock.Fence()))
-			err = a.runHolding(ctx, lock.Lost(), child)
+			err = a.runHolding(ctx, holding{lost: lock.Lost(), ttl: ttl, grace: commandGrace}, child)
 			// The lock must be released even if ctx has ended.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 			defer cancel()
@@ -96,6 +115,16 @@ not come late with --fenced, or pass on the fence:
 		})
 	}
 	return command
+}
+
+// alsoUntil is a context that ends with signals as well, but for those that this process was started
+// to ignore, as by nohup.
+func alsoUntil(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	signals = slices.DeleteFunc(signals, signal.Ignored)
+	if len(signals) == 0 {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, signals...)
 }
 
 func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Duration, noWait bool) (*client.Lock, error) {
@@ -124,55 +153,46 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
 }
 
-// runHolding runs child until it ends, ctx ends, or the lock is lost.
-func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
-	child.WaitDelay = commandGrace
-	child.SysProcAttr = endsWithUs() // so this thread must last as long as this process
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := child.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
-	var gone error
-	select {
-	case err := <-ended:
-		return exitOf(child, err)
-	case <-ctx.Done():
-	case <-lost:
-		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
-	}
-	askToStop(child.Process)
-	timer := time.NewTimer(commandGrace)
-	defer timer.Stop()
-	var err error
-	select {
-	case err = <-ended:
-	case <-timer.C:
-		_ = child.Process.Kill()
-		err = <-ended
-	}
-	if gone != nil {
-		return gone
-	}
-	return exitOf(child, err)
+// holding is what a command may run by.
+type holding struct {
+	lost  <-chan struct{} // closed when the lock is lost
+	ttl   time.Duration   // of the lock, which is not kept alive while this process is stopped
+	grace time.Duration   // how long the command has to end after SIGTERM
 }
 
-// exitOf is the exit code that a shell would report for a command.
-func exitOf(child *exec.Cmd, err error) error {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &exit):
+// runHolding runs child until it ends, ctx ends, or the lock is lost.
+func (a *app) runHolding(ctx context.Context, h holding, child *exec.Cmd) error {
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
+	child.WaitDelay = h.grace
+	runtime.LockOSThread() // startJob needs a thread that lasts as long as this process
+	defer runtime.UnlockOSThread()
+	j, err := startJob(child)
+	if err != nil {
 		return err
 	}
-	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return commandExit(128 + int(status.Signal()))
+	defer j.close()
+	gone := codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
+	for {
+		select {
+		case err := <-j.ended:
+			return err
+		case <-ctx.Done():
+			return j.end(h.grace)
+		case <-h.lost:
+			_ = j.end(h.grace) // the loss is what counts
+			return gone
+		case sig := <-j.news:
+			before := time.Now()
+			goOn := j.obey(sig)
+			if time.Since(before) >= h.ttl {
+				_ = j.end(h.grace)
+				return gone
+			}
+			if goOn {
+				j.resume()
+			}
+		}
 	}
-	return commandExit(child.ProcessState.ExitCode())
 }
 
 // defaultHolder is the holder's name in a lock's key.

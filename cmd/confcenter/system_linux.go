@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 )
 
@@ -21,10 +20,3 @@ func raiseFileLimit() (int, error) {
 	}
 	return int(min(limit.Cur, 1<<30)), nil
 }
-
-// endsWithUs are attributes of a command to which the kernel sends SIGTERM when the thread that
-// started it ends.
-func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
-
-// askToStop fails only if the process has ended by now.
-func askToStop(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
