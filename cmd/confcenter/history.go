@@ -24,7 +24,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
 		"log":     {show: a.showLog},
 		"show":    {show: a.showText, follow: showRest},
-		"diff":    {show: a.showDiff, follow: diffRest},
+		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: a.showDiff, follow: diffRest},
 		"blame":   {show: a.showBlame},
 		"explain": {show: a.showExplain},
 		"prune":   {long: true, show: a.showPrune, follow: pruneRest},
@@ -32,7 +32,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
 		"show":    "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths",
+		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800",
 		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",

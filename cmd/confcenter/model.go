@@ -24,8 +24,10 @@ import (
 type special struct {
 	long   bool // it may change or read very much
 	define func(command *cobra.Command)
-	before func(question any)     // called before it is asked
-	show   func(answer any) error // prints an answer as text
+	before func(question any) // called before it is asked
+	// instead does something else than ask the question, if it is true.
+	instead func(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error)
+	show    func(answer any) error // prints an answer as text
 	// verdict is the error that makes the exit code say what an answer says, after it was printed.
 	verdict func(answer any) error
 	// follow goes on after the first answer; ask asks again.
@@ -71,6 +73,11 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 		}
 		if author := command.Flags().Lookup(authorFlag); author != nil && o.Writes() && !author.Changed {
 			if err := author.Value.Set(signed("")); err != nil {
+				return err
+			}
+		}
+		if more.instead != nil {
+			if done, err := more.instead(ctx, connected, command, c, question); done || err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,8 @@ func parseMoment(text string) (rev, back int64, at time.Time, ok bool) {
 	return 0, -1, at, ok
 }
 
-func isMoment(text string) bool {
+// IsMoment reports whether a text says a revision: by its number, ~N or a time.
+func IsMoment(text string) bool {
 	_, _, _, ok := parseMoment(text)
 	return ok
 }
@@ -57,7 +58,7 @@ func isMoment(text string) bool {
 // split takes a moment off the end of NAME@MOMENT.
 func split(name, moment string) (string, string) {
 	if at := strings.LastIndexByte(name, '@'); at > 0 && moment == "" {
-		if isMoment(name[at+1:]) {
+		if IsMoment(name[at+1:]) {
 			return name[:at], name[at+1:]
 		}
 	}

@@ -90,7 +90,7 @@ func (c *Config) neverBeen(name string) error {
 	}
 	hint := ""
 	if at := strings.LastIndexByte(name, '@'); at > 0 {
-		if moment := strings.TrimSuffix(name[at+1:], ".json"); !isMoment(moment) {
+		if moment := strings.TrimSuffix(name[at+1:], ".json"); !IsMoment(moment) {
 			hint = "; " + noMoment(moment)
 		}
 	}
