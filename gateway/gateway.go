@@ -244,7 +244,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		stalls:    newStalls(cfg.Memory.Streams),
 		samples:   ring.Ring[moment]{Size: maxSamples},
 		jar:       cfg.jar(),
-		attempts:  newAttempts(),
+		attempts:  newAttempts(cfg.Clock),
 	}
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {

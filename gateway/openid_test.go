@@ -5,14 +5,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/clock"
 )
 
+// Nor is it longer or shorter when the time of day is set meanwhile.
 func TestTheWayToTheProviderTakesNotForever(t *testing.T) {
-	a, now := newAttempts(), time.Now()
-	text, err := a.seal(&attempt{Return: "#/x", Until: now.UnixMilli()})
-	require.NoError(t, err)
-	require.Equal(t, "#/x", a.open(text, now.Add(-time.Millisecond)).Return)
-	require.Equal(t, attempt{}, a.open(text, now))
+	for _, step := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
+		now := clock.NewFake(time.Now())
+		a := newAttempts(now)
+		text, err := a.seal(attempt{Return: "#/x"})
+		require.NoError(t, err)
+		now.Step(step)
+		now.Advance(signInTime - time.Millisecond)
+		require.Equal(t, "#/x", a.open(text).Return, step)
+		now.Step(-2 * step)
+		now.Advance(time.Millisecond)
+		require.Equal(t, attempt{}, a.open(text), step)
+	}
 }
 
 // Where the provider does not send people back to, the cookie of the way there would not be.
@@ -24,13 +34,13 @@ func TestWhoComesByAnotherNameIsSentToTheExternalOne(t *testing.T) {
 }
 
 func FuzzAttempt(f *testing.F) {
-	a := newAttempts()
-	text, err := a.seal(&attempt{Return: "#/x", Until: 1 << 60})
+	a := newAttempts(clock.Real())
+	text, err := a.seal(attempt{Return: "#/x"})
 	require.NoError(f, err)
 	f.Add(text)
 	f.Add("")
 	f.Fuzz(func(t *testing.T, other string) {
-		if one := a.open(other, time.Now()); one != (attempt{}) {
+		if one := a.open(other); one != (attempt{}) {
 			require.Equal(t, "#/x", one.Return, "nobody makes one up")
 		}
 	})

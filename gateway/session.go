@@ -15,6 +15,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/openid"
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/jsontext"
 	"confcenter/state/auth"
 )
@@ -171,14 +172,17 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 type attempt struct {
 	openid.Attempt
 	Return string `json:"return"`
-	Until  int64  `json:"until"` // in ms since 1970
+	Until  int64  `json:"until"` // in ms, by the monotonic clock
 }
 
 // attempts seals what browsers keep, so that nobody makes one up. The key is new with each start:
 // who is at the provider just then begins again.
-type attempts struct{ cipher.AEAD }
+type attempts struct {
+	cipher.AEAD
+	clock clock.Clock
+}
 
-func newAttempts() attempts {
+func newAttempts(c clock.Clock) attempts {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
 	block, err := aes.NewCipher(key)
@@ -189,22 +193,24 @@ func newAttempts() attempts {
 	if err != nil {
 		panic(err) // likewise
 	}
-	return attempts{sealed}
+	return attempts{sealed, c}
 }
 
-func (a attempts) seal(one *attempt) (string, error) {
+// seal has an attempt end some time from now.
+func (a attempts) seal(one attempt) (string, error) {
+	one.Until = a.clock.Steady().Add(signInTime).UnixMilli()
 	text, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(one)
 	return base64.RawURLEncoding.EncodeToString(a.Seal(nil, nil, text, nil)), err
 }
 
 // open is the zero attempt if the text is none, or too old.
-func (a attempts) open(text string, now time.Time) (one attempt) {
+func (a attempts) open(text string) (one attempt) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return attempt{}
 	}
 	plain, err := a.Open(nil, nil, sealed, nil)
-	if err != nil || jsoniter.ConfigCompatibleWithStandardLibrary.Unmarshal(plain, &one) != nil || one.Until <= now.UnixMilli() {
+	if err != nil || jsoniter.ConfigCompatibleWithStandardLibrary.Unmarshal(plain, &one) != nil || one.Until <= a.clock.Steady().UnixMilli() {
 		return attempt{}
 	}
 	return one
@@ -244,7 +250,7 @@ func (g *Gateway) beginOpenID(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := g.attempts.seal(&attempt{own, localPlace(place), g.clock.Now().Add(signInTime).UnixMilli()})
+	sealed, err := g.attempts.seal(attempt{Attempt: own, Return: localPlace(place)})
 	if err != nil {
 		return err
 	}
@@ -261,7 +267,7 @@ func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	own := g.attempts.open(g.jar.find(r, attemptCookie), g.clock.Now())
+	own := g.attempts.open(g.jar.find(r, attemptCookie))
 	g.jar.set(w, r, attemptCookie, "", openid.CallbackPath, http.SameSiteLaxMode, 0)
 	s, err := g.personOf(r.Context(), by, own, r)
 	place := own.Return

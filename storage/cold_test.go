@@ -163,6 +163,22 @@ func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
 }
 
 // Time alone makes owners leave.
+func TestSettingTheClockMovesNoIdleTime(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := startCold(t, newDatabase())
+		k.settle()
+		k.update(player, map[string]string{"a": "1"})
+		k.land()
+		k.cold.used.turn(k.clock.Steady().UnixMilli())
+		k.clock.Step(step)
+		k.clock.Advance(59 * time.Second)
+		require.Zero(t, k.evict(), "%s: it was used within a minute", step)
+		k.clock.Step(-2 * step)
+		k.clock.Advance(2 * time.Second)
+		require.Equal(t, 1, k.evict(), step)
+	}
+}
+
 func TestIdleOwnersLeaveByThemselves(t *testing.T) {
 	sql := newDatabase()
 	k := startCold(t, sql)

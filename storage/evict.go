@@ -41,7 +41,7 @@ const (
 // evicting lets owners leave memory that have not been used for a while, and those used longest ago
 // when there is little memory left.
 func (c *cold) evicting(forgetter kv.Forgetter, pool *memory.Pool) {
-	w := &watchman{c: c, forgetter: forgetter, memory: pool, swept: c.s.clock.Now()}
+	w := &watchman{c: c, forgetter: forgetter, memory: pool, swept: c.s.clock.Steady()}
 	for c.s.life.Err() == nil {
 		idle := c.s.Settings().Idle
 		if !c.s.rest(min(lookTime, idle), c.retime) {
@@ -65,7 +65,7 @@ type watchman struct {
 }
 
 func (w *watchman) look(idle time.Duration) (err error) {
-	c, now := w.c, w.c.s.clock.Now()
+	c, now := w.c, w.c.s.clock.Steady()
 	if now.Sub(w.swept) >= idle/perIdle {
 		w.swept = now
 		c.used.turn(now.UnixMilli())
@@ -93,7 +93,7 @@ func (w *watchman) look(idle time.Duration) (err error) {
 // relieve has owners leave until there is memory again, those used longest ago first.
 func (w *watchman) relieve() (gone int, err error) {
 	c := w.c
-	c.used.turn(c.s.clock.Now().UnixMilli())
+	c.used.turn(c.s.clock.Steady().UnixMilli())
 	enough := func() bool { return float64(w.memory.Held()) <= lowWater*float64(w.memory.Limit()) }
 	for _, end := range c.used.ends() {
 		n, err := c.evictUnused(c.s.life, w.forgetter, end, enough)
@@ -125,10 +125,11 @@ func (s *Storage) rest(wait time.Duration, changed <-chan struct{}) bool {
 // evict goes through all owners once, and has those leave memory that were not written for so
 // long and have no mark of use. It returns how many fields have left.
 func (c *cold) evict(ctx context.Context, forgetter kv.Forgetter, idle time.Duration) (gone int, err error) {
-	return c.evictUnused(ctx, forgetter, c.s.clock.Now().Add(-idle).UnixMilli(), func() bool { return false })
+	return c.evictUnused(ctx, forgetter, c.s.clock.Steady().Add(-idle).UnixMilli(), func() bool { return false })
 }
 
-// evictUnused is evict for those that were not used since, in ms since 1970, until it is enough.
+// evictUnused is evict for those that were not used since, in ms by the monotonic clock, until it is
+// enough.
 func (c *cold) evictUnused(ctx context.Context, forgetter kv.Forgetter, since int64, enough func() bool) (gone int, err error) {
 	c.sweeping.Lock()
 	defer c.sweeping.Unlock()
@@ -162,7 +163,7 @@ type sweep struct {
 	c         *cold
 	forgetter kv.Forgetter
 	ctx       context.Context
-	before    int64 // what was written or used since stays
+	before    int64 // what was written or used since stays, by the monotonic clock
 	enough    func() bool
 	gone      int
 
@@ -185,7 +186,7 @@ func (s *sweep) add(r *region, e *kv.Entry) error {
 		s.now = idler{job: &job{s: s.c.s, region: r, owner: e.Key[:n]}, hash: hashOf(r.ns, e.Key[:n])}
 		s.stays = s.c.used.has(s.now.hash, s.before)
 	}
-	if s.stays = s.stays || e.Updated > s.before || !s.c.s.dirty.landedEntry(r, e); !s.stays {
+	if s.stays = s.stays || s.c.s.clock.When(e.Updated) > s.before || !s.c.s.dirty.landedEntry(r, e); !s.stays {
 		s.now.held = append(s.now.held, kv.Held{NS: r.ns, Key: e.Key, Mod: e.Mod})
 		s.now.size += int64(e.Size())
 	}

@@ -40,7 +40,7 @@ type uses struct {
 
 // period is who was used in a time.
 type period struct {
-	end   atomic.Int64 // in ms since 1970; as far as possible away while it goes on
+	end   atomic.Int64 // in ms by the monotonic clock; as far as possible away while it goes on
 	words [useWords]atomic.Uint64
 }
 
@@ -62,7 +62,7 @@ func (u *uses) mark(hash uint64) {
 	}
 }
 
-// has reports whether an owner was used since then, in ms since 1970.
+// has reports whether an owner was used since then, in ms by the monotonic clock.
 func (u *uses) has(hash uint64, since int64) bool {
 	word, bit := place(hash)
 	for _, p := range *u.times.Load() {

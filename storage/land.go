@@ -87,7 +87,8 @@ func (t *table) give(r *region) {
 func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
 	now := d.clock.Now().UnixMilli()
 	var taken []*note // they are due until it is known what became of them
-	for len(t.due) > 0 && t.due[0].next <= now {
+	// What is to wait longer than anything does was told so before the time of day was set back.
+	for len(t.due) > 0 && (t.due[0].next <= now || t.due[0].next > now+maxPause) {
 		if len(b.Rows) >= limit {
 			b.More = true
 			break

@@ -52,7 +52,7 @@ type Storage struct {
 	store    kv.Store
 	backing  Backing // may be nil; then so are dirty, cold and purge
 	identity *identity
-	clock    clock.Clock
+	clock    *clock.Record
 	log      zerolog.Logger
 	base     *base
 	names    *regions
@@ -80,7 +80,7 @@ type background struct {
 // store.
 func Open(cfg Config) (*Storage, error) {
 	cfg = cfg.withDefaults()
-	s := &Storage{store: cfg.Store, clock: cfg.Clock, log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
+	s := &Storage{store: cfg.Store, clock: clock.NewRecord(cfg.Clock), log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.pages = &pages{pool: cfg.Cold, clock: cfg.Clock}
 	s.set.Store(&cfg.Settings)

@@ -172,7 +172,7 @@ func (p *pages) keep(at *snapshot) {
 	p.expire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at.since = p.clock.Now().Unix()
+	at.since = p.clock.Steady().Unix()
 	if n := p.weight(at); p.held+n <= p.pool.Limit()/2 {
 		p.held += n
 		p.pool.Add(n)
@@ -188,7 +188,7 @@ func (p *pages) keep(at *snapshot) {
 
 // expire drops those that nobody came back for.
 func (p *pages) expire() {
-	now := p.clock.Now().Unix()
+	now := p.clock.Steady().Unix()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.kept) > 0 && now-p.kept[0].since > pageTime {

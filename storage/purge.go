@@ -11,8 +11,8 @@ import (
 )
 
 // purge deletes what was removed longer ago than the settings say, from memory and from the
-// database. That a field cannot be restored any more does not depend on it: state.removed asks
-// the clock. So nothing is lost if it is late, and the order of its deletions does not matter.
+// database. That a field cannot be restored any more does not depend on it: lapsed asks the
+// clock, by how much time has passed, whatever the time of day was set to. So nothing is lost if it is late, and the order of its deletions does not matter.
 //
 // What must stay true although the database forgets the version of a row that is purged:
 //
@@ -72,15 +72,14 @@ func (p *purge) turn(ctx context.Context, age time.Duration) (ended bool, err er
 		}
 		p.regions = p.s.names.all(p.s.store)
 	}
-	before := p.s.clock.Now().Add(-age).UnixMilli()
 	more := false
 	switch {
 	case len(p.regions) > 0:
-		if more, err = p.memory(ctx, p.regions[0], before); err == nil && !more {
+		if more, err = p.memory(ctx, p.regions[0], age); err == nil && !more {
 			p.regions, p.after = p.regions[1:], ""
 		}
 	case len(p.tables) > 0:
-		more, err = p.database(ctx, p.tables[0], before)
+		more, err = p.database(ctx, p.tables[0], p.s.clock.Earliest(age))
 		if u, bad := errors.AsType[*Unusable](err); bad { // it does not hold up the others
 			p.s.identity.say(u, err)
 			more, err = false, nil
@@ -93,7 +92,7 @@ func (p *purge) turn(ctx context.Context, age time.Duration) (ended bool, err er
 }
 
 // memory purges entries of a region, if the database has them as they are.
-func (p *purge) memory(ctx context.Context, r *region, before int64) (more bool, err error) {
+func (p *purge) memory(ctx context.Context, r *region, age time.Duration) (more bool, err error) {
 	v := p.s.store.View()
 	page, err := v.List(kv.List{NS: r.ns, After: p.after, Limit: purgeLook})
 	v.Close()
@@ -103,7 +102,7 @@ func (p *purge) memory(ctx context.Context, r *region, before int64) (more bool,
 	txn, next := &kv.Txn{}, ""
 	for _, e := range page.Entries {
 		next = e.Key
-		if live(e) || e.Updated > before || !p.s.dirty.landedEntry(r, e) {
+		if live(e) || !p.s.passed(e.Updated, age) || !p.s.dirty.landedEntry(r, e) {
 			continue
 		}
 		txn.If = append(txn.If, kv.Compare{NS: r.ns, Key: e.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(e.Mod)})
@@ -128,7 +127,7 @@ func (p *purge) memory(ctx context.Context, r *region, before int64) (more bool,
 // purgeAtOnce is how many fields one transaction purges.
 const purgeAtOnce = kv.MaxOps / 4
 
-// database purges rows of a table.
+// database purges rows of a table that were removed before a time of day.
 func (p *purge) database(ctx context.Context, table string, before int64) (more bool, err error) {
 	app, region, ok := field.ParseTable(table)
 	if !ok {
@@ -146,5 +145,10 @@ func (p *purge) database(ctx context.Context, table string, before int64) (more 
 // lapsed reports whether what was removed at that time cannot be restored any more.
 func (s *Storage) lapsed(removed int64) bool {
 	age := s.Settings().Purge
-	return age > 0 && removed > 0 && removed <= s.clock.Now().Add(-age).UnixMilli()
+	return age > 0 && removed > 0 && s.passed(removed, age)
+}
+
+// passed reports whether so much time has passed since the time of day was this.
+func (s *Storage) passed(at int64, age time.Duration) bool {
+	return s.clock.When(at) <= s.clock.Steady().Add(-age).UnixMilli()
 }

@@ -67,6 +67,34 @@ func TestFieldsThatWereRemovedLongAgoArePurged(t *testing.T) {
 	require.Equal(t, map[string]string{"live": "3", "new": "2", "dirty": "1"}, k.all(owner(0)))
 }
 
+// Setting the time of day makes no removal older or younger.
+func TestSettingTheClockEndsNoRestoring(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := startPurging(t, newDatabase())
+		set := k.Settings()
+		set.Purge = purgeAge
+		require.NoError(t, k.Set(t.Context(), set))
+		k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
+		k.remove(player, "a", "b")
+		k.land()
+		k.clock.Step(step)
+		k.clock.Advance(purgeAge / 2)
+		require.NoError(t, k.restore(player, "a"), step)
+		k.remove(player, "c")
+		k.land()
+		k.clock.Step(-2 * step)
+		k.clock.Advance(purgeAge / 2)
+		require.ErrorIs(t, k.restore(player, "b"), codes.NotFound, step)
+		k.round()
+		require.EqualValues(t, 1, k.purge.fields.Load(), step)
+		k.clock.Advance(purgeAge/2 - time.Millisecond)
+		k.round()
+		require.EqualValues(t, 1, k.purge.fields.Load(), step)
+		k.clock.Advance(time.Millisecond)
+		require.ErrorIs(t, k.restore(player, "c"), codes.NotFound, step)
+	}
+}
+
 // What the database has not got as it is in memory must stay in memory: the row is live.
 func TestFieldsThatAreNotLandedAreNotPurged(t *testing.T) {
 	sql := newDatabase()

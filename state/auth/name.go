@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"strings"
+	"time"
 
 	"confcenter/access"
 	"confcenter/access/policy"
@@ -36,16 +37,16 @@ type pastName struct {
 	By string `json:"by"` // who made its last token
 }
 
-// keep keeps the name of a token that ends at a time, in ms.
-func (n *names) keep(r *record, ends int64) kv.Op {
+// keep keeps the name of a token that ends after a while.
+func (n *names) keep(r *record, left time.Duration) kv.Op {
 	value, _ := json.Marshal(pastName{By: r.By}) // it never fails
-	return kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: namePrefix + r.Name, Expires: ends + n.cfg.Names.Milliseconds(), Value: kv.Value{Type: kv.JSON, Data: value}}
+	return kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: namePrefix + r.Name, TTL: min(kv.MaxTTL, left+n.cfg.Names), Value: kv.Value{Type: kv.JSON, Data: value}}
 }
 
 // free reports whether a token of someone may have a name, as far as ended ones are concerned.
 func (n *names) free(name string, id *access.Identity) bool {
 	e := n.now([]byte(kv.AccessNamespace), []byte(namePrefix+name))
-	if e == nil || e.Expires <= n.cfg.Clock.Now().UnixMilli() {
+	if e == nil || over(e, n.cfg.Clock) {
 		return true
 	}
 	var past pastName
@@ -69,8 +70,8 @@ func (n *names) room(ctx context.Context, by *access.Actor) error {
 // Ops are what is written when a token is made that put writes.
 func (t *Tokens) Ops(put *kv.Op) []kv.Op {
 	ops := []kv.Op{*put}
-	if r, err := readRecord(put.Value.Data); err == nil && r.Expires != 0 {
-		ops = append(ops, t.names.keep(r, r.Expires))
+	if r, err := readRecord(put.Value.Data); err == nil && put.TTL != 0 {
+		ops = append(ops, t.names.keep(r, put.TTL))
 	}
 	return ops
 }

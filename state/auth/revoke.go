@@ -71,7 +71,7 @@ func (t *Tokens) revoke(ctx context.Context, by *access.Actor, id string, r *rec
 		if err := t.mayHandle(by, r.identity()); err != nil {
 			return 0, err
 		}
-		ops = append(ops, t.names.keep(r, t.cfg.Clock.Now().UnixMilli()))
+		ops = append(ops, t.names.keep(r, 0))
 	}
 	result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Lessens: true, Actor: by, Note: noteOf("revoke", id, r)})
 	switch {

@@ -203,14 +203,19 @@ func (t *Tokens) record(id string) *record {
 	if json.Unmarshal(e.Value.Data, &r) != nil {
 		return nil
 	}
-	over, now := r.Expires, t.cfg.Clock.Now()
-	if e.Ends != 0 {
-		over, now = e.Ends, t.cfg.Clock.Steady()
-	}
-	if over != 0 && over <= now.UnixMilli() { // though the store has not got to it, because its disk is sick
+	if over(e, t.cfg.Clock) {
 		return nil
 	}
 	return &r
+}
+
+// over reports whether a key's time is over, though the store may not have got to it because its disk is
+// sick.
+func over(e *kv.Entry, c clock.Clock) bool {
+	if e.Ends != 0 {
+		return e.Ends <= c.Steady().UnixMilli()
+	}
+	return e.Expires != 0 && e.Expires <= c.Now().UnixMilli()
 }
 
 // MakeAsk asks for a token.

@@ -34,7 +34,7 @@ func (r *Reviews) approve(ctx context.Context, rec *record, things []thing, by *
 	if b.Documents == nil {
 		return r.commit(ctx, rec, things, b, by)
 	}
-	if _, err := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{next.put()}, Actor: by}); err != nil {
+	if _, err := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{r.put(&next)}, Actor: by}); err != nil {
 		return err
 	}
 	return r.finish(ctx, rec, things)
@@ -49,7 +49,11 @@ func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *bo
 	actor.Token = ""
 	txn := &kv.Txn{Actor: actor}
 	if b.Token != nil {
-		txn.If, txn.Then = []kv.Compare{kv.Absent(b.Token.NS, b.Token.Key)}, r.cfg.Tokens.Ops(b.Token)
+		put, err := r.token(rec, b)
+		if err != nil {
+			return err
+		}
+		txn.If, txn.Then = []kv.Compare{kv.Absent(put.NS, put.Key)}, r.cfg.Tokens.Ops(put)
 	} else {
 		if err := r.sameKeys(rec, b.Txn); err != nil {
 			return err
@@ -111,7 +115,7 @@ func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error
 	}
 	next := *rec
 	next.State, next.Decider = Pending, nil
-	if _, failed := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{next.put()}}); failed != nil {
+	if _, failed := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{r.put(&next)}}); failed != nil {
 		return failed
 	}
 	if broken := (*change.Broken)(nil); errors.As(err, &broken) {

@@ -126,6 +126,7 @@ func (r *Reviews) conclude(ctx context.Context, rec *record, things []thing, as 
 	}
 	next, now := *rec, r.cfg.Clock.Now()
 	next.State, next.Decided, next.Expires, next.Revision = as, now.UnixMilli(), now.Add(r.cfg.Keep).UnixMilli(), int64(made)
+	next.ends = r.cfg.Clock.Steady().Add(r.cfg.Keep).UnixMilli()
 	if by != nil {
 		decider := actorOf(by)
 		next.Decider = &decider
@@ -134,7 +135,7 @@ func (r *Reviews) conclude(ctx context.Context, rec *record, things []thing, as 
 	if err != nil {
 		return 0, err
 	}
-	txn.Then = append(txn.Then, next.put(), putText(keyOf(thingsPrefix, rec.Number), list, next.Expires))
+	txn.Then = append(txn.Then, r.put(&next), putText(keyOf(thingsPrefix, rec.Number), list, r.cfg.Keep))
 	txn.Then = append(txn.Then, rec.drops()...)
 	rev, err := r.write(ctx, rec, &next, txn)
 	if err == nil {

@@ -24,14 +24,15 @@ func (r *Reviews) newRecord(by *access.Actor, things []thing, b *body) (*record,
 	if err != nil {
 		return nil, nil, err
 	}
+	now, keep := r.cfg.Clock.Now(), r.cfg.Keep
 	rec := &record{
-		State: Pending, By: actorOf(by), Made: r.cfg.Clock.Now().UnixMilli(), Token: rand.Text(),
-		Bytes: int64(len(encoded)), Parts: (len(encoded) + partBytes - 1) / partBytes, Count: int64(len(things)),
+		State: Pending, By: actorOf(by), Made: now.UnixMilli(), Expires: now.Add(keep).UnixMilli(), Token: rand.Text(),
+		ends: r.cfg.Clock.Steady().Add(keep).UnixMilli(), Bytes: int64(len(encoded)), Parts: (len(encoded) + partBytes - 1) / partBytes, Count: int64(len(things)),
 	}
-	if rec.Number, rec.Expires, err = r.take(by.Identity.Name, rec.Bytes); err != nil {
+	if rec.Number, err = r.take(by.Identity.Name, rec.Bytes, rec.ends); err != nil {
 		return nil, nil, err
 	}
-	ops, err := puts(rec, things, encoded)
+	ops, err := r.puts(rec, things, encoded)
 	if err != nil {
 		r.give(rec.Number)
 	}

@@ -96,7 +96,8 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, ctx: ctx, clock: clock.NewFake(time.Now()), dir: t.TempDir()}
-	memory := kvtest.ForTest(t)
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	t.Cleanup(func() { memory.Close() })
 	k.engine, k.leases = &lossy{Engine: memory}, memory
 	for name, text := range map[string]string{
 		"_access/rules.json": rules, "live/a.json": `{"a":1}`, "live/heir.json": `{}`, "free/base.json": `{"b":1}`,

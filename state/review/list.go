@@ -46,14 +46,14 @@ const (
 	mostNamed = 10
 )
 
-// shown is a change as somebody is told of it who may.
-func (r *record) shown(c *guard.Caller, things []thing) *Change {
+// told is a change as somebody is told of it who may.
+func (r *shelf) told(c *guard.Caller, rec *record, things []thing) *Change {
 	change := &Change{
-		Number: r.Number, State: r.State, By: r.By.Identity.Name, Author: r.By.Author, Comment: r.By.Comment,
-		Made: r.Made, Expires: r.Expires, Count: r.Count, Decided: r.Decided, Revision: r.Revision,
+		Number: rec.Number, State: rec.State, By: rec.By.Identity.Name, Author: rec.By.Author, Comment: rec.By.Comment,
+		Made: rec.Made, Expires: r.until(rec), Count: rec.Count, Decided: rec.Decided, Revision: rec.Revision,
 	}
-	if r.Decider != nil {
-		change.Decider, change.Reason = r.Decider.Identity.Name, r.Decider.Comment
+	if rec.Decider != nil {
+		change.Decider, change.Reason = rec.Decider.Identity.Name, rec.Decider.Comment
 	}
 	for i := range things {
 		t := &things[i]
@@ -128,7 +128,7 @@ func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*List
 			answer.Next = answer.Changes[limit-1].Number
 			return false
 		}
-		answer.Changes = append(answer.Changes, *rec.shown(c, things))
+		answer.Changes = append(answer.Changes, *r.told(c, rec, things))
 		return true
 	})
 }

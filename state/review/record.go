@@ -1,11 +1,13 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"encoding/json" // our own records, which no peer has written
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"confcenter/access"
 	"confcenter/access/policy"
@@ -62,6 +64,8 @@ type record struct {
 	Decider  *actor `json:"decider,omitempty"`
 	Decided  int64  `json:"decided,omitempty"` // ms since 1970
 	Revision int64  `json:"revision,omitempty"`
+
+	ends int64 // Expires by the monotonic clock
 }
 
 // actor is an access.Actor as it is kept.
@@ -154,7 +158,7 @@ type prefix struct {
 }
 
 // puts are the operations that keep a change. The record is the first.
-func puts(rec *record, things []thing, encoded []byte) ([]kv.Op, error) {
+func (r *shelf) puts(rec *record, things []thing, encoded []byte) ([]kv.Op, error) {
 	list, err := json.Marshal(things)
 	switch {
 	case err != nil:
@@ -162,26 +166,53 @@ func puts(rec *record, things []thing, encoded []byte) ([]kv.Op, error) {
 	case len(list) > mostThings:
 		return nil, codes.Errorf(codes.TooLarge, "the change needs approval, and is about %d things, which is too much to be held; nothing was changed: make several of it", len(things))
 	}
-	ops := []kv.Op{rec.put(), putText(keyOf(thingsPrefix, rec.Number), list, rec.Expires)}
+	left := r.left(rec)
+	ops := []kv.Op{r.put(rec), putText(keyOf(thingsPrefix, rec.Number), list, left)}
 	for part := range rec.Parts {
 		end := min((part+1)*partBytes, len(encoded))
-		op := putText(partOf(rec.Number, part), encoded[part*partBytes:end], rec.Expires)
+		op := putText(partOf(rec.Number, part), encoded[part*partBytes:end], left)
 		op.Value.Type = kv.Bytes
 		ops = append(ops, op)
 	}
 	return append(ops, kv.Op{Kind: kv.OpPut, NS: kv.ReviewNamespace, Key: lastKey, Value: kv.IntValue(rec.Number)}), nil
 }
 
-func putText(key string, text []byte, expires int64) kv.Op {
-	return kv.Op{Kind: kv.OpPut, NS: kv.ReviewNamespace, Key: key, Value: kv.JSONValue(text), Expires: expires}
+func putText(key string, text []byte, left time.Duration) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: kv.ReviewNamespace, Key: key, Value: kv.JSONValue(text), TTL: left}
 }
 
-func (r *record) put() kv.Op {
-	text, err := json.Marshal(r)
+func (r *shelf) put(rec *record) kv.Op {
+	text, err := json.Marshal(rec)
 	if err != nil {
 		panic(err) // it has nothing but texts and numbers
 	}
-	return putText(keyOf(changePrefix, r.Number), text, r.Expires)
+	return putText(keyOf(changePrefix, rec.Number), text, r.left(rec))
+}
+
+// left is how long a change is kept still.
+func (r *shelf) left(rec *record) time.Duration {
+	return time.Duration(max(1, rec.ends-r.clock.Steady().UnixMilli())) * time.Millisecond
+}
+
+// until is when a change expires, in ms since 1970, as the time of day is set now.
+func (r *shelf) until(rec *record) int64 { return r.clock.Now().Add(r.left(rec)).UnixMilli() }
+
+// tokenLeft is how long a token that is held would last if it were made now. Its time began when it was
+// asked for, as that of the change did.
+func (r *shelf) tokenLeft(rec *record, put *kv.Op) time.Duration {
+	return time.Duration(put.Expires-rec.Expires)*time.Millisecond + r.left(rec)
+}
+
+// token is what makes a token now.
+func (r *shelf) token(rec *record, b *body) (*kv.Op, error) {
+	put := *b.Token
+	if put.Expires == 0 {
+		return &put, nil
+	}
+	if put.TTL, put.Expires = r.tokenLeft(rec, &put), 0; put.TTL <= 0 {
+		return nil, codes.Errorf(codes.Conflict, "change %d cannot be made any more: the token would have ended by now; ask for another", rec.Number)
+	}
+	return &put, nil
 }
 
 // drops are the operations that remove what is to be done.
@@ -203,10 +234,13 @@ type shelf struct {
 // record returns the record of a number, and the revision that wrote it; nil: there is none.
 func (r *shelf) record(number int64) (*record, kv.Revision, error) {
 	e, _ := r.engine.Get([]byte(kv.ReviewNamespace), []byte(keyOf(changePrefix, number)))
-	if e == nil || e.Expires <= r.clock.Now().UnixMilli() {
+	if e == nil {
 		return nil, 0, nil
 	}
 	rec, err := recordOf(e)
+	if err == nil && rec.ends <= r.clock.Steady().UnixMilli() {
+		return nil, 0, nil
+	}
 	return rec, e.Mod, err
 }
 
@@ -214,6 +248,7 @@ func (r *shelf) record(number int64) (*record, kv.Revision, error) {
 func recordOf(e *kv.Entry) (*record, error) {
 	rec := new(record)
 	err := decode(e, rec)
+	rec.ends = cmp.Or(e.Ends, rec.Expires)
 	if rec.State == Approved && rec.Revision == 0 {
 		rec.Revision = int64(e.Mod)
 	}
@@ -241,7 +276,7 @@ func (r *shelf) eachRecord(ctx context.Context, after int64, fn func(*record) bo
 			if err != nil {
 				return err
 			}
-			if rec.Expires > r.clock.Now().UnixMilli() && !fn(rec) {
+			if rec.ends > r.clock.Steady().UnixMilli() && !fn(rec) {
 				return nil
 			}
 		}

@@ -114,7 +114,7 @@ func Open(engine kv.Store, store state.Store, cfg Config) *Reviews {
 	_ = r.eachRecord(context.Background(), 0, func(rec *record) bool { // what cannot be read is not counted: whoever asks for it is told why
 		r.last = max(r.last, rec.Number)
 		if !rec.State.decided() {
-			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.Expires})
+			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.ends})
 		}
 		return true
 	})
@@ -162,6 +162,6 @@ func (r *Reviews) Marked(name string) bool {
 func (r *Reviews) Used(context.Context) ([]state.Used, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expireLocked(r.cfg.Clock.Now().UnixMilli())
+	r.expireLocked()
 	return []state.Used{{What: "changes", N: int64(len(r.list)), Limit: r.cfg.MaxChanges}, {What: "bytes", N: r.bytes, Limit: r.cfg.MaxBytes}}, nil
 }

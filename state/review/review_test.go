@@ -448,6 +448,61 @@ func TestWhatNobodyDecidesExpires(t *testing.T) {
 	require.Equal(t, number+1, k.held(k.write(as("zoe"), put("match", "only", "x"))))
 }
 
+// Setting the time of day moves neither when a change expires, nor when a decision is forgotten.
+func TestSettingTheClockMovesNoChange(t *testing.T) {
+	const keep, day = 7 * 24 * time.Hour, 24 * time.Hour
+	for _, step := range []time.Duration{30 * day, -30 * day} {
+		k := start(t)
+		waits := k.held(k.write(as("zoe"), put("match", "only", "x")))
+		number := k.held(k.write(as("zoe"), put("match", "only", "y")))
+		k.clock.Step(step)
+		k.clock.Advance(keep - day)
+		require.Equal(t, k.clock.Now().Add(day).UnixMilli(), k.shown(as("max"), waits).Expires, "by the time of day")
+		require.NoError(t, k.approve(as("max"), number))
+		k.clock.Step(-2 * step)
+		k.clock.Advance(day - time.Millisecond)
+		require.Equal(t, []int64{waits}, k.numbers(as("max"), false))
+		k.clock.Advance(time.Millisecond)
+		require.Empty(t, k.numbers(as("max"), false), step)
+		used, err := k.Used(k.ctx)
+		require.NoError(t, err)
+		require.Zero(t, used[0].N)
+		k.clock.Step(step)
+		k.clock.Advance(keep - day - time.Millisecond)
+		require.Equal(t, []int64{number}, k.numbers(as("max"), true))
+		k.clock.Advance(time.Millisecond)
+		require.Empty(t, k.numbers(as("max"), true), step)
+	}
+}
+
+// Nor when a token ends that was held for approval: its time began when it was asked for.
+func TestSettingTheClockMovesNoTokenThatIsHeld(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := start(t)
+		second := as("max")
+		second.Identity.Groups = []string{policy.Administrators}
+		ask := func(name string) *auth.Made {
+			made, err := k.tokens.Make(k.ctx, root(), &auth.MakeAsk{Name: name, TTL: time.Hour.Milliseconds()})
+			require.NoError(t, err)
+			require.NotZero(t, made.Held)
+			return made
+		}
+		made, late := ask("friend"), ask("late")
+		k.clock.Step(step)
+		k.clock.Advance(20 * time.Minute)
+		require.Equal(t, k.clock.Now().Add(40*time.Minute).UnixMilli(), k.shown(second, made.Held).Parts[0].Expires, "by the time of day")
+		require.NoError(t, k.approve(second, made.Held))
+		k.clock.Step(-2 * step)
+		k.clock.Advance(40*time.Minute - time.Millisecond)
+		_, _, err := k.tokens.Verify(made.Text)
+		require.NoError(t, err, step)
+		k.clock.Advance(time.Millisecond)
+		_, _, err = k.tokens.Verify(made.Text)
+		require.Error(t, err, step)
+		require.ErrorContains(t, k.approve(second, late.Held), "would have ended by now")
+	}
+}
+
 func TestWhatIsHeldIsLimited(t *testing.T) {
 	k := start(t, func(c *review.Config) { c.MaxChanges, c.MaxOf, c.MaxEach, c.MaxBytes = 3, 2, 2000, 3000 })
 	ask := func(name, value string) error { return k.write(as(name), put("live", "limits/a", value)) }

@@ -82,7 +82,7 @@ func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Show
 	if err := each(c, policy.Read, things); err != nil {
 		return nil, err
 	}
-	answer := &Shown{Change: *rec.shown(c, things)}
+	answer := &Shown{Change: *r.told(c, rec, things)}
 	if rec.State.decided() {
 		return answer, nil
 	}
@@ -97,7 +97,7 @@ func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Show
 		return nil, codes.Errorf(codes.BadRequest, "offset %d is negative", q.Offset)
 	}
 	size := 0
-	for i, part := range r.parts(c, b, things) {
+	for i, part := range r.parts(c, rec, b, things) {
 		switch {
 		case int64(i) < q.Offset:
 			continue
@@ -123,7 +123,7 @@ func (r *Reviews) decidedNow(rec *record) bool {
 }
 
 // parts are the parts of a change that c is shown, each to be made when it is.
-func (r *Reviews) parts(c *guard.Caller, b *body, things []thing) (list []func() (*Part, error)) {
+func (r *Reviews) parts(c *guard.Caller, rec *record, b *body, things []thing) (list []func() (*Part, error)) {
 	for i := range b.Documents {
 		if d := &b.Documents[i]; !d.Keep { // others may not be told which else there are
 			list = append(list, func() (*Part, error) { return r.documentPart(d) })
@@ -147,7 +147,10 @@ func (r *Reviews) parts(c *guard.Caller, b *body, things []thing) (list []func()
 		if t.Heir || t.About != "" {
 			p := &Part{What: t.String(), Kind: Inherits}
 			if t.About != "" {
-				p.Kind, p.Expires = Created, b.Token.Expires
+				p.Kind = Created
+				if b.Token.Expires != 0 {
+					p.Expires = r.clock.Now().Add(r.tokenLeft(rec, b.Token)).UnixMilli()
+				}
 			}
 			list = append(list, func() (*Part, error) { return p, nil })
 		}

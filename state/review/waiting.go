@@ -19,31 +19,29 @@ type waiting struct {
 
 // weight is what counts of a change that waits.
 type weight struct {
-	author  string
-	bytes   int64
-	expires int64 // ms since 1970
+	author string
+	bytes  int64
+	ends   int64 // when it expires, by the monotonic clock
 }
 
 // take counts a change that is going to wait, and gives it a number. codes.Limit, codes.TooLarge.
-func (w *waiting) take(author string, bytes int64) (number int64, expires int64, err error) {
-	now := w.cfg.Clock.Now()
+func (w *waiting) take(author string, bytes, ends int64) (number int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.expireLocked(now.UnixMilli())
+	w.expireLocked()
 	switch {
 	case bytes > w.cfg.MaxEach:
-		return 0, 0, codes.Errorf(codes.TooLarge, "the change needs approval and has %d bytes, and %d can be held; nothing was changed: make several of it", bytes, w.cfg.MaxEach)
+		return 0, codes.Errorf(codes.TooLarge, "the change needs approval and has %d bytes, and %d can be held; nothing was changed: make several of it", bytes, w.cfg.MaxEach)
 	case int64(len(w.list)) >= w.cfg.MaxChanges:
-		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and %d wait for it, which is the limit; nothing was changed: have some decided, or raise the limit with --max-reviews", len(w.list))
+		return 0, codes.Errorf(codes.Limit, "the change needs approval, and %d wait for it, which is the limit; nothing was changed: have some decided, or raise the limit with --max-reviews", len(w.list))
 	case w.of[author] >= w.cfg.MaxOf:
-		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and %d of yours wait for it, which is the limit; nothing was changed: have some decided, or withdraw them", w.of[author])
+		return 0, codes.Errorf(codes.Limit, "the change needs approval, and %d of yours wait for it, which is the limit; nothing was changed: have some decided, or withdraw them", w.of[author])
 	case w.bytes+bytes > w.cfg.MaxBytes:
-		return 0, 0, codes.Errorf(codes.Limit, "the change needs approval, and those that wait for it have %d bytes, of at most %d; nothing was changed: have some decided", w.bytes, w.cfg.MaxBytes)
+		return 0, codes.Errorf(codes.Limit, "the change needs approval, and those that wait for it have %d bytes, of at most %d; nothing was changed: have some decided", w.bytes, w.cfg.MaxBytes)
 	}
 	w.last++
-	expires = now.Add(w.cfg.Keep).UnixMilli()
-	w.takeLocked(w.last, weight{author, bytes, expires})
-	return w.last, expires, nil
+	w.takeLocked(w.last, weight{author, bytes, ends})
+	return w.last, nil
 }
 
 func (w *waiting) takeLocked(number int64, one weight) {
@@ -72,9 +70,10 @@ func (w *waiting) giveLocked(number int64) {
 }
 
 // expireLocked stops counting what has expired.
-func (w *waiting) expireLocked(now int64) {
+func (w *waiting) expireLocked() {
+	now := w.cfg.Clock.Steady().UnixMilli()
 	for number, one := range w.list {
-		if one.expires <= now {
+		if one.ends <= now {
 			w.giveLocked(number)
 		}
 	}

@@ -57,7 +57,7 @@ func ofDocuments(commits []replica.Commit) bool {
 // write makes the record durable unless it may come later, then says so in the mark. The database does
 // not return every error: what it calls fatal it tells its logger, and goes on.
 func (l *log) write(first, last kv.Revision, later bool) error {
-	l.busy.Store(l.cfg.Clock.Now().UnixMilli())
+	l.busy.Store(l.cfg.Clock.Steady().UnixMilli())
 	defer l.busy.Store(0)
 	if err := l.commit(first, last, later); err != nil {
 		return l.fail(err)

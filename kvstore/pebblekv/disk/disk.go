@@ -177,7 +177,7 @@ func (l *log) fail(err error) *codes.Error {
 type sickness struct {
 	failure atomic.Pointer[failure]
 	failed  chan struct{} // closed with failure set
-	busy    atomic.Int64  // since when Append waits for the disk, in ms since 1970; 0: it does not
+	busy    atomic.Int64  // since when Append waits for the disk, in ms by the monotonic clock; 0: it does not
 	probing atomic.Int64  // likewise for the keeper's regular write
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,33 @@ func TestTokensAreDroppedOneByOne(t *testing.T) {
 	s.tables()
 	s.tokens = []*replica.Token{s.tokens[2], s.tokens[3], s.tokens[5]}
 	s.reopen()
+}
+
+// Setting the time of day makes nothing that is kept for a while older or younger.
+func TestSettingTheClockDropsNothing(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		s := newStore(t, func(c *Config) { c.LogAge, c.HistoryAge, c.TokenAge = time.Hour, time.Hour, time.Hour })
+		add := func() {
+			c := s.commit(s.clock.Now(), op{"ns", "key", "v"})
+			c.Token = &replica.Token{NS: "ns", Name: fmt.Sprint(s.rev), Revision: s.rev, Time: s.clock.Now().UnixMilli(), Result: []byte("r")}
+			require.NoError(t, s.disk.Append([]replica.Commit{c}))
+			s.tables()
+		}
+		add()
+		s.clock.Step(step)
+		s.clock.Advance(59 * time.Minute)
+		add()
+		require.Equal(t, 2, s.rows(tokenKind), step)
+		log, history := s.disk.Floors()
+		require.Zero(t, log, step)
+		require.Zero(t, history, step)
+		s.clock.Step(-2 * step)
+		s.clock.Advance(2 * time.Minute)
+		add()
+		require.Equal(t, 2, s.rows(tokenKind), step)
+		log, _ = s.disk.Floors()
+		require.Equal(t, kv.Revision(1), log, step)
+	}
 }
 
 // Changes of documents are durable when they are acknowledged, even if those of keys need not be.

@@ -30,14 +30,15 @@ type keeper struct {
 	// after it has ended
 	done   meta // what the tables hold
 	epochs []epoch
-	since  int64 // ms since 1970 at which the oldest pending group was seen; 0: none
+	times  *clock.Record
+	since  int64 // ms by the monotonic clock at which the oldest pending group was seen; 0: none
 
-	squeezed int64 // ms since 1970 when space was last to be reclaimed
+	squeezed int64 // ms by it when space was last to be reclaimed
 	dead     int64 // bytes of forgotten rows since tables were last merged for their sake
 }
 
 func newKeeper(l *log) *keeper {
-	return &keeper{log: l, stop: make(chan struct{}), squeeze: make(chan stays)}
+	return &keeper{log: l, times: clock.NewRecord(l.cfg.Clock), stop: make(chan struct{}), squeeze: make(chan stays)}
 }
 
 // end stops the goroutines that begin has started, and waits for them.
@@ -93,7 +94,7 @@ func (k *keeper) secure() error {
 	if k.broken() != nil {
 		return nil
 	}
-	k.probing.Store(k.cfg.Clock.Now().UnixMilli())
+	k.probing.Store(k.cfg.Clock.Steady().UnixMilli())
 	defer k.probing.Store(0)
 	if err := k.mark.touch(); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (k *keeper) press() {
 		default:
 		}
 	}
-	now := k.cfg.Clock.Now().UnixMilli()
+	now := k.cfg.Clock.Steady().UnixMilli()
 	if !k.gate.pressed.Load() || now-k.squeezed < reclaimEvery.Milliseconds() {
 		return
 	}
@@ -212,7 +213,7 @@ func (k *keeper) merge(ctx context.Context, left stays) error {
 func (k *keeper) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.cfg.Clock.Now().UnixMilli()
+	now := k.cfg.Clock.Steady().UnixMilli()
 	switch {
 	case len(k.pending) == 0 && len(k.forgotten.events) == 0:
 		k.since = 0
@@ -231,7 +232,7 @@ func (k *keeper) block(err error) {
 	k.blocked = err
 	k.judgeBacklogLocked()
 	if err != nil {
-		k.since = k.cfg.Clock.Now().UnixMilli()
+		k.since = k.cfg.Clock.Steady().UnixMilli()
 	}
 	k.room.Broadcast()
 	k.mu.Unlock()

@@ -148,7 +148,7 @@ func (b *batch) account() {
 		return
 	}
 	if n := len(b.parts); n == 0 || b.parts[n-1].bytes >= b.k.cfg.HistoryBytes/grain ||
-		e.first-b.parts[n-1].first >= b.k.cfg.HistoryAge.Milliseconds()/grain {
+		b.k.times.When(e.first)-b.k.times.When(b.parts[n-1].first) >= b.k.cfg.HistoryAge.Milliseconds()/grain {
 		b.parts = append(b.parts, part{start: b.groups[0].commits[0].Revision, first: e.first})
 	}
 	b.part = &b.parts[len(b.parts)-1]

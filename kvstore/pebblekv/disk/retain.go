@@ -13,7 +13,6 @@ const grain = 64
 
 // retain raises the floors by age and size, and drops what is below them.
 func (b *batch) retain() error {
-	now := b.k.cfg.Clock.Now().UnixMilli()
 	logBytes, historyBytes := b.k.cfg.LogBytes, b.k.cfg.HistoryBytes
 	if b.k.gate.pressed.Load() {
 		// No space: what is kept only for convenience goes first. A budget may be larger
@@ -22,14 +21,18 @@ func (b *batch) retain() error {
 		used := b.k.gate.used.Load()
 		logBytes, historyBytes = min(logBytes, used)/most, min(historyBytes, used)/most
 	}
-	b.retainLog(now, logBytes)
-	b.epochs = b.joinEpochs(b.epochs, now)
-	return b.retainHistory(now, historyBytes)
+	b.retainLog(logBytes)
+	b.epochs = b.joinEpochs(b.epochs)
+	return b.retainHistory(historyBytes)
 }
 
-func before(time int64, now int64, age time.Duration) bool { return time < now-age.Milliseconds() }
+// before reports whether a change is older than an age. It has a time of day, and the age is one by the
+// clock that no one sets.
+func (b *batch) before(time int64, age time.Duration) bool {
+	return b.k.times.When(time) < b.k.times.Steady().UnixMilli()-age.Milliseconds()
+}
 
-func (b *batch) retainLog(now, limit int64) {
+func (b *batch) retainLog(limit int64) {
 	var total int64
 	for i := range b.epochs {
 		total += b.epochs[i].log
@@ -39,13 +42,13 @@ func (b *batch) retainLog(now, limit int64) {
 		e := &b.epochs[i]
 		// The newest stretch stays although it may be larger than the limit: followers would
 		// miss what was just written. If there is no space that does not count.
-		if total > limit && (i < newest || b.k.gate.pressed.Load()) || before(e.time, now, b.k.cfg.LogAge) {
+		if total > limit && (i < newest || b.k.gate.pressed.Load()) || b.before(e.time, b.k.cfg.LogAge) {
 			total -= e.log
 			e.changed = e.changed || e.log > 0
 			e.log = 0
 			b.next.logFloor = max(b.next.logFloor, e.last)
 		}
-		if before(e.time, now, b.k.cfg.TokenAge) {
+		if b.before(e.time, b.k.cfg.TokenAge) {
 			b.next.tokenFloor = max(b.next.tokenFloor, e.last)
 		}
 	}
@@ -53,7 +56,7 @@ func (b *batch) retainLog(now, limit int64) {
 
 // joinEpochs joins small neighbours, drops epochs below both floors, and writes the rows
 // that have changed.
-func (b *batch) joinEpochs(epochs []epoch, now int64) []epoch {
+func (b *batch) joinEpochs(epochs []epoch) []epoch {
 	kept := epochs[:0]
 	remove := func(e *epoch) {
 		if e.written != 0 {
@@ -84,11 +87,11 @@ func (b *batch) joinEpochs(epochs []epoch, now int64) []epoch {
 
 func (b *batch) joins(x, y *epoch) bool {
 	cfg := &b.k.cfg
-	return y.time-x.first <= min(cfg.LogAge, cfg.TokenAge).Milliseconds()/grain && x.log+y.log <= cfg.LogBytes/grain
+	return b.k.times.When(y.time)-b.k.times.When(x.first) <= min(cfg.LogAge, cfg.TokenAge).Milliseconds()/grain && x.log+y.log <= cfg.LogBytes/grain
 }
 
 // retainHistory drops whole parts: all versions in a part were superseded before its end.
-func (b *batch) retainHistory(now, limit int64) error {
+func (b *batch) retainHistory(limit int64) error {
 	var total int64
 	for i := range b.parts {
 		total += b.parts[i].bytes
@@ -103,7 +106,7 @@ func (b *batch) retainHistory(now, limit int64) error {
 	}
 	for dropped < most {
 		p := &b.parts[dropped]
-		if total <= limit && !before(p.time, now, b.k.cfg.HistoryAge) {
+		if total <= limit && !b.before(p.time, b.k.cfg.HistoryAge) {
 			break
 		}
 		total -= p.bytes

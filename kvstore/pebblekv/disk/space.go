@@ -104,12 +104,13 @@ func (d *Disk) Trouble() *health.Trouble {
 
 // hanging is the trouble of a disk that holds up a write; nil if none is held up for long.
 func (d *Disk) hanging() *health.Trouble {
-	now := d.cfg.Clock.Now()
+	now := d.cfg.Clock.Steady()
 	for _, since := range [...]int64{d.busy.Load(), d.probing.Load()} {
-		if since == 0 || now.Sub(time.UnixMilli(since)) < d.cfg.HangAfter {
+		waits := now.Sub(time.UnixMilli(since))
+		if since == 0 || waits < d.cfg.HangAfter {
 			continue
 		}
-		t := &health.Trouble{Kind: health.Hanging, Dir: d.cfg.Dir, Since: time.UnixMilli(since)}
+		t := &health.Trouble{Kind: health.Hanging, Dir: d.cfg.Dir, Since: d.cfg.Clock.Now().Add(-waits)}
 		if full := d.fence.waiting.Load(); full != nil {
 			t.Kind, t.Err = health.Full, codes.Errorf(codes.Storage, "the disk of %s is full, and writes wait for space: %w", d.cfg.Dir, *full)
 		} else {
