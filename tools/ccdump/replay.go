@@ -87,6 +87,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 			fmt.Fprintf(out, "! %v\n", d)
 		}
 	}
+	cfg.Secrets = o.secrets
 	r := replay.New(cmd.Context(), cfg)
 	v := &view{asm: stream.New(o.streams(keepWhole), r)}
 	readErr := v.read(cmd.Context(), src, func(*capture.Record) error { return r.Err() })

@@ -49,6 +49,9 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 command, sequence, size, body, and for replies the time since the request.
 FILE is pcap or pcapng, optionally gzipped; - is standard input.
 
+Tokens and secret values are hidden, as far as they can be recognised: see
+--secrets, and docs/debugging.md. Files that --write makes have everything.
+
 What cannot be decoded is shown after an exclamation mark, with the reason and
 its offset in the bytes of its direction.`,
 		Example: `  ccdump odd.pcap
@@ -88,6 +91,7 @@ type options struct {
 	memory   int
 	keyLog   string
 	keys     *decrypt.Log
+	secrets  bool
 	utc      bool
 	body     string
 	width    int
@@ -113,6 +117,7 @@ func (o *options) bindPorts(cmd *cobra.Command) {
 func (o *options) bindOutput(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.BoolVar(&o.secrets, "secrets", false, "show tokens and secret values, too")
 	f.BoolVar(&o.utc, "utc", false, "print times as UTC instead of this machine's zone")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 }

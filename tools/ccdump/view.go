@@ -53,7 +53,7 @@ func newView(o *options, out io.Writer) *view {
 	style := protocol.BodyStyle(max(0, slices.Index(bodyStyles, o.body)))
 	text := &talk.Text{Printer: protocol.Printer{Style: style, Width: o.width}, Location: o.zone()}
 	json := &talk.JSON{Bodies: o.body != "none"}
-	cfg := talk.Config{Filter: o.filter, Subjects: o.output == "json"}
+	cfg := talk.Config{Filter: o.filter, Subjects: o.output == "json", Secrets: o.secrets}
 	cfg.Show = func(l *talk.Line) {
 		if o.output == "json" {
 			v.line = json.Append(v.line[:0], l)

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
+	"confcenter/tools/ccdump/hide"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -32,6 +33,8 @@ type peer struct {
 	conn  net.Conn
 	lost  bool // and reported
 
+	reveals bool // a watch was asked for with reveal
+
 	requests []request // whose replies the capture has still to show
 	gaps     bool      // the capture lacks some of what its server has sent
 	said     *atomic.Int64
@@ -49,6 +52,8 @@ type request struct {
 	cmd  protocol.Command
 	seq  uint16
 	body []byte
+
+	reveals bool // it asks for what is to be hidden
 }
 
 type frame struct {
@@ -211,7 +216,8 @@ func (p *peer) asked(f *stream.Frame) {
 	if len(p.requests) >= maxAsked {
 		p.requests = p.requests[1:]
 	}
-	q := request{cmd: f.Command, seq: f.Seq}
+	q := request{cmd: f.Command, seq: f.Seq, reveals: hide.Reveals(f.Command, f.Body)}
+	p.reveals = p.reveals || q.reveals && (f.Command == protocol.KVWatch || f.Command == protocol.CfWatch)
 	if !f.Command.IsState() {
 		q.body = append(q.body, f.Body[:min(len(f.Body), keptRequest)]...)
 	}
@@ -222,14 +228,14 @@ func (p *peer) asked(f *stream.Frame) {
 const keptRequest = 64 << 10
 
 // answered finds the request of a reply of the capture.
-func (p *peer) answered(f *stream.Frame) (body []byte, ok bool) {
+func (p *peer) answered(f *stream.Frame) (q request, ok bool) {
 	i := slices.IndexFunc(p.requests, func(q request) bool { return q.seq == f.Seq && q.cmd == f.Command.Request() })
 	if i < 0 {
-		return nil, false
+		return q, false
 	}
-	body = p.requests[i].body
+	q = p.requests[i]
 	p.requests = slices.Delete(p.requests, i, i+1)
-	return body, true
+	return q, true
 }
 
 // close ends the connection and waits for its reader.
@@ -241,7 +247,7 @@ func (p *peer) close() {
 // rest lists what came and was not expected. If the capture ends before the connection,
 // it leaves out what may have come after that: replies that the capture does not show,
 // and what came after the last request.
-func (p *peer) rest(open bool) []string {
+func (p *peer) rest(r *Replayer, open bool) []string {
 	var list []string
 	last := p.said.Load()
 	beyond := func(f *frame) bool {
@@ -254,12 +260,12 @@ func (p *peer) rest(open bool) []string {
 		if beyond(&f) {
 			continue
 		}
-		list = append(list, fmt.Sprintf("%v seq=%d %s", f.Command, f.Seq, shown(f.body)))
+		list = append(list, fmt.Sprintf("%v seq=%d %s", f.Command, f.Seq, r.hidden(f.Command, f.body, f.Command.IsReply() || p.reveals)))
 	}
 	for watch, left := range p.events {
 		for _, one := range left {
 			if !open || one.after < last {
-				list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, shown(one.body)))
+				list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, r.hidden(protocol.KVEvent, one.body, p.reveals)))
 			}
 		}
 	}

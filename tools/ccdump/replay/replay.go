@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"confcenter/protocol"
+	"confcenter/tools/ccdump/hide"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -25,6 +27,8 @@ type Config struct {
 	Patience time.Duration
 	// Exact compares bodies byte by byte and translates nothing.
 	Exact bool
+	// Secrets has differences told with tokens and secret values.
+	Secrets bool
 	// Tell is called for each difference.
 	Tell func(Difference)
 }
@@ -87,6 +91,9 @@ func (r *Replayer) Result() (Result, error) {
 
 func (r *Replayer) differs(c *stream.Conn, what, how string) {
 	r.result.Different++
+	if !r.cfg.Secrets {
+		what, how = hide.Text(what), hide.Text(how)
+	}
 	if r.cfg.Tell != nil {
 		r.cfg.Tell(Difference{Conn: c.ID, What: what, How: how})
 	}
@@ -222,21 +229,39 @@ func (r *Replayer) expectReply(c *stream.Conn, p *peer, f *stream.Frame) {
 	}
 	if !r.cfg.Exact {
 		var about protocol.Request
-		if f.Command.IsState() || parse(f.Command, &about, request) != nil {
+		if f.Command.IsState() || parse(f.Command, &about, request.body) != nil {
 			about = protocol.Request{}
 		}
 		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
 	}
-	r.compare(c, f, now, &r.result.Replies)
+	r.compare(c, f, now, request.reveals, &r.result.Replies)
 }
 
 // compare counts a match and reports a difference.
-func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, now []byte, alike *int) {
-	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
+func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, now []byte, revealed bool, alike *int) {
+	if how := r.how(f.Command, f.Body, now, revealed); how != "" {
 		r.differs(c, what(f), how)
 		return
 	}
 	*alike++
+}
+
+// how is compare, without what is hidden.
+func (r *Replayer) how(cmd protocol.Command, old, now []byte, revealed bool) string {
+	how := compare(cmd, old, now, r.cfg.Exact)
+	if how == "" || r.cfg.Secrets {
+		return how
+	}
+	old, now = hide.Body(cmd, old, true, revealed), hide.Body(cmd, now, true, revealed)
+	return cmp.Or(compare(cmd, old, now, r.cfg.Exact), "it differs in what --secrets shows")
+}
+
+// hidden is what is shown of a body.
+func (r *Replayer) hidden(cmd protocol.Command, body []byte, revealed bool) string {
+	if !r.cfg.Secrets {
+		body = hide.Body(cmd, body, true, revealed)
+	}
+	return shown(body)
 }
 
 func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
@@ -245,14 +270,14 @@ func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
 	}
 	now, ok := p.push(r, f.Command, identity(f.Command, f.Body))
 	if !ok {
-		r.missing(c, p, what(f), fmt.Sprintf("the push %s does not come", shown(f.Body)))
+		r.missing(c, p, what(f), fmt.Sprintf("the push %s does not come", r.hidden(f.Command, f.Body, p.reveals)))
 		return
 	}
 	var about protocol.Request
 	if !r.cfg.Exact && parse(f.Command, &about, f.Body) == nil {
 		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
 	}
-	r.compare(c, f, now, &r.result.Pushes)
+	r.compare(c, f, now, p.reveals, &r.result.Pushes)
 }
 
 // expectEvents compares the events of a watch one by one, because how they are grouped
@@ -266,10 +291,10 @@ func (r *Replayer) expectEvents(c *stream.Conn, p *peer, f *stream.Frame) {
 	for _, one := range list {
 		came, ok := p.event(r, now)
 		if !ok {
-			r.missing(c, p, what(f), fmt.Sprintf("the event %s does not come", shown(one)))
+			r.missing(c, p, what(f), fmt.Sprintf("the event %s does not come", r.hidden(f.Command, one, p.reveals)))
 			return
 		}
-		if how := compare(f.Command, one, came, r.cfg.Exact); how != "" {
+		if how := r.how(f.Command, one, came, p.reveals); how != "" {
 			r.differs(c, what(f), how)
 			return
 		}
@@ -322,7 +347,7 @@ func (r *Replayer) leave(c *stream.Conn, open bool) {
 	if r.ctx.Err() != nil || r.err != nil {
 		return // the capture was not read to its end
 	}
-	for _, extra := range p.rest(open) {
+	for _, extra := range p.rest(r, open) {
 		r.differs(c, extra, "it is not in the capture")
 	}
 }

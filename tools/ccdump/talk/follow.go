@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/protocol"
+	"confcenter/tools/ccdump/hide"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -37,8 +38,10 @@ type Line struct {
 	Name string
 	ID   int32
 	From stream.Dir
-	// Frame is nil for a remark.
+	// Frame is nil for a remark. What is shown of its body is in Body.
 	Frame *stream.Frame
+	// Body is the body that is shown, without what Config hides.
+	Body []byte
 	// Subject is the file or key it is about, if Config asks for subjects.
 	Subject string
 	// Code is the reply's.
@@ -62,6 +65,8 @@ type Config struct {
 	Summary *Summary
 	// Subjects says that each line needs its subject.
 	Subjects bool
+	// Secrets shows tokens and secret values as well.
+	Secrets bool
 }
 
 // Follower follows conversations. It implements stream.Sink.
@@ -87,6 +92,7 @@ type speaker struct {
 	identified bool
 	waits      [2]queue // for replies, by who asked; the oldest first
 	watches    map[int64]string
+	reveals    bool     // a watch was asked for with reveal
 	dropped    [2]int64 // requests too many to remember
 	gaps       [2]int64 // by who sends: when bytes were last found lost, until a later reply is found; 0: none
 }
@@ -102,6 +108,7 @@ type waiting struct {
 	watch   string // what a KVWATCH watches
 	name    string // svrname of a WHOAMI
 	gap     bool   // the reply may be lost
+	reveals bool   // it asks for what is to be hidden
 }
 
 func (f *Follower) speaker(c *stream.Conn) *speaker {
@@ -299,10 +306,14 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	if f.cfg.Show != nil && w.wanted {
 		switch {
 		case !f.cfg.Filter.judgesReplies(), l.Odd && f.cfg.Filter.Slower == 0:
-			f.cfg.Show(l)
+			f.show(l, s.reveals && isEvent(frame.Command))
 		case expects:
-			w.kept = keep(l)
+			w.kept = keep(l, f.shown(l, false))
 		}
+	}
+	if f.cfg.Show != nil && !f.cfg.Secrets && hide.Reveals(frame.Command, frame.Body) {
+		w.reveals = true
+		s.reveals = s.reveals || frame.Command == protocol.KVWatch || frame.Command == protocol.CfWatch
 	}
 	if expects {
 		f.await(c, s, frame.From, w)
@@ -373,7 +384,7 @@ func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	f.sum.reply(l)
 	if f.cfg.Show != nil && f.cfg.Filter.wantsReply(s, l, &w) {
 		f.showKept(&w)
-		f.cfg.Show(l)
+		f.show(l, w.reveals)
 	}
 }
 
@@ -434,11 +445,34 @@ func (f *Follower) code(frame *stream.Frame) (int32, bool) {
 	return f.request.Int("code")
 }
 
-// keep copies a line for later, with up to maxKeptText of its body.
-func keep(l *Line) *Line {
+// show shows a line with a frame, which reveals says has what a request has asked to have revealed.
+func (f *Follower) show(l *Line, reveals bool) {
+	l.Body = f.shown(l, reveals)
+	if !f.cfg.Secrets {
+		l.Subject = hide.Text(l.Subject)
+	}
+	f.cfg.Show(l)
+}
+
+// shown is what is shown of the body of a line's frame.
+func (f *Follower) shown(l *Line, reveals bool) []byte {
+	if f.cfg.Secrets {
+		return l.Frame.Body
+	}
+	return hide.Body(l.Frame.Command, l.Frame.Body, l.Frame.Whole(), reveals)
+}
+
+// isEvent reports whether a command is a push to a watch.
+func isEvent(cmd protocol.Command) bool { return cmd == protocol.KVEvent || cmd == protocol.CfEvent }
+
+// keep copies a line for later, with up to maxKeptText of what is shown of its body.
+func keep(l *Line, shown []byte) *Line {
 	kept, frame := *l, *l.Frame
-	frame.Body = append([]byte(nil), frame.Body[:min(len(frame.Body), maxKeptText)]...)
-	kept.Frame = &frame
+	if len(frame.Body) > maxKeptText {
+		frame.Body = frame.Body[:maxKeptText:maxKeptText]
+	}
+	frame.Body = append([]byte(nil), frame.Body...)
+	kept.Frame, kept.Body = &frame, append([]byte(nil), shown[:min(len(shown), maxKeptText)]...)
 	return &kept
 }
 

@@ -59,7 +59,7 @@ func (j *JSON) Append(dst []byte, l *Line) []byte {
 	if f := l.Frame; f != nil {
 		p.Command, p.Seq, p.Size, p.Offset = f.Command.String(), &f.Seq, &f.BodyLen, &f.Offset
 		if j.Bodies {
-			p.body(f)
+			p.body(f, l.Body)
 		}
 		if l.HasCode {
 			p.Code = &l.Code
@@ -79,10 +79,9 @@ func (j *JSON) Append(dst []byte, l *Line) []byte {
 	return append(append(dst, b...), '\n')
 }
 
-func (p *printed) body(f *stream.Frame) {
-	b := f.Body
+func (p *printed) body(f *stream.Frame, b []byte) {
 	if !f.Whole() {
-		n := len(b)
+		n := len(f.Body)
 		p.Kept = &n
 	}
 	if len(b) == 0 {

@@ -57,7 +57,7 @@ func (t *Text) Append(dst []byte, l *Line) []byte {
 
 func (t *Text) frame(dst []byte, l *Line) []byte {
 	dst = append(append(append(dst, ' '), l.From.String()...), ' ')
-	dst = t.Printer.AppendLine(dst, l.Frame.Header, l.Frame.Body)
+	dst = t.Printer.AppendLine(dst, l.Frame.Header, l.Body)
 	if !l.Frame.Whole() && t.Printer.Style != protocol.BodyNone {
 		dst = fmt.Appendf(dst, " (the first %d bytes of %d)", len(l.Frame.Body), l.Frame.BodyLen)
 	}

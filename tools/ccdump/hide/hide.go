@@ -1,0 +1,222 @@
+// Package hide takes out of bodies what gives away more than a person who looks for an odd frame needs:
+// tokens, and values that are secret.
+//
+// On the wire they are recognised by what they look like, by what is asked for, and by what they are
+// called: the text of a token or session anywhere; the token of WHOAMI; the mark of a sealed value;
+// what a request has sealed; all values of a reply or a push that was asked for with reveal; and
+// members with names like password. What a program is given of a sealed value without asking to have
+// it revealed, as by GETCONFIG, can be told only by its name.
+package hide
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+)
+
+// Mask stands in the place of what is hidden.
+const Mask = "***"
+
+var (
+	// texts are those of tokens and sessions, whose ids are no secrets, and marks of sealed values, whose
+	// keys and origins are none.
+	texts = regexp.MustCompile(`(cc[ts]_[0-9a-f]+_)[0-9A-Za-z_-]+|(\$secret:v[0-9]+:[^:"\\]*:)[0-9A-Za-z+/=_-]+`)
+	// sealing is what begins as an object that asks to have a value sealed, in text that is no whole JSON.
+	sealing = regexp.MustCompile(`"(\$?seal|reveal)"`)
+)
+
+// Text hides tokens and marks in a text of any kind.
+func Text(text string) string { return texts.ReplaceAllString(text, "${1}${2}"+Mask) }
+
+// words are in the names of members that are secret, without what is between words.
+var words = []string{"password", "passwd", "passphrase", "secret", "credential", "privatekey", "apikey", "accesskey"}
+
+// Secret reports whether a member is secret by its name. One that ends with token is so in the contents
+// of documents and values only: a request's own is a name that tells apart requests.
+func Secret(name string, contents bool) bool {
+	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
+	for _, word := range words {
+		if strings.Contains(plain, word) {
+			return true
+		}
+	}
+	return plain == "pwd" || contents && strings.HasSuffix(plain, "token")
+}
+
+// Reveals reports whether a request asks for what is sealed, or by a path for what is secret by its name,
+// so that its reply has to be hidden as one that reveals.
+func Reveals(cmd protocol.Command, body []byte) bool {
+	if !bytes.Contains(body, []byte("reveal")) && !bytes.Contains(body, []byte("key_pattern")) && !bytes.Contains(body, []byte(`"path"`)) && !bytes.Contains(body, []byte(`\u`)) {
+		return false
+	}
+	var r protocol.Request
+	if r.ParseTailed(body) != nil {
+		return false
+	}
+	if m, ok := r.Member("reveal"); ok && asked(m.Raw) {
+		return true
+	}
+	for _, member := range []string{"key_pattern", "path"} {
+		path := string(r.Text(member))
+		if last := path[strings.LastIndexByte(path, '/')+1:]; (cmd == protocol.GetConfig || cmd == protocol.CfWatch) && Secret(last, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// asked reports whether a flag is set.
+func asked(raw []byte) bool { return string(raw) != "false" && string(raw) != "0" }
+
+// Body is a body without what is hidden. whole says that none of it is missing, and revealed that it is,
+// or may be, what a request has asked to have revealed. It may be the body itself, which stays as it is.
+func Body(cmd protocol.Command, body []byte, whole, revealed bool) []byte {
+	end := len(body)
+	if nul := bytes.IndexByte(body, 0); nul >= 0 && !cmd.IsState() {
+		end = nul // servers read no further
+	} else if cmd.IsState() {
+		if _, kind, n, err := jsontext.ScanPrefix(nil, body); err == nil && kind == jsontext.Object {
+			end = n
+		}
+	}
+	text := body[:end]
+	if _, err := jsontext.Check(text); err != nil || !whole {
+		if revealed || cmd == protocol.Whoami && len(body) > 0 || sealing.Match(body) {
+			return []byte(Mask)
+		}
+		return texts.ReplaceAll(body, []byte("${1}${2}"+Mask))
+	}
+	h := hider{text: text, whoami: cmd == protocol.Whoami, revealed: revealed, seals: seals(text),
+		looks: bytes.Contains(text, []byte("cct_")) || bytes.Contains(text, []byte("ccs_")) || bytes.Contains(text, []byte("$secret:")) || bytes.Contains(text, []byte(`\u`))}
+	h.walk()
+	if h.done == 0 {
+		return body
+	}
+	return append(append(h.out, text[h.done:]...), body[end:]...)
+}
+
+// hider goes once through valid JSON.
+type hider struct {
+	text             []byte
+	whoami, revealed bool
+	looks            bool         // something may look like a token or a mark
+	seals            map[int]bool // where objects begin whose value is to be sealed
+
+	out  []byte
+	done int // how much of text is in out
+	open []int
+}
+
+// replace has another text stand in the place of a part of it.
+func (h *hider) replace(from, to int, with []byte) {
+	h.out = jsontext.AppendQuote(append(h.out, h.text[h.done:from]...), with)
+	h.done = to
+}
+
+func (h *hider) walk() {
+	key := false // a string here is the name of a member
+	for i := 0; i < len(h.text); {
+		switch h.text[i] {
+		case '{', '[':
+			h.open = append(h.open, i)
+			key = h.text[i] == '{'
+			i++
+		case '}', ']':
+			h.open = h.open[:len(h.open)-1]
+			i++
+		case ',':
+			key = h.text[h.open[len(h.open)-1]] == '{'
+			i++
+		case '"':
+			end := jsontext.Skip(h.text, i)
+			name := h.string(i, end)
+			i = end
+			if key {
+				i = h.member(name, i)
+			}
+			key = false
+		default:
+			i++
+		}
+	}
+}
+
+// string hides what a string looks like, and returns it.
+func (h *hider) string(from, to int) []byte {
+	text := h.text[from+1 : to-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text = jsontext.Unquote(h.text[from:to])
+	}
+	if h.looks && texts.Match(text) {
+		h.replace(from, to, texts.ReplaceAll(text, []byte("${1}${2}"+Mask)))
+	}
+	return text
+}
+
+// member hides the value of a member, the name of which ends at i, and returns where to go on.
+func (h *hider) member(name []byte, i int) int {
+	i += bytes.IndexByte(h.text[i:], ':') + 1
+	for h.text[i] == ' ' || h.text[i] == '\t' || h.text[i] == '\n' || h.text[i] == '\r' {
+		i++
+	}
+	top := len(h.open) == 1
+	hidden := false
+	switch string(name) {
+	case "token":
+		hidden = !top || h.whoami
+	case "$seal":
+		hidden = true
+	case "value":
+		hidden = h.revealed || h.seals[h.open[len(h.open)-1]]
+	case "contents", "old", "new", "prev", "current":
+		hidden = h.revealed
+	default:
+		hidden = Secret(string(name), !top)
+	}
+	switch h.text[i] {
+	case 't', 'f', 'n': // true, false and null say nothing
+		hidden = false
+	}
+	if !hidden {
+		return i
+	}
+	end := jsontext.Skip(h.text, i)
+	h.replace(i, end, []byte(Mask))
+	return end
+}
+
+// seals finds where objects begin that ask to have their value sealed.
+func seals(text []byte) (list map[int]bool) {
+	if !bytes.Contains(text, []byte(`seal`)) && !bytes.Contains(text, []byte(`\u`)) {
+		return nil
+	}
+	var open []int
+	for i := 0; i < len(text); {
+		switch text[i] {
+		case '{', '[':
+			open = append(open, i)
+			i++
+		case '}', ']':
+			open = open[:len(open)-1]
+			i++
+		case '"':
+			end := jsontext.Skip(text, i)
+			rest := bytes.TrimLeft(text[end:], " \t\r\n")
+			if len(rest) > 0 && rest[0] == ':' && jsontext.UnquotedEqual(text[i:end], []byte("seal")) && asked(firstOf(bytes.TrimLeft(rest[1:], " \t\r\n"))) {
+				if list == nil {
+					list = map[int]bool{}
+				}
+				list[open[len(open)-1]] = true
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return list
+}
+
+func firstOf(text []byte) []byte { return text[:jsontext.Skip(text, 0)] }
