@@ -38,6 +38,22 @@ func lockData(root atomicfile.Root) (io.Closer, error) {
 	return dataLock{file, whole}, nil
 }
 
+// lockState takes the directory of the state store, which may be a link, and stand in two data
+// directories. The database has a lock of its own there, which is a file that may be removed. nil: there
+// is no such directory, or the file system locks none.
+func lockState(data string) (io.Closer, error) {
+	root, err := atomicfile.OS().OpenRoot(stateDir(data))
+	if err != nil {
+		return nil, nil // whoever opens the store says why
+	}
+	defer root.Close()
+	lock, err := root.Lock(".")
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, err
+	}
+	return lock, nil
+}
+
 type dataLock struct{ file, whole io.Closer }
 
 func (l dataLock) Close() error { return errors.Join(l.file.Close(), l.whole.Close()) }
@@ -56,7 +72,17 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 	timer := c.NewTimer(lockPoll)
 	defer timer.Stop()
 	for end := c.Now().Add(wait); ; {
+		used := dir
 		lock, err := lockData(root)
+		if err == nil {
+			used = stateDir(dir)
+			var store io.Closer
+			if store, err = lockState(dir); err != nil {
+				err = errors.Join(err, lock.Close())
+			} else if store != nil {
+				lock = dataLock{store, lock}
+			}
+		}
 		switch {
 		case err == nil:
 			if err := unfinished(root, dir); err != nil {
@@ -66,7 +92,7 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 		case !errors.Is(err, atomicfile.ErrLocked):
 			return nil, codes.Errorf(codes.Storage, "data directory %s: lock: %w", dir, err)
 		case !c.Now().Before(end):
-			return nil, codes.Errorf(codes.Busy, "the data directory %s is in use by another server: stop it or name another directory", dir)
+			return nil, codes.Errorf(codes.Busy, "the data directory %s is in use by another server: stop it or name another directory", used)
 		}
 		<-timer.C()
 		timer.Reset(lockPoll)

@@ -12,6 +12,29 @@ import (
 	"confcenter/internal/clock"
 )
 
+// The state store of a data directory may be a link to another place, or the same file system mounted
+// there: two data directories do not share it, whatever files are removed.
+func TestTwoDataDirectoriesShareNoStateStore(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	require.NoError(t, os.MkdirAll(stateDir(one), 0o700)) // as serve does
+	require.NoError(t, os.MkdirAll(two, 0o700))
+	require.NoError(t, os.Symlink("../one/state", stateDir(two)))
+	first, err := takeData(one, clock.Real(), 0)
+	require.NoError(t, err)
+	_, err = takeData(two, clock.Real(), 0)
+	require.ErrorIs(t, err, codes.Busy)
+	require.ErrorContains(t, err, stateDir(two))
+	_, err = takeIdle(two)
+	require.Error(t, err)
+	require.NoError(t, first.Close())
+	second, err := takeData(two, clock.Real(), 0)
+	require.NoError(t, err)
+	_, err = takeData(one, clock.Real(), 0)
+	require.ErrorIs(t, err, codes.Busy)
+	require.NoError(t, second.Close())
+}
+
 func TestTheDataDirectoryIsWaitedForWhileItIsBeingGivenUp(t *testing.T) {
 	dir := t.TempDir() + "/data"
 	first, err := takeData(dir, clock.Real(), 0)

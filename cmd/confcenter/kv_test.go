@@ -331,7 +331,7 @@ func TestKVLockRunsACommand(t *testing.T) {
 	require.Regexp(t, `was not free within 50ms: held by "me" since revision \d+\n`, r.stderr)
 	require.Regexp(t, `a lock that is held by "me" since revision \d+`, r.stderr)
 
-	r = lock("", "sh", "-c", `trap "" TERM; `+file+` kv del ns job; `+file+` kv put ns out late --fenced; echo $?`)
+	r = lock("", "sh", "-c", `trap late=1 TERM; `+file+` kv del ns job; until [ "$late" ]; do sleep 0.01; done; `+file+` kv put ns out late --fenced; echo $?`)
 	require.Contains(t, r.stdout, "\n5\n", "a late write is refused")
 	require.Equal(t, "mine\n", call(t, "", "kv", "get", "ns", "out").stdout)
 
