@@ -102,7 +102,7 @@ func (p *purge) memory(ctx context.Context, r *region, age time.Duration) (more 
 	txn, next := &kv.Txn{}, ""
 	for _, e := range page.Entries {
 		next = e.Key
-		if live(e) || !p.s.passed(e.Updated, age) || !p.s.dirty.landedEntry(r, e) {
+		if live(e) || !p.s.clock.Passed(e.Updated, age) || !p.s.dirty.landedEntry(r, e) {
 			continue
 		}
 		txn.If = append(txn.If, kv.Compare{NS: r.ns, Key: e.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(e.Mod)})
@@ -145,10 +145,5 @@ func (p *purge) database(ctx context.Context, table string, before int64) (more 
 // lapsed reports whether what was removed at that time cannot be restored any more.
 func (s *Storage) lapsed(removed int64) bool {
 	age := s.Settings().Purge
-	return age > 0 && removed > 0 && s.passed(removed, age)
-}
-
-// passed reports whether so much time has passed since the time of day was this.
-func (s *Storage) passed(at int64, age time.Duration) bool {
-	return s.clock.When(at) <= s.clock.Steady().Add(-age).UnixMilli()
+	return age > 0 && removed > 0 && s.clock.Passed(removed, age)
 }

@@ -99,6 +99,13 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 	}
 }
 
+// takeToServe takes a data directory with that of its state store, which it makes if there is none: what
+// is not there cannot be locked.
+func takeToServe(dir string) (io.Closer, error) {
+	_ = os.MkdirAll(stateDir(dir), 0o700) // what opens the store says why it cannot be made
+	return takeData(dir, clock.Real(), lockWait)
+}
+
 // restoreMark is a file in --data as long as a restore has not finished.
 const restoreMark = "restore.incomplete"
 

@@ -32,14 +32,7 @@ func (e commandExit) Error() string {
 	return "the command ended with exit code " + strconv.Itoa(int(e))
 }
 
-func (a *app) kvLockCommand() *cobra.Command {
-	var ttl, wait time.Duration
-	var noWait bool
-	var holder string
-	command := &cobra.Command{
-		Use:   "lock NS KEY -- COMMAND [ARGUMENT…]",
-		Short: "Run a command while holding a lock",
-		Long: `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
+const kvLockHelp = `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
 The exit code is the command's, or 128 plus the number of the signal that ended it.
 If the command was not run because the lock is held and --no-wait or --wait ended
 the wait, the exit code is 5; other errors have their usual codes.
@@ -66,7 +59,16 @@ A command may notice late that the lock is lost, so make writes that must not co
 late with --fenced, or pass on the fence:
 
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
-  CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`,
+  CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`
+
+func (a *app) kvLockCommand() *cobra.Command {
+	var ttl, wait time.Duration
+	var noWait bool
+	var holder string
+	command := &cobra.Command{
+		Use:   "lock NS KEY -- COMMAND [ARGUMENT…]",
+		Short: "Run a command while holding a lock",
+		Long:  kvLockHelp,
 		Example: `  confcenter kv lock jobs nightly -- ./nightly.sh
   confcenter kv lock jobs nightly --no-wait -- sh -c 'confcenter kv put jobs last-run "$(date)" --fenced'`,
 		Args: func(command *cobra.Command, args []string) error {

@@ -17,7 +17,6 @@ import (
 	"confcenter/confstore"
 	"confcenter/gateway"
 	"confcenter/internal/admission"
-	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/server"
 )
@@ -107,8 +106,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if _, err := confstore.Apart(o.conf, o.data); err != nil {
 		return cannotStart(err)
 	}
-	_ = os.MkdirAll(stateDir(o.data), 0o700) // for lockState; what opens the store says why it cannot be made
-	taken, err := takeData(o.data, clock.Real(), lockWait)
+	taken, err := takeToServe(o.data)
 	if err != nil {
 		return cannotStart(err)
 	}

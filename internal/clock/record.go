@@ -72,6 +72,11 @@ func (r *Record) When(said int64) int64 {
 	return said - r.eras[0].ahead
 }
 
+// Passed reports whether d has passed since Now said a time, in ms since 1970.
+func (r *Record) Passed(said int64, d time.Duration) bool {
+	return r.When(said) <= r.Steady().Add(-d).UnixMilli()
+}
+
 // Earliest returns the earliest time that Now has said in the last d, in ms since 1970: what is written
 // down with an earlier one is longer ago.
 func (r *Record) Earliest(d time.Duration) int64 {
