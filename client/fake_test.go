@@ -279,7 +279,7 @@ func (s *fakeServer) updateLocked(u protocol.ConfigUpdate) []byte {
 	}
 	switch {
 	case u.HasIfMtime && u.IfMtime != served:
-		return protocol.AppendConfigUpdated(nil, int(codes.Conflict), doc.mtime, "changed by somebody else")
+		return protocol.AppendConfigUpdated(nil, int(codes.Conflict), doc.mtime, "changed by someone else")
 	case u.Mtime != 0 && u.Mtime < doc.mtime:
 		return protocol.AppendConfigUpdated(nil, int(codes.Older), doc.mtime, "older")
 	}

@@ -314,7 +314,7 @@ func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *
 	did := &res.Ops[0]
 	w.Entry = did.Entry
 	if !res.Held {
-		return w, false, codes.Errorf(codes.Conflict, "changed by somebody else: %s", standing(did.Entry))
+		return w, false, codes.Errorf(codes.Conflict, "changed by another client: %s", standing(did.Entry))
 	}
 	w.Prev, w.Count = did.Prev, did.Count
 	return w, did.More, nil

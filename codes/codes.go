@@ -105,7 +105,7 @@ var table = []Row{
 	{BadOp, "bad_op", 400, "there is no such operation; see the command's description"},
 	{NotFound, "not_found", 404, "there is nothing by that name; check the name"},
 	{Older, "older", 409, "older than what is stored; read the current version and write again"},
-	{Conflict, "conflict", 412, "changed by somebody else since it was read; read it again and decide"},
+	{Conflict, "conflict", 412, "changed by someone else since it was read; read it again and decide"},
 	{TooLarge, "too_large", 413, "larger than the limit; send less"},
 	{NotSubscribed, "not_subscribed", 404, "there is no such file to subscribe to; create it first"},
 	{Internal, "internal", 500, "the server failed; its log says why"},
@@ -134,14 +134,14 @@ var table = []Row{
 	{FenceLost, "fence_lost", 412, "the lock is not held with that fencing token; take the lock again"},
 	{LeaseGone, "lease_gone", 404, "the lease does not exist or has ended; take a new one"},
 	{Quota, "quota", 507, "the store is full; delete something"},
-	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
+	{Locked, "locked", 423, "another client holds the lock; wait for it or try again later"},
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
 	{Forbidden, "forbidden", 403, "no role allows it: ask an administrator; or another web site may be behind the request: name its origin or host in the server's settings"},
 	{Unconfirmed, "unconfirmed", 400, "this would destroy much at once; repeat as confirm what that is, or how many"},
 	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
 	{AlreadyExists, "already_exists", 409, "there is something by that name already; use another name, or update what is there"},
 	{InvalidConfig, "invalid_config", 400, "the specification cannot be carried out; correct what the text lists"},
-	{Held, "held", 409, "not changed yet: somebody else has to approve it; see confcenter review"},
+	{Held, "held", 409, "not changed yet: someone else has to approve it; see confcenter review"},
 }
 
 // byCode is filled once and then only read.

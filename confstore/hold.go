@@ -52,7 +52,7 @@ func (w *writer) hold(s *setting) error {
 		return nil
 	})
 	if errors.Is(err, errHanging) { // it may still be kept
-		return codes.Errorf(codes.Timeout, "%s: the server's disk does not answer; whether it is kept until somebody approves it is not known: look for it before you ask again", s.job)
+		return codes.Errorf(codes.Timeout, "%s: the server's disk does not answer; whether it is kept until someone approves it is not known: look for it before you ask again", s.job)
 	}
 	if err == nil {
 		err = kept.err
@@ -65,7 +65,7 @@ func (w *writer) hold(s *setting) error {
 func (j *setJob) covers(marked []string) error {
 	for _, name := range marked {
 		if !slices.Contains(j.approved, name) {
-			return codes.Errorf(codes.Conflict, "%s would change as well, of which nobody has approved", shorten(name))
+			return codes.Errorf(codes.Conflict, "%s would change as well, which no one has approved", shorten(name))
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // sealFault is why a file is not served that has a value to be sealed. It is a person's, and
 // somebody else may have read it already, so it is not sealed behind their back.
-const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: write the file with `confcenter set`; whoever could read it here has seen the value"
+const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: write the file with `confcenter set`; everyone who could read it here may have seen the value"
 
 // sealed replaces the values of a request that are to be sealed. From then on nothing knows them.
 // The contents are JSON.
@@ -113,7 +113,7 @@ func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n in
 	file, _, err := s.Look(name, func(size int64) error {
 		const copies = 2 // as it is, and as it is going to be
 		if !s.cfg.Documents.Take(copies * size) {
-			return codes.Errorf(codes.Busy, "%s: there is no memory left to seal its values anew; try again later", name)
+			return codes.Errorf(codes.Busy, "%s: there is no memory left to seal its values again; try again later", name)
 		}
 		reserved = copies * size
 		return nil

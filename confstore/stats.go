@@ -9,13 +9,13 @@ type Stats struct {
 	Deleted      int    `metric:"config_deleted_files" help:"Names of which only the tombstone is left."`
 	Bytes        int64  `metric:"config_bytes" help:"Contents of the files that are served."`
 	Seq          uint64 `metric:"config_sequence" help:"Number of the newest change; it goes on rising across restarts."`
-	Problems     int    `metric:"config_problems" help:"What somebody should look at, broken files included."`
+	Problems     int    `metric:"config_problems" help:"What someone should look at, broken files included."`
 	Unwatched    int64  `metric:"config_unwatched_directories" help:"Directories whose changes are found only by scans, because file events are not to be had for them."`
 	Pending      int    `metric:"config_pending_writes" help:"Writes that wait."`
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
 	Recent       int64  `metric:"config_recent_bytes" help:"The newest changes, kept for watches on documents."`
 	Untold       int64  `metric:"config_untold_bytes" help:"Changes that watches on documents have not been told yet."`
-	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often watches on documents were not told of changes because that was too much: they read them back, or begin anew."`
+	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often watches on documents were not told of changes because that was too much: they read them back, or begin again."`
 	GitAsked     uint64 `metric:"config_git_questions_total" help:"How often git was asked with which commits files came that were found on disk."`
 	GitFailed    uint64 `metric:"config_git_failures_total" help:"Questions to git that it did not answer within its limit, or not at all, and versions of which it was not asked because too many were waiting: they are the changes of the files' owners."`
 	Uncommitted  int64  `metric:"config_git_waiting" help:"Versions found on disk with which a commit may have come, or may come yet."`

@@ -263,6 +263,6 @@ func (g *Gateway) change(r *http.Request, write *storage.Write) (*storage.Outcom
 	case got := <-done:
 		return got.out, got.err
 	case <-r.Context().Done():
-		return nil, codes.Errorf(codes.Timeout, "nobody waits for the answer any more; whether fields have changed is not known")
+		return nil, codes.Errorf(codes.Timeout, "no one waits for the answer any more; whether fields have changed is not known")
 	}
 }

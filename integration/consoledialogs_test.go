@@ -28,7 +28,7 @@ func TestConsoleConflictsAreDecided(t *testing.T) {
 		tb.until(`document.querySelector("#review-conflict").hidden`)
 		other.write("both.json", "{\n    \"a\": \"theirs\",\n    \"b\": 2\n}\n")
 		tb.until(`!document.querySelector("#review-conflict").hidden`)
-		tb.sees("#review-conflict", "changed by somebody else")
+		tb.sees("#review-conflict", "changed by someone else")
 		tb.click("#review-no")
 		tb.click("#save")
 		tb.until(`!document.querySelector("#review-conflict").hidden`)

@@ -234,7 +234,7 @@ func TestConsoleStore(t *testing.T) {
 	tb.run("conflict_loses_nothing", func(t *testing.T) {
 		tb.write("#value", "mine")
 		other.put("kinds", "a string", `{"type":"string","value":"theirs"}`)
-		tb.sees("#key-changed", "Somebody else")
+		tb.sees("#key-changed", "Someone else")
 		tb.holds("#value", "mine")
 		tb.click("#save-key")
 		tb.sees("#conflict .diff-left", "theirs")

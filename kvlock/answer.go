@@ -72,7 +72,7 @@ func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []f
 		m.leave(l, w)
 		err = errClosed()
 	case !w.req.Wait:
-		err = codes.Errorf(codes.Locked, "lock %q is held by somebody else", w.req.Key)
+		err = codes.Errorf(codes.Locked, "lock %q is held by another client", w.req.Key)
 	case w.refused != nil:
 		err = w.refused
 	default:

@@ -36,7 +36,7 @@ func landerTalk() []exchanged {
 		{protocol.LdTake, protocol.AppendLanderTake(nil, protocol.LanderTake{Limit: 1000}), protocol.AppendLanderBatch(nil, &batch)},
 		{protocol.LdTake, protocol.AppendLanderTake(nil, protocol.LanderTake{Table: 1}), protocol.AppendLanderBatch(nil, nil)},
 		{protocol.LdLanded, protocol.AppendLanderLanded(nil, done), fine},
-		{protocol.LdLanded, protocol.AppendLanderLanded(nil, done), protocol.AppendResult(nil, int(codes.FenceLost), "dirty table 0 has been claimed by somebody else")},
+		{protocol.LdLanded, protocol.AppendLanderLanded(nil, done), protocol.AppendResult(nil, int(codes.FenceLost), "dirty table 0 has been claimed by another lander")},
 		{protocol.LdNewer, protocol.AppendLanderVersion(nil, 1_700_000_000_000_099), fine},
 		{protocol.LdRelease, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Fence: 31}), fine},
 	}

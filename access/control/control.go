@@ -582,7 +582,7 @@ func (c *Control) hasRoom(name string, next *policy.Role) error {
 		}
 	}
 	if all > policy.MaxAllEntries {
-		return codes.Errorf(codes.Limit, "all roles would have %d entries in who and what, and the limit is %d; nothing was changed: name beginnings or groups in the role %s, or remove roles that nobody needs", all, policy.MaxAllEntries, roleName(name))
+		return codes.Errorf(codes.Limit, "all roles would have %d entries in who and what, and the limit is %d; nothing was changed: name beginnings or groups in the role %s, or remove roles that no one needs", all, policy.MaxAllEntries, roleName(name))
 	}
 	return nil
 }

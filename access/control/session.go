@@ -43,7 +43,7 @@ func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address st
 			return nil, codes.Errorf(codes.Forbidden, "the provider's group %.40q has more than %d bytes, a * or control characters", g, maxGroup)
 		}
 		if g == policy.Administrators {
-			c.cfg.Log.Warn().Str("who", who.Name).Msg("the provider has somebody in a group called administrators: it counts for nothing here; name them with --administrators")
+			c.cfg.Log.Warn().Str("who", who.Name).Msg("the provider has someone in a group called administrators: it counts for nothing here; name them with --administrators")
 			continue
 		}
 		who.Groups = append(who.Groups, g)

@@ -120,7 +120,7 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case right == access.KVLease && named, right == access.KVLock && named:
 		return c.Leases()
 	case (right == access.ReviewRead || right == access.ReviewWrite) && c.Who == nil:
-		return codes.Errorf(codes.Forbidden, "you may not review changes without being somebody; give a token")
+		return codes.Errorf(codes.Forbidden, "you may not review changes without saying who you are; give a token")
 	case right == access.ClientsSend && named && c.Permits.Some(policy.Delete, policy.Clients): // a message can be to hang up
 		return nil
 	case right == access.StatusProfile && !c.Who.Administrator():

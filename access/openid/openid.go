@@ -294,10 +294,10 @@ func (p *Provider) failed(doing string, err error) error {
 	line := p.cfg.Log.Warn().Str("issuer", p.cfg.Issuer).Str("while", doing)
 	refused := (*oauth2.RetrieveError)(nil)
 	if errors.As(err, &refused) { // its text may have all that was answered
-		line.Int("status", refused.Response.StatusCode).Str("error", access.Fitted(refused.ErrorCode, 100)).Msg("the OpenID provider refuses somebody who wants to sign in")
+		line.Int("status", refused.Response.StatusCode).Str("error", access.Fitted(refused.ErrorCode, 100)).Msg("the OpenID provider refuses someone who wants to sign in")
 		return codes.Errorf(codes.NotIdentified, "the provider did not confirm who you are; begin again")
 	}
-	line.Str("error", access.Fitted(err.Error(), 300)).Msg("somebody could not sign in at the OpenID provider")
+	line.Str("error", access.Fitted(err.Error(), 300)).Msg("someone could not sign in at the OpenID provider")
 	if network := net.Error(nil); errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || p.known.Load() == nil {
 		return codes.Errorf(codes.Unreachable, "the provider does not answer, or not as it should; the server's log says why")
 	}

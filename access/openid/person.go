@@ -130,7 +130,7 @@ func (p *Provider) userInfo(ctx context.Context, provider *oidc.Provider, token 
 		return nil, p.failed("asking about a user", err)
 	}
 	if subject == "" || info.Subject != subject {
-		return nil, codes.Errorf(codes.NotIdentified, "the provider tells of somebody else; begin again")
+		return nil, codes.Errorf(codes.NotIdentified, "the provider tells of someone else; begin again")
 	}
 	var told json.RawMessage
 	if err := info.Claims(&told); err != nil {

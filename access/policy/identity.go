@@ -33,13 +33,13 @@ func CheckIdentity(name string) error {
 	case len(name) > MaxName:
 		return codes.Errorf(codes.TooLarge, "the name has %d bytes, and the limit is %d", len(name), MaxName)
 	case !slices.Contains([]string{ByToken, ByCert, AsPerson, ByListener}, kind+":") || rest == "":
-		return codes.Errorf(codes.BadRequest, "%q names nobody; a name is one of token:NAME, cert:SUBJECT, person:ADDRESS and listener:NAME", name)
+		return codes.Errorf(codes.BadRequest, "%q names no one; a name is one of token:NAME, cert:SUBJECT, person:ADDRESS and listener:NAME", name)
 	case strings.Contains(rest, "*"), strings.ContainsFunc(rest, unicode.IsControl), !utf8.ValidString(rest):
 		return codes.Errorf(codes.BadRequest, "%q: a name has no * and no control characters, and is UTF-8", name)
 	case kind+":" == ByToken:
 		return CheckName(rest)
 	case kind+":" == AsPerson && strings.ContainsAny(rest, ` ,"`), kind+":" != ByCert && strings.ContainsFunc(rest, unseen):
-		return codes.Errorf(codes.BadRequest, "%q has characters that such a name has not: of people blanks, commas and quotes, and those that nobody sees", name)
+		return codes.Errorf(codes.BadRequest, "%q has characters that such a name has not: of people blanks, commas and quotes, and those that no one can see", name)
 	case kind+":" == AsPerson && strings.ContainsFunc(rest, passesForASCII):
 		return codes.Errorf(codes.BadRequest, "%q has a letter that would become another one in lower case", name)
 	}

@@ -157,7 +157,7 @@ func ParseNamespace(text string) (c Class, parts []string, err error) {
 		}
 	}
 	if err != nil {
-		return 0, nil, codes.Errorf(codes.BadRequest, "%.80q is neither somebody, such as token:NAME, nor a namespace: kv:NAMESPACE, storage:APP/REGION, flow:SCOPE or bench", text)
+		return 0, nil, codes.Errorf(codes.BadRequest, "%.80q is neither an identity, such as token:NAME, nor a namespace: kv:NAMESPACE, storage:APP/REGION, flow:SCOPE or bench", text)
 	}
 	return p.class, parts, nil
 }

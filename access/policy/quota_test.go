@@ -51,7 +51,7 @@ func TestQuotasThatSayNothingAreRefused(t *testing.T) {
 		`[{"what": ["kv"], "leases": 1, "connections": 1}]`:           `a namespace has no limit of connections`,
 		`[{"who": ["*"], "what": ["kv"], "requests": 1}]`:             `make two quotas`,
 		`[{"who": ["*"], "requests": 1}, {"who": [], "requests": 1}]`: `quota 2: who and what are missing`,
-		`[{"who": ["game-1"], "requests": 1}]`:                        `who: "game-1" names nobody`,
+		`[{"who": ["game-1"], "requests": 1}]`:                        `who: "game-1" names no one`,
 		`[{"who": ["*"], "request": 1}]`:                              `"request" means nothing here`,
 		`[{"who": ["*"], "requests": 0}]`:                             `requests: expected a whole number from 1`,
 		`[{"who": ["*"], "requests": 1.5}]`:                           `requests: expected a whole number`,

@@ -35,7 +35,7 @@ type Line struct {
 	Prev    string   `json:"prev" doc:"SHA-256 of the line before, in hexadecimal; zeros: this is the first"`
 	Time    int64    `json:"time" doc:"when, in ms since 1970"`
 	Kind    string   `json:"kind" doc:"what kind of event: change, permission, token, login, logout, denied, review, refused, lost or pruned"`
-	Who     string   `json:"who,omitempty" doc:"who it was proved to be, with its kind; empty: nobody in particular"`
+	Who     string   `json:"who,omitempty" doc:"who it was proved to be, with its kind; empty: no one in particular"`
 	Says    string   `json:"says,omitempty" doc:"who it says it is, which proves nothing"`
 	Via     string   `json:"via,omitempty" doc:"the way: tcp, http, console, file, rollback, release or server"`
 	From    string   `json:"from,omitempty" doc:"address of the peer, with its port"`

@@ -49,7 +49,7 @@ type reviewOptions struct {
 
 func (o *reviewOptions) define(f *pflag.FlagSet) {
 	f.IntVar(&o.most, "max-reviews", 1000, "changes that wait for another person's approval at the same time; further ones are refused, and of one author at most 100 wait")
-	f.DurationVar(&o.keep, "review-keep", 7*24*time.Hour, "a change that nobody has decided expires after that long, and a decision is forgotten")
+	f.DurationVar(&o.keep, "review-keep", 7*24*time.Hour, "a change that no one has decided expires after that long, and a decision is forgotten")
 }
 
 func (o *reviewOptions) check(refuse func(format string, args ...any)) {
@@ -69,7 +69,7 @@ func (o *reviewOptions) config(documents review.Documents, pool *memory.Pool) re
 var listenerNames = []string{gate.PlainListener, gate.TLSListener, gateway.PlainListener, gateway.TLSListener}
 
 func (o *accessOptions) define(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "access-control", false, "let in only who proves to be somebody, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
+	f.BoolVar(&o.on, "access-control", false, "let in only those who prove who they are, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
 	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
 	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
 	f.DurationVar(&o.refusalDelay, "refusal-delay", 250*time.Millisecond, "the refusal of a wrong token is sent that much later, at most 1s; 0: at once. No one with a valid one waits")
@@ -100,9 +100,9 @@ func (o *accessOptions) check(certificates bool, refuse func(format string, args
 		case err != nil:
 			refuse("administrators: %w", err)
 		case kind+":" == policy.AsPerson && o.on && o.signIn.issuer == "":
-			refuse("administrators: nobody can be %s without --oidc-issuer, where people sign in; set it, or use an administrator's token", name)
+			refuse("administrators: no one can be %s without --oidc-issuer, where people sign in; set it, or use an administrator's token", name)
 		case kind+":" == policy.ByCert && o.on && !certificates:
-			refuse("administrators: nobody can be %s without --tls-client-ca, of whose authorities certificates are; set it, or use an administrator's token", name)
+			refuse("administrators: no one can be %s without --tls-client-ca, of whose authorities certificates are; set it, or use an administrator's token", name)
 		case kind+":" != policy.AsPerson && kind+":" != policy.ByCert:
 			refuse("administrators: %s: name cert:SUBJECT or person:ADDRESS; for a token that may do everything: confcenter auth token NAME --groups %s", name, policy.Administrators)
 		}
@@ -122,7 +122,7 @@ func (o *accessOptions) closed(listener string, refuse func(format string, args 
 	places, _ := o.parsed() // check has seen to the error
 	for _, p := range places {
 		if p.Listener == listener {
-			refuse("listen-as: %s is for --%s, which is off: nobody comes in there", p.Name, listener)
+			refuse("listen-as: %s is for --%s, which is off: no one comes in there", p.Name, listener)
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (o *options) warn(log zerolog.Logger) {
 		line := log.Warn().Str("address", address)
 		switch {
 		case o.access.on:
-			line.Msg("there is no TLS at this address: whoever is on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
+			line.Msg("there is no TLS at this address: anyone on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
 		case secure && o.tls.files.ClientCA != "":
 			line.Msg("OPEN ACCESS: everybody with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
 		default:

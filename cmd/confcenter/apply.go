@@ -44,7 +44,7 @@ change, of which programs are told at once, or none. Files that the server has
 besides stay, unless --prune is given.
 
 If a file in DIR is not valid nothing is sent, and all that is wrong is printed; the
-exit code is 1. If somebody changes one of the files meanwhile, on the server or in
+exit code is 1. If someone changes one of the files meanwhile, on the server or in
 DIR, nothing is changed; the exit code is 5. So it is if a file on the server is broken,
 because it is being edited by hand: --replace NAME writes that one all the same, and the
 server keeps what it held. It is 0 if there was nothing to do, or
@@ -52,7 +52,7 @@ if it is done. With --dry-run nothing is changed: it prints what would be, line 
 line, and which programs would be told; the exit code is 6 if there is anything.
 
 The server remembers the last apply of each source: what --source says, else who is
-proved to ask, else the author. If somebody has changed a file on the server since, at
+proved to ask, else the author. If someone has changed a file on the server since, at
 the console for example, and DIR has not got that change, nothing is changed, and the
 change is named; the exit code is 5, and with --dry-run 6. Take it over into DIR, or
 undo it with --replace NAME, or all such changes with --replace-all.`,

@@ -44,7 +44,7 @@ func (o *auditOptions) define(command *cobra.Command) {
 	o.what.define(command, "audit", "", "what has a line in the audit: all, or no-keys for everything but changes of keys, players' fields and cluster state, or nothing with off; auto = all with --access-control, otherwise off")
 	f.IntVar(&o.days, "audit-days", 90, "how many days lines of the audit are kept")
 	f.Var(&o.bytes, "audit-bytes", "lines of the audit kept, in bytes; the oldest go first")
-	f.StringVar(&o.file, "audit-file", "", "file to which each line of the audit is appended as JSON, readable by its owner only; begun anew when it was moved away")
+	f.StringVar(&o.file, "audit-file", "", "file to which each line of the audit is appended as JSON, readable by its owner only; begun again when it was moved away")
 	f.StringVar(&o.syslog, "audit-syslog", "", "where each line of the audit is sent as a message of RFC 5424: the path of a socket such as /dev/log, udp:HOST:PORT or tcp:HOST:PORT")
 }
 

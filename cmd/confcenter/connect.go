@@ -161,7 +161,7 @@ func (c *connection) logKeys(secure *tls.Config) error {
 		return fmt.Errorf("%s: the keys of TLS connections cannot be written there: %w", keyLogVariable, err)
 	}
 	secure.KeyLogWriter = file
-	c.tell("%s is set: the keys of this connection go to %s, and whoever has them can read what it says", keyLogVariable, path)
+	c.tell("%s is set: the keys of this connection go to %s, and anyone who has them can read what it says", keyLogVariable, path)
 	return nil
 }
 

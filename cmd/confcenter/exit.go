@@ -26,11 +26,11 @@ const exitCodesHelp = `Exit codes:
   2  wrong usage: a flag, argument, environment variable or config file line
   3  no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
-  5  refused by the server: a conflict, an older version, a lock held by somebody else,
+  5  refused by the server: a conflict, an older version, a lock held by another client,
      no right to it, a name, value or size that is not allowed, values that --reveal had
      to leave sealed
   6  apply or rollback with --dry-run: there is something to change
-  7  nothing is changed yet: somebody else has to approve it, see confcenter review
+  7  nothing is changed yet: someone else has to approve it, see confcenter review
   8  auth can: they may not
   9  flow claim, bench take-job and bench assign-nodes: nothing waits, or not all nodes that
      the job needs are free`

@@ -82,7 +82,7 @@ func (a *app) kvLockCommand() *cobra.Command {
 	f := command.Flags()
 	f.DurationVar(&ttl, "ttl", 15*time.Second, "how long the lock stays taken if this process dies")
 	f.DurationVar(&wait, "wait", 0, "longest wait for the lock; 0 = as long as it takes")
-	f.BoolVar(&noWait, "no-wait", false, "do not wait if somebody else holds the lock")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait if another client holds the lock")
 	f.StringVar(&holder, "holder", "", "name of the holder, shown in the lock's key (default: this host and process)")
 	command.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -16,7 +16,7 @@ func (a *app) reviewCommand() *cobra.Command {
 	return a.modelCommand(&cobra.Command{
 		Use:   "review",
 		Short: "Changes that wait for another person's approval",
-		Long: `Review lists the changes that somebody has asked for and somebody else has to approve,
+		Long: `Review lists the changes that someone has asked for and someone else has to approve,
 shows what they would do, and approves, rejects or withdraws them. What needs approval
 is said by roles, see docs/access.md. Verbs whose change is held exit with code 7.`,
 		Example: `  confcenter review list

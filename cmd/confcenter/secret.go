@@ -24,7 +24,7 @@ type secretOptions struct {
 }
 
 func (o *secretOptions) define(f *pflag.FlagSet) {
-	f.StringVar(&o.file, "secret-key-file", "", "file, readable by its owner only, of the secret key by which sealed values are encrypted: 32 random bytes in hexadecimal or base64, as openssl rand -hex 32 prints them; further lines may have older keys; taken anew when it changes; or the variable CONFCENTER_SECRET_KEY has the key")
+	f.StringVar(&o.file, "secret-key-file", "", "file, readable by its owner only, of the secret key by which sealed values are encrypted: 32 random bytes in hexadecimal or base64, as openssl rand -hex 32 prints them; further lines may have older keys; read again when it changes; or the variable CONFCENTER_SECRET_KEY has the key")
 	f.StringVar(&o.command, "secret-key-command", "", "command of the shell that prints the secret key, instead of --secret-key-file; run at the start, and by confcenter secret rotate")
 }
 

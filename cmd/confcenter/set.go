@@ -71,7 +71,7 @@ With --secret the value is the text on standard input, or one that the terminal 
 and the server seals it: files, history and backups have a mark in its place.
 
 The exit code is 5 if the server has something newer than --mtime, or a version
-other than --if-mtime; then nothing has changed. With PATH nobody else's change is
+other than --if-mtime; then nothing has changed. With PATH no one else's change is
 lost: if the file changes in the meantime, set reads it again.`,
 		Example: `  confcenter set app2-dev /key4 1235
   confcenter set app1-dev /key3/subkey3 '"a string"'

@@ -40,7 +40,7 @@ func (o *signInOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.groups, "oidc-groups-claim", "groups", "the claim that has the groups of a person; dots lead into others, as in realm_access.roles")
 	f.Var(&o.scopes, "oidc-scopes", "what to ask the provider for besides openid, separated by commas")
 	f.Var(&o.domains, "oidc-domains", "domains of e-mail addresses that may sign in, separated by commas; empty = any that the provider has verified")
-	f.DurationVar(&o.idle, "session-idle", 2*time.Hour, "a session at the console ends when nobody has used it for that long")
+	f.DurationVar(&o.idle, "session-idle", 2*time.Hour, "a session at the console ends when no one has used it for that long")
 	f.DurationVar(&o.age, "session-age", 12*time.Hour, "a session at the console ends after that long in any case")
 	f.IntVar(&o.most, "max-sessions", 1000, "sessions at the console at the same time; further ones are refused, and of one person there are at most 20")
 }

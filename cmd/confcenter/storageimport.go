@@ -38,7 +38,7 @@ landed is never replaced, and removed rows stay removed.
 A table that is in the landing database already is only checked and announced.
 
 An import that was interrupted goes on where it was when it is started again. One that
-ran to its end begins anew, and brings over what has changed since. Each row that the
+ran to its end starts over, and brings over what has changed since. Each row that the
 server could not have is named on standard error. At the end the rows are counted: the
 exit code is 5 if not all of them are there.
 
@@ -55,7 +55,7 @@ Give the DSNs, which have passwords, as ` + variableFrom + ` and CONFCENTER_LAND
 	f.Lookup("region").Usage = "region of a single TABLE, if its name does not tell"
 	f.Var(&flags.from, "from", "database with the tables, mysql://USER:PASSWORD@HOST:PORT/DATABASE for example; also "+variableFrom)
 	f.Var(&flags.landing, "landing", "database that the server lands in, written as for the server; also CONFCENTER_LANDING")
-	f.BoolVar(&flags.restart, "restart", false, "begin anew, even if an import was interrupted")
+	f.BoolVar(&flags.restart, "restart", false, "start over, even if an import was interrupted")
 	for flag := range c.shares {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}

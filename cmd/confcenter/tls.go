@@ -20,10 +20,10 @@ type tlsOptions struct {
 
 func (o *tlsOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "tls-listen", "", "address to serve on with TLS, beside --listen or, if that is empty, alone; HOST:PORT or unix:PATH")
-	f.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate for --tls-listen and --http-tls with those between it and the authority, in PEM; taken anew when it changes")
+	f.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate for --tls-listen and --http-tls with those between it and the authority, in PEM; read again when it changes")
 	f.StringVar(&o.files.Key, "tls-key", "", "file of its key, in PEM")
 	f.StringVar(&o.files.ClientCA, "tls-client-ca", "", "file of the authorities that clients' certificates must come from, in PEM; clients must show one, with --access-control they may; empty = clients need none")
-	f.StringVar(&o.files.ClientCRL, "tls-client-crl", "", "file of the revocation lists of these authorities, in PEM; taken anew when it changes")
+	f.StringVar(&o.files.ClientCRL, "tls-client-crl", "", "file of the revocation lists of these authorities, in PEM; read again when it changes")
 }
 
 // servesTLS reports whether anything is served with TLS.

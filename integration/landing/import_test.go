@@ -119,7 +119,7 @@ func TestACountThatDoesNotMatchIsTold(t *testing.T) {
 	homo(t, from, "1_1", "user", "100", "b", "1")
 	k := landingtest.NewImport(from, to, "1_1")
 	k.Told = func(*landing.Imported) error { homo(t, from, "1_1", "user", "100", "a", "1"); return nil } // where it has been already
-	require.ErrorContains(t, k.Done(t).Verdict(), "1 rows were read, but the table has 2 now: somebody writes to it; stop the landers that do; import again")
+	require.ErrorContains(t, k.Done(t).Verdict(), "1 rows were read, but the table has 2 now: something writes to it; stop the landers that do; import again")
 	k.Told = func(*landing.Imported) error { return nil }
 	require.NoError(t, k.Done(t).Verdict())
 

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrLocked is wrapped by the error of Lock when the lock is taken.
-var ErrLocked = errors.New("locked by somebody else")
+var ErrLocked = errors.New("locked by another process")
 
 // OS is the machine's file system. Symlinks with an absolute target count as
 // leading outside, even if the target is inside (os.Root's rule).

@@ -30,7 +30,7 @@ func (s *Session) Prove(token string) error {
 	case err != nil:
 		return err
 	case before != nil && before.Name != rights.Who.Name:
-		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another one to be somebody else", before.Name)
+		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another connection to be someone else", before.Name)
 	case before != nil && !rights.Covers(s.Rights): // what it watches and holds depends on them
 		return codes.Errorf(codes.BadRequest, "this connection may do more than that token allows; open another one to do less")
 	}

@@ -94,7 +94,7 @@ func TestNobodyGivesGroupsOrNamesThatAreNotTheirs(t *testing.T) {
 	require.ErrorContains(t, made(lead, "a", "games", "sre"), `the group "sre"`)
 	require.ErrorContains(t, made(by("token:lead"), "a", "games"), `the group "games"`)
 	require.NoError(t, made(root, "a", "sre"))
-	require.ErrorContains(t, made(lead, "a"), "token:a is the name of a token that somebody else made")
+	require.ErrorContains(t, made(lead, "a"), "token:a is the name of a token that someone else made")
 	require.NoError(t, made(nil, "b"), "without access control, or the server")
 	require.Error(t, made(lead, "b"))
 	require.NoError(t, made(lead, "c", "games"))

@@ -61,7 +61,7 @@ func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Id
 		return nil
 	}
 	name := strings.TrimPrefix(whose.Name, policy.ByToken)
-	taken := codes.Errorf(codes.Forbidden, "%s is the name of a token that somebody else made, or was while the audit has lines about it: take another one, or ask an administrator", whose.Name)
+	taken := codes.Errorf(codes.Forbidden, "%s is the name of a token that someone else made, or was while the audit has lines about it: take another one, or ask an administrator", whose.Name)
 	if !t.names.free(name, id) {
 		return taken
 	}

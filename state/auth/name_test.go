@@ -36,7 +36,7 @@ func TestANameStaysTakenAfterItsToken(t *testing.T) {
 		made, err := k.Make(t.Context(), who, &auth.MakeAsk{Name: name, TTL: ttl.Milliseconds()})
 		if err != nil {
 			require.Equal(t, codes.Forbidden, codes.Of(err))
-			require.ErrorContains(t, err, "token:"+name+" is the name of a token that somebody else made, or was")
+			require.ErrorContains(t, err, "token:"+name+" is the name of a token that someone else made, or was")
 			require.Error(t, k.MayMake(who, []byte(`{"name":"`+name+`"}`)))
 			return "", err
 		}

@@ -16,12 +16,12 @@ var Operations = []state.Operation{
 	state.Define("revoke", access.RolesGrant, "POST revoke", "ends a token, with everything that depends on it", (*Tokens).Revoke).
 		Refuses(codes.NotFound, "there is no such token").
 		Refuses(codes.Forbidden, "its owner may do what you may not"),
-	state.Define("can", access.RolesRead, "GET can", "tells whether somebody may do something, and which rules say so", (*Tokens).Can).
+	state.Define("can", access.RolesRead, "GET can", "tells whether someone may do something, and which rules say so", (*Tokens).Can).
 		Refuses(codes.NotImplemented, "the server has no access control"),
 	state.Define("sessions", access.RolesRead, "GET sessions", "lists the sessions of people at the console", (*Tokens).Sessions),
-	state.Define("end", access.RolesGrant, "POST end", "ends a session at the console, or all of somebody", (*Tokens).End).
+	state.Define("end", access.RolesGrant, "POST end", "ends a session at the console, or all of one person or program", (*Tokens).End).
 		Refuses(codes.NotFound, "there is no such session").
 		Refuses(codes.Forbidden, "its owner may do what you may not"),
-	state.Define("quotas", access.RolesRead, "GET quotas", "tells what somebody or a namespace may have, and what they use", (*Tokens).Quotas).
+	state.Define("quotas", access.RolesRead, "GET quotas", "tells what a person, a program or a namespace may have, and what they use", (*Tokens).Quotas).
 		Refuses(codes.NotImplemented, "the server has no access control"),
 }

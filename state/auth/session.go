@@ -119,7 +119,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 		slices.SortFunc(own, func(a, b kept) int { return cmp.Compare(a.used, b.used) })
 		gone = append(gone, own[:int64(len(own))-limits.Each+1]...)
 	} else if int64(len(there.open)) >= limits.Most {
-		return nil, codes.Errorf(codes.Limit, "there are %d sessions, which is the limit: log out of those that nobody uses, or raise it with --max-sessions", len(there.open))
+		return nil, codes.Errorf(codes.Limit, "there are %d sessions, which is the limit: log out of those that no one uses, or raise it with --max-sessions", len(there.open))
 	}
 	ops := []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, TTL: limits.Age, Value: kv.Value{Type: kv.JSON, Data: value}}}
 	if _, err := t.end(ctx, by, gone, ops, ""); err != nil {

@@ -228,9 +228,9 @@ type MakeAsk struct {
 // Made is a new token.
 type Made struct {
 	ID      string `json:"id" doc:"by which it is listed and revoked"`
-	Text    string `json:"text" doc:"the token: it is shown only here, and nobody can find it out again"`
+	Text    string `json:"text" doc:"the token: it is shown only here, and no one can find it out again"`
 	Expires int64  `json:"expires,omitempty" doc:"when, in ms since 1970"`
-	Held    int64  `json:"held,omitempty" doc:"it is of no use before another person approves of this change; absent: nobody has to"`
+	Held    int64  `json:"held,omitempty" doc:"it is of no use before another person approves of this change; absent: no one has to"`
 }
 
 // Make makes a token.
@@ -248,7 +248,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 		return nil, err
 	}
 	if there.Count >= t.cfg.MaxTokens {
-		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that nobody uses", there.Count)
+		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there.Count)
 	}
 	if err := t.names.room(ctx, by); err != nil {
 		return nil, err

@@ -236,7 +236,7 @@ func TestTheLastUseIsToldAndKept(t *testing.T) {
 func TestTokensHaveLimits(t *testing.T) {
 	k := open(t, auth.Config{MaxTokens: 2})
 	for want, q := range map[string]auth.MakeAsk{
-		`"token:" names nobody`: {},
+		`"token:" names no one`: {},
 		"the limit is 512":      {Name: strings.Repeat("n", policy.MaxName)},
 		"a name has no *":       {Name: "game-*"},
 		"no control characters": {Name: "a\nb"},

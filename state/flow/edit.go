@@ -133,7 +133,7 @@ func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error
 			return nil, err
 		}
 	}
-	return nil, codes.Errorf(codes.Busy, "somebody else was faster %d times; try again", attempts)
+	return nil, codes.Errorf(codes.Busy, "another client was faster %d times; try again", attempts)
 }
 
 // commitLeased is commit of a change for which a lease is granted, as soon as it is clear that it

@@ -21,7 +21,7 @@ type StageAsk struct {
 // StageAnswer is the answer of Stage.
 type StageAnswer struct {
 	Lease int64 `json:"lease" doc:"the lease that the stage lasts as long as"`
-	TTL   int64 `json:"ttl" doc:"its time in milliseconds; every addition begins it anew"`
+	TTL   int64 `json:"ttl" doc:"its time in milliseconds; every addition starts it again"`
 }
 
 // Stage begins an application that is too large for one question: add its members, then

@@ -169,7 +169,7 @@ func others(prune bool, list []change.Document) doclog.Digest {
 
 // StageAsk adds documents to a change that is too large for one question.
 type StageAsk struct {
-	Token     string   `json:"token" doc:"of the apply that follows: any text that nobody else uses"`
+	Token     string   `json:"token" doc:"of the apply that follows: any text that no one else uses"`
 	Documents []Wanted `json:"documents" doc:"what they are to be; a long text in pieces, one after the other"`
 }
 

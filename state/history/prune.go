@@ -19,7 +19,7 @@ type PruneAsk struct {
 // PruneAnswer is what is gone.
 type PruneAnswer struct {
 	DryRun    bool         `json:"dry_run,omitempty" doc:"nothing is gone: it would be"`
-	Versions  int64        `json:"versions" doc:"how many are gone; whoever asks for them is told that they are compacted"`
+	Versions  int64        `json:"versions" doc:"how many are gone; those who ask for them are told that they are compacted"`
 	Bytes     int64        `json:"bytes" doc:"how long their files were together"`
 	Chunks    int64        `json:"chunks" doc:"parts of files that are gone, because no version has them any more"`
 	Changes   int64        `json:"changes" doc:"changes that are gone, because no version of them is left"`

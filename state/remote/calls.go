@@ -366,7 +366,7 @@ func (c *AuthCalls) Revoke(ctx context.Context, q *auth.RevokeAsk) (*auth.Revoke
 	return call[auth.RevokeAsk, auth.Revoked](ctx, c.c, 0x0602, true, q)
 }
 
-// Can tells whether somebody may do something, and which rules say so.
+// Can tells whether someone may do something, and which rules say so.
 func (c *AuthCalls) Can(ctx context.Context, q *auth.CanAsk) (*auth.CanAnswer, error) {
 	return call[auth.CanAsk, auth.CanAnswer](ctx, c.c, 0x0603, false, q)
 }
@@ -376,12 +376,12 @@ func (c *AuthCalls) Sessions(ctx context.Context, q *auth.SessionsAsk) (*auth.Se
 	return call[auth.SessionsAsk, auth.SessionsAnswer](ctx, c.c, 0x0604, false, q)
 }
 
-// End ends a session at the console, or all of somebody.
+// End ends a session at the console, or all of one person or program.
 func (c *AuthCalls) End(ctx context.Context, q *auth.EndAsk) (*auth.Ended, error) {
 	return call[auth.EndAsk, auth.Ended](ctx, c.c, 0x0605, true, q)
 }
 
-// Quotas tells what somebody or a namespace may have, and what they use.
+// Quotas tells what a person, a program or a namespace may have, and what they use.
 func (c *AuthCalls) Quotas(ctx context.Context, q *auth.QuotasAsk) (*auth.QuotasAnswer, error) {
 	return call[auth.QuotasAsk, auth.QuotasAnswer](ctx, c.c, 0x0606, false, q)
 }
@@ -397,7 +397,7 @@ func (c *ReviewCalls) Show(ctx context.Context, q *review.ShowAsk) (*review.Show
 	return call[review.ShowAsk, review.Shown](ctx, c.c, 0x0801, false, q)
 }
 
-// Approve approves of a change that somebody else has asked for, and makes it.
+// Approve approves of a change that someone else has asked for, and makes it.
 func (c *ReviewCalls) Approve(ctx context.Context, q *review.ApproveAsk) (*review.Decision, error) {
 	return call[review.ApproveAsk, review.Decision](ctx, c.c, 0x0802, true, q)
 }

@@ -210,7 +210,7 @@ func (r *Reviews) stillMay(ctx context.Context, rec *record, b *body) error {
 }
 
 func mayNot(rec *record) error {
-	return codes.Errorf(codes.Forbidden, "whoever asked for change %d may not make it any more, and nothing was changed: reject it", rec.Number)
+	return codes.Errorf(codes.Forbidden, "the one who asked for change %d may not make it any more, and nothing was changed: reject it", rec.Number)
 }
 
 // mayMake needs all that its author needs to make a change.

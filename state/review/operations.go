@@ -13,9 +13,9 @@ var Operations = []state.Operation{
 	state.Define("show", access.ReviewRead, "GET show", "shows a change, compared with what there is now", (*Reviews).Show).
 		Refuses(codes.NotFound, "there is no such change, or you may not see it").
 		Refuses(codes.Forbidden, "you may not read all that it is about"),
-	state.Define("approve", access.ReviewWrite, "POST approve", "approves of a change that somebody else has asked for, and makes it", (*Reviews).Approve).
+	state.Define("approve", access.ReviewWrite, "POST approve", "approves of a change that someone else has asked for, and makes it", (*Reviews).Approve).
 		Refuses(codes.NotFound, "there is no such change, or you may not see it").
-		Refuses(codes.Forbidden, "you have asked for it yourself, or may not read and approve all that it is about; or whoever asked may not make it any more").
+		Refuses(codes.Forbidden, "you have asked for it yourself, or may not read and approve all that it is about; or the one who asked may not make it any more").
 		Refuses(codes.Conflict, "it is decided already, or what it was compared with has changed since: then it stays and can be withdrawn, and asked for again"),
 	state.Define("reject", access.ReviewWrite, "POST reject", "rejects a change, which is not made", (*Reviews).Reject).
 		Refuses(codes.NotFound, "there is no such change, or you may not see it").

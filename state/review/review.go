@@ -140,7 +140,7 @@ func (r *Reviews) caller(by *access.Actor) (*guard.Caller, error) {
 	case rules == nil:
 		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control, so nothing needs approval; start it with --access-control")
 	case by == nil || by.Identity == nil:
-		return nil, codes.Errorf(codes.NotIdentified, "whoever reviews changes has to be somebody; give a token")
+		return nil, codes.Errorf(codes.NotIdentified, "to review changes you have to say who you are; give a token")
 	}
 	return &guard.Caller{Permits: (*rules).Of(by.Identity), Who: by.Identity}, nil
 }

@@ -44,8 +44,8 @@ type ResealAsk struct {
 // Resealed is what a step has done.
 type Resealed struct {
 	Newest    string `json:"newest" doc:"the data key that seals"`
-	Documents int64  `json:"documents" doc:"values in files that were sealed anew"`
-	Keys      int64  `json:"keys" doc:"values in keys of the state store that were sealed anew"`
+	Documents int64  `json:"documents" doc:"values in files that were sealed again"`
+	Keys      int64  `json:"keys" doc:"values in keys of the state store that were sealed again"`
 	Left      int64  `json:"left" doc:"values that this step has come across and that other data keys still seal"`
 	Why       string `json:"why,omitempty" doc:"why the first of these was left"`
 	Next      string `json:"next,omitempty" doc:"where the next step goes on; absent: that was all"`

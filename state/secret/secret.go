@@ -246,7 +246,7 @@ func (k *Keys) keep(ctx context.Context, by *access.Actor, w *seal.Wrapping, d *
 	case codes.Of(err) != codes.Conflict:
 		return 0, err
 	default:
-		return 0, codes.Errorf(codes.Conflict, "the data key %.40q was written by somebody else", d.ID)
+		return 0, codes.Errorf(codes.Conflict, "the data key %.40q was changed by another request", d.ID)
 	}
 	return res.Revision, nil
 }

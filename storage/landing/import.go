@@ -246,12 +246,12 @@ func (m *importing) write(ctx context.Context, rows []storage.DirtyRow) error {
 
 // Verdict is nil if all rows of the source are in the target.
 func (m *Imported) Verdict() error {
-	const again = "; import again, which begins anew"
+	const again = "; import again, which starts over"
 	switch {
 	case m.Missing > 0:
-		return codes.Errorf(codes.Conflict, "%d of the %d rows that were written are not in table %s any more: find out what deletes them (a trigger, or somebody who works on the table)%s", m.Missing, m.There+m.Missing, m.Target, again)
+		return codes.Errorf(codes.Conflict, "%d of the %d rows that were written are not in table %s any more: find out what deletes them (a trigger, or someone who works on the table)%s", m.Missing, m.There+m.Missing, m.Target, again)
 	case m.Read != m.Total:
-		return codes.Errorf(codes.Conflict, "%d rows were read, but the table has %d now: somebody writes to it; stop the landers that do%s", m.Read, m.Total, again)
+		return codes.Errorf(codes.Conflict, "%d rows were read, but the table has %d now: something writes to it; stop the landers that do%s", m.Read, m.Total, again)
 	case m.Refused > 0 && m.Same:
 		return codes.Errorf(codes.Conflict, "%d of %d rows cannot be found where they are, see above: rename the table, and import it from there with --app and --region", m.Refused, m.Total)
 	case m.Refused > 0:

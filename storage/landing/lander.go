@@ -214,7 +214,7 @@ func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (er
 		l.release(ctx, table, claim.Fence)
 		if errors.Is(err, codes.FenceLost) {
 			l.counts.Lost.Add(1)
-			l.cfg.Log.Info().Int("table", table).Msg("the claim of the dirty table has ended in the middle of a batch; whoever has the table now writes its rows again")
+			l.cfg.Log.Info().Int("table", table).Msg("the claim of the dirty table has ended in the middle of a batch; the one that has the table now writes its rows again")
 			err = nil
 		}
 	}()

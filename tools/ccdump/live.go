@@ -21,7 +21,7 @@ func newLive() *cobra.Command {
 		Use:   "live",
 		Short: "Capture on an interface and print each frame; needs root",
 		Long: `Capture on an interface, as root or with CAP_NET_RAW, until interrupted. Without
-either use ` + "`ccdump tap`" + `, or let somebody else capture and give ccdump the file.`,
+either use ` + "`ccdump tap`" + `, or let someone else capture and give ccdump the file.`,
 		Example: `  ccdump live --interface lo
   ccdump live --interface eth0 --port 4800 --write odd.pcapng`,
 		Args: arguments(),

@@ -96,7 +96,7 @@ func httpUnread(b *bench) {
 		wait()
 	})
 	before, worst := quantiles(alone.latency), quantiles(among.latency)
-	b.atMost(fmt.Sprintf("longest durable KVPUT of %d KiB while %d streams begin that nobody reads", unreadValue>>10, b.cfg.streams), worst.Max/1000, 200, "ms",
+	b.atMost(fmt.Sprintf("longest durable KVPUT of %d KiB while %d streams begin that no one reads", unreadValue>>10, b.cfg.streams), worst.Max/1000, 200, "ms",
 		"p50 %.2f ms, p99 %.2f ms; without them %.2f, %.2f and %.2f ms; at %d/s", worst.P50/1000, worst.P99/1000, before.Max/1000, before.P50/1000, before.P99/1000, unreadRate)
 	b.atMost(fmt.Sprintf("peak memory with %d unread streams", b.cfg.streams), mebibytes(must(memoryOf(s.pid)).peak), 256, "MiB", "the kernel holds %.0f MiB", mebibytes(kernelTCP()))
 }
