@@ -85,6 +85,22 @@ func (n *Node) Mtime(inherit bool) int32 {
 	return n.own.served
 }
 
+// Revision returns the revision of the log that made the version of the document that is served or,
+// with inherit, the newest of that and its bases' versions. It is 0 as long as the log does not have
+// the version, and for a ghost without bases.
+func (n *Node) Revision(inherit bool) kv.Revision {
+	var rev kv.Revision
+	if n.own != nil {
+		rev = n.own.revision()
+	}
+	if inherit {
+		for _, part := range n.parts {
+			rev = max(rev, part.revision())
+		}
+	}
+	return rev
+}
+
 // GivenMtime returns the mtime that its writer gave or its file had. Writes with an older one are
 // refused; it can be below Mtime(false). It is 0 for a ghost.
 func (n *Node) GivenMtime() int32 {

@@ -19,6 +19,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 )
 
 // configRoot is the root of our own REST API for configuration. A file's name is a
@@ -141,8 +142,10 @@ func appendFile(dst []byte, f *fileState, rights *guard.Caller) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
 	mtime, resolved, size := int32(0), int32(0), 0
+	revision, newest := kv.Revision(0), kv.Revision(0)
 	if f.known() {
 		mtime, resolved = f.node.Mtime(false), f.node.Mtime(true)
+		revision, newest = f.node.Revision(false), f.node.Revision(true)
 		if !f.node.Deleted() {
 			size = f.node.Size()
 		}
@@ -150,6 +153,10 @@ func appendFile(dst []byte, f *fileState, rights *guard.Caller) []byte {
 	dst = appendNumber(dst, `,"size":`, int64(size))
 	dst = appendNumber(dst, `,"mtime":`, int64(mtime))
 	dst = appendNumber(dst, `,"resolved_mtime":`, int64(resolved))
+	if revision > 0 {
+		dst = appendNumber(dst, `,"revision":`, int64(revision))
+		dst = appendNumber(dst, `,"resolved_revision":`, int64(newest))
+	}
 	dst = append(dst, `,"bases":[`...)
 	if f.node != nil {
 		separator := ""
@@ -389,6 +396,9 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	b := appendQuoted(w.b, `{"name":`, name)
 	b = appendNumber(b, `,"mtime":`, int64(node.Mtime(true)))
+	if revision := node.Revision(true); revision > 0 {
+		b = appendNumber(b, `,"revision":`, int64(revision))
+	}
 	b = append(append(b, `,"document":`...), text...)
 	b = append(b, `,"origins":{`...)
 	for i := range origins {

@@ -93,6 +93,8 @@ type fileAnswer struct {
 	Size                     int
 	Mtime, Given_mtime       int32
 	Resolved_mtime           int32
+	Revision                 int64
+	Resolved_revision        int64
 	Bases                    []string
 	Invalid_utf8, Gone       bool
 	Seq                      uint64
@@ -128,7 +130,9 @@ func TestConfigFilesShowsAllStates(t *testing.T) {
 		states[f.Name] = f.State
 		switch f.Name {
 		case "good.json":
-			require.Equal(t, fileAnswer{Name: "good.json", State: "good", Size: 7, Mtime: k.mtime("good.json"), Resolved_mtime: k.mtime("good.json"), Bases: []string{}}, f)
+			first := int64(k.files.Snapshot().Node("good.json").Revision(false))
+			require.Positive(t, first)
+			require.Equal(t, fileAnswer{Name: "good.json", State: "good", Size: 7, Mtime: k.mtime("good.json"), Resolved_mtime: k.mtime("good.json"), Revision: first, Resolved_revision: first, Bases: []string{}}, f)
 		case "heir.json":
 			require.Equal(t, []string{"good.json"}, f.Bases)
 		case "sub/broken.json":
@@ -230,6 +234,22 @@ func TestConfigResolved(t *testing.T) {
 	k.edit("base.json", big)
 	f, _ = k.file(configRoot + "resolved?name=ghost.json")
 	require.Equal(t, big, string(f.Document), "beyond what is merged at once")
+}
+
+// The revision is what people know a version by. One that inherits is as new as the newest of its parts.
+func TestConfigAnswersWithTheRevision(t *testing.T) {
+	k := startConfig(t, map[string]string{"base.json": `{"a":1}`, "app.json": `{}`, "never.json": "{", "_meta.json": `{"conf_inherit":{"app.json":"base.json"}}`})
+	first, _ := k.file(fileQuery("app.json"))
+	require.Equal(t, first.Revision, first.Resolved_revision)
+	k.put("base.json", `{"a":2}`)
+	base, _ := k.file(fileQuery("base.json"))
+	require.Greater(t, base.Revision, first.Revision)
+	app, _ := k.file(fileQuery("app.json"))
+	require.Equal(t, [2]int64{first.Revision, base.Revision}, [2]int64{app.Revision, app.Resolved_revision})
+	resolved, _ := k.file(configRoot + "resolved?name=app.json")
+	require.Equal(t, base.Revision, resolved.Revision)
+	never, _ := k.file(fileQuery("never.json"))
+	require.Zero(t, never.Revision)
 }
 
 func TestConfigWrites(t *testing.T) {

@@ -16,7 +16,7 @@ var historyCommands = []Row{
 	{ID: 0x0308, Name: "CFAPPLY", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "author, comment, token, documents, staged, prune, whole, dry_run, guard, source, replace, replace_all", Response: "code, revision, replayed, at, count, documents, refused, undone, told, programs, held, approval"},
 	{ID: 0x0309, Name: "CFEXPORT", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "rev, from, offset, hashes", Response: "code, at, documents, next, next_offset"},
 	{ID: 0x030A, Name: "CFPREVIEW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, text", Response: "code, name, at, refused, length, text, paths, more, heirs, files, told, programs"},
-	{ID: 0x030B, Name: "CFUSES", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "name", Response: "code, name, mtime, programs, uses"},
+	{ID: 0x030B, Name: "CFUSES", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "name", Response: "code, name, mtime, revision, programs, uses"},
 }
 
 var flowCommands = []Row{

@@ -22,7 +22,7 @@ func (a *app) clientsCommand() *cobra.Command {
 		Short: "List the programs connected to the server, or those that use a file",
 		Long: `Clients lists the programs connected to the server, including this one. With -o json
 it shows all their properties. With NAME it lists those that use that file, or one that
-inherits from it, and the version that each was last told.`,
+inherits from it, and the revision that each was last told, as log has it.`,
 		Example: `  confcenter clients
   confcenter clients app1-dev
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
@@ -50,8 +50,10 @@ func (a *app) printUses(uses *history.UsesAnswer) error {
 		for _, u := range uses.Uses {
 			told := "-"
 			switch {
+			case u.Revision > 0:
+				told = strconv.FormatInt(u.Revision, 10)
 			case u.Told > 0:
-				told = strconv.FormatInt(u.Told, 10)
+				told = "an older one"
 			case u.Main:
 				told = "its main configuration"
 			}
@@ -60,7 +62,7 @@ func (a *app) printUses(uses *history.UsesAnswer) error {
 	}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %d: %d programs use it\n", dash(uses.Name), uses.Mtime, uses.Programs)
+	_, err := fmt.Fprintf(a.stdout, "%s@%d: %d programs use it\n", dash(uses.Name), uses.Revision, uses.Programs)
 	return err
 }
 

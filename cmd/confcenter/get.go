@@ -37,7 +37,7 @@ func (a *app) getCommand() *cobra.Command {
 		Long: `Get prints the file NAME as the server has it, or the part of it at PATH, a key
 path such as /database/hosts/0. NAME may omit ".json".
 
-Text output is indented; -o json prints the version and the contents on one line.
+Text output is indented; -o json prints the mtime and the contents on one line.
 The exit code is 3 if there is no such file or nothing at PATH, and 5 if --reveal had
 to leave something sealed, which is printed as a mark.`,
 		Example: `  confcenter get app1-dev.json

@@ -66,12 +66,12 @@ func (a *app) setCommand() *cobra.Command {
 		Long: `Set replaces the whole file NAME on the server with the JSON in FILE or, without FILE
 or with "-", on standard input. With PATH and VALUE it changes only what is at that
 key path, such as /database/hosts/0; VALUE is JSON. Set returns when the change is on
-the server's disk and in service, and prints the name and the version now served.
+the server's disk and in service, and prints the name and the mtime now served.
 With --secret the value is the text on standard input, or one that the terminal asks for,
 and the server seals it: files, history and backups have a mark in its place.
 
-The exit code is 5 if the server has something newer than --mtime, or a version
-other than --if-mtime; then nothing has changed. With PATH no one else's change is
+The exit code is 5 if the server has something newer than --mtime, or a file of another
+mtime than --if-mtime; then nothing has changed. With PATH no one else's change is
 lost: if the file changes in the meantime, set reads it again.`,
 		Example: `  confcenter set app2-dev /key4 1235
   confcenter set app1-dev /key3/subkey3 '"a string"'
@@ -79,8 +79,8 @@ lost: if the file changes in the meantime, set reads it again.`,
   confcenter set app1-dev.json ./app1-dev.json -m "more workers for the sale"
 
   # change only what was read
-  version=$(confcenter get app1 -o json | jq .mtime)
-  confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$version"`,
+  mtime=$(confcenter get app1 -o json | jq .mtime)
+  confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$mtime"`,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -89,7 +89,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 		}
 		return c.completeName(command, args, prefix)
 	}
-	command.Flags().Int32Var(&mtime, "mtime", 0, "version of the file, in seconds since 1970; refused if older than what is stored (default: now)")
+	command.Flags().Int32Var(&mtime, "mtime", 0, "mtime of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
 	defineWho(command, &request.Author, &request.Comment)
 	command.Flags().BoolVar(&secret, "secret", false, "the value at PATH is a text from standard input, or from a prompt, and is sealed")
@@ -170,7 +170,7 @@ there never was such a file, because the name may be misspelt.`,
 }
 
 func defineIfMtime(command *cobra.Command, value *int32) {
-	command.Flags().Int32Var(value, "if-mtime", 0, "write only if this is the version served now; 0 means that there is no such file (default: write in any case)")
+	command.Flags().Int32Var(value, "if-mtime", 0, "write only if this is the mtime served now; 0 means that there is no such file (default: write in any case)")
 }
 
 // given is value if its flag was used, nil otherwise.
@@ -181,12 +181,12 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 	return nil
 }
 
-// write sends a request and prints the resulting version.
+// write sends a request and prints the resulting mtime.
 func (c *connection) write(ctx context.Context, connected *client.Client, request client.SetRequest) error {
 	request.Author = signed(request.Author)
 	result, err := connected.Set(ctx, request)
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
-		return fmt.Errorf("%w (the version served is %d)", err, result.Mtime)
+		return fmt.Errorf("%w (the mtime served is %d)", err, result.Mtime)
 	}
 	if err == nil && request.Delete {
 		err = everWas(ctx, connected, request.Name)
@@ -198,7 +198,7 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 }
 
 // writeAt replaces what is at path in the current file. If the file changes in the
-// meantime it starts again, unless the caller has named the version.
+// meantime it starts again, unless the caller has named the mtime.
 func (c *connection) writeAt(ctx context.Context, connected *client.Client, request client.SetRequest, path, value string) error {
 	named := request.IfMtime != nil
 	for {

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/roster"
 	"confcenter/meta"
 )
@@ -22,6 +23,7 @@ type UsesAsk struct {
 type UsesAnswer struct {
 	Name     string `json:"name" doc:"of the document, with .json"`
 	Mtime    int64  `json:"mtime,omitempty" doc:"the version that is served now, in s since 1970; absent: there is none"`
+	Revision int64  `json:"revision,omitempty" doc:"that made this version; absent: there is none"`
 	Programs int64  `json:"programs" doc:"how many that are connected use it, or a document that inherits from it"`
 	Uses     []Use  `json:"uses" doc:"a line for each document that one uses, at most 1000"`
 }
@@ -36,6 +38,8 @@ type Use struct {
 	Path    string `json:"path,omitempty" doc:"the key path of the part that it follows; absent: all of it"`
 	Told    int64  `json:"told,omitempty" doc:"the version of file that it was last told, in s since 1970; absent: none"`
 	Main    bool   `json:"main,omitempty" doc:"it is its main configuration"`
+	// Revision is what people know a version by, and Told is what programs compare.
+	Revision int64 `json:"revision,omitempty" doc:"that made the version it was told, the newest of file and its bases; absent: it was told none, or one that is long past"`
 }
 
 // mostUses is how many of them an answer has.
@@ -59,8 +63,9 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 	if l.own.N == 0 && !l.listed {
 		return nil, codes.Errorf(codes.NotFound, "there has never been a document %q", answer.Name)
 	}
-	answer.Mtime = int64(l.own.Served)
+	answer.Mtime, answer.Revision = int64(l.own.Served), int64(l.own.Revision)
 	files := map[string]bool{answer.Name: true}
+	past := &served{log: h.log, bases: map[string][]string{}}
 	if there(&l.rules) {
 		rules, _, err := meta.Parse(l.rules.File)
 		if err != nil {
@@ -68,9 +73,10 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 		}
 		for _, heir := range rules.Names() {
 			if bases, _ := rules.Bases(heir); slices.Contains(bases, answer.Name) && who.Names(heir) {
-				files[heir] = true
+				files[heir], past.bases[heir] = true, bases
 			}
 		}
+		past.bases[answer.Name], _ = rules.Bases(answer.Name)
 	}
 	if err := r.take(mostUses * 256); err != nil {
 		return nil, err
@@ -83,7 +89,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 			}
 		}
 		if next == 0 {
-			return answer, nil
+			return answer, past.date(ctx, answer.Uses)
 		}
 		after = next
 	}
@@ -111,4 +117,57 @@ func (answer *UsesAnswer) add(c *roster.Client, files map[string]bool) {
 	if uses > 0 {
 		answer.Programs++
 	}
+}
+
+// lookedBack is how many versions of a document are looked at to find the one that a program was told.
+const lookedBack = 20
+
+// served finds the revisions of versions by what programs know of them.
+type served struct {
+	log   *doclog.Log
+	bases map[string][]string         // of a document that inherits
+	known map[string][]doclog.Version // of a document, the newest first, of which the last have been asked for
+}
+
+// date has each use say which revision made the version that the program was told.
+func (s *served) date(ctx context.Context, uses []Use) error {
+	s.known = map[string][]doclog.Version{}
+	for i := range uses {
+		u := &uses[i]
+		if u.Told == 0 {
+			continue
+		}
+		// The version of a document that inherits is the greatest of it and its bases: one of a base
+		// that is not above it is in it, or it is older and changes nothing.
+		for _, name := range append([]string{u.File}, s.bases[u.File]...) {
+			rev, err := s.revision(ctx, name, u.Told)
+			if err != nil {
+				return err
+			}
+			u.Revision = max(u.Revision, rev)
+		}
+	}
+	return nil
+}
+
+// revision is that of the newest version of a document that is not above told; 0: it is not among the
+// newest ones.
+func (s *served) revision(ctx context.Context, name string, told int64) (int64, error) {
+	list, asked := s.known[name]
+	if !asked {
+		var err error
+		if list, err = s.log.Versions(ctx, name, 0, lookedBack); err != nil {
+			return 0, err
+		}
+		for i := range list {
+			list[i].File = nil
+		}
+		s.known[name] = list
+	}
+	for i := range list {
+		if int64(list[i].Served) <= told {
+			return int64(list[i].Revision), nil
+		}
+	}
+	return 0, nil
 }
