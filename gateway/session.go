@@ -13,6 +13,7 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/access/openid"
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -48,6 +49,7 @@ type sessionBody struct {
 	Until         int64    `json:"until_ms,omitempty"`   // when it ends unless it is used
 	Expires       int64    `json:"expires_ms,omitempty"` // when it ends in any case
 	SignIn        []string `json:"sign_in,omitempty"`    // how one can sign in: token, openid
+	May           []string `json:"may,omitempty"`        // the rights that they have with anything at all
 }
 
 func bodyOf(s *auth.Session) *sessionBody {
@@ -72,8 +74,22 @@ func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
 		if g.cfg.OpenID != nil {
 			body.SignIn = append(body.SignIn, "openid")
 		}
+		if body.Name != "" {
+			body.May = rightsOf(w.rights)
+		}
 	}
 	return w.sendStruct(body)
+}
+
+// rightsOf are the rights that a caller has with anything at all, by their names: the console shows
+// what there may be something to see of. Whether a request is allowed is decided for that request.
+func rightsOf(c *guard.Caller) (names []string) {
+	for right := access.Nobody + 1; right.Known(); right++ {
+		if right != access.KVEach && c.Right(right, true) == nil { // that one stands for several
+			names = append(names, right.String())
+		}
+	}
+	return names
 }
 
 // text reads a body that is an object of one text. It is empty if there is none.

@@ -164,6 +164,27 @@ func TestSigningInByTokenMakesASession(t *testing.T) {
 	}))
 }
 
+// The console shows pages of what there may be something to see of.
+func TestSessionSaysWhatOneMay(t *testing.T) {
+	p := people(t)
+	few, err := p.tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: "few"})
+	require.NoError(t, err)
+	may := func(token string) []string { return who(t, p.get("/v1/session", "Authorization: Bearer "+token)).May }
+	all := may(p.admin)
+	for _, right := range []access.Right{access.ConfigRead, access.KVRead, access.StorageRead, access.FlowRead, access.BenchRead, access.ClientsRead, access.StatusRead, access.ReviewRead, access.AuditRead, access.RolesRead} {
+		require.Contains(t, all, right.String())
+	}
+	require.NotContains(t, all, access.Nobody.String())
+	require.Equal(t, []string{"review:read", "review:write"}, may(few.Text), "reviews that one has asked for oneself")
+	require.NoError(t, os.MkdirAll(filepath.Join(p.conf, "_access"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(p.conf, "_access", "few.json"), []byte(`{"rules":[{"who":["token:few"],"allow":["read"],"what":["config:game/*","status"]}]}`), 0o600))
+	p.config.Reload()
+	require.Eventually(t, func() bool {
+		return slices.Equal([]string{"config:read", "review:read", "review:write", "status:read"}, slices.Sorted(slices.Values(may(few.Text))))
+	}, patience, time.Millisecond)
+	require.Empty(t, who(t, p.get("/v1/session")).May)
+}
+
 // A program proves who it is with each request. The audit is told once for a connection, and adds up.
 func TestWhoGivesATokenWithEachRequestLogsInOnce(t *testing.T) {
 	p := people(t)
