@@ -85,7 +85,7 @@ func TestConsoleShowsTheAudit(t *testing.T) {
 		tb.click("#sign-out")
 		tb.asks("Sign in")
 		tb.signInByToken(text)
-		tb.sees("#audit-note", "audit")
+		tb.sees("#missing", "audit")
 		tb.until(rows + `.length === 0`)
 	})
 }

@@ -64,7 +64,7 @@ func TestConsolePast(t *testing.T) {
 	tb.run("what_a_change_was", func(t *testing.T) {
 		tb.press(version(1), rowPlace)
 		tb.sees("#version .fact-origin", "HTTP")
-		tb.sees("#version .fact-version", "2: changed")
+		tb.sees("#version .fact-kind", "changed")
 		tb.sees("#past-lines .diff-left", `"who": "first"`)
 		tb.sees("#past-lines .diff-right", `"n": 12345678901234567890`)
 		tb.choose("#past-how", "paths")
@@ -192,7 +192,7 @@ func TestConsolePastOfThousandVersions(t *testing.T) {
 	require.Less(t, eval[int](tb, `document.querySelectorAll("#past .row").length`), 60, "only what is seen exists")
 	tb.do(chromedp.Focus(chromedp.CSS("#past")))
 	tb.key(kb.End + kb.Enter)
-	tb.sees("#version .fact-version", "1: created")
+	tb.sees("#version .fact-kind", "created")
 	tb.sees("#past-lines .diff-right", `{"n":0}`)
 }
 

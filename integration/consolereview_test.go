@@ -103,7 +103,7 @@ func TestConsoleExplainsValues(t *testing.T) {
 	tb.run("who_changed_it_last", func(t *testing.T) {
 		tb.sees(`#blamed [data-path="/who"]`, "HTTP")
 		tb.press(`document.querySelector('#blamed [data-path="/who"]')`, rowPlace)
-		tb.sees("#version .fact-version", "2: changed")
+		tb.sees("#version .fact-kind", "changed")
 		tb.sees("#past-lines .diff-left", `"who": "app"`)
 		tb.click("#version-close")
 		tb.click("#explain-close")

@@ -139,6 +139,7 @@ func TestConsoleAsksWhoOneIs(t *testing.T) {
 		tb.load("access")
 		tb.sees("#sessions .badge", "this one")
 		tb.fits()
+		tb.sound("access")
 		tb.size = wide
 		tb.do(chromedp.EmulateViewport(wide[0], wide[1]))
 	})

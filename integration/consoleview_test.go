@@ -5,6 +5,8 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +31,10 @@ func TestConsoleClients(t *testing.T) {
 	})
 	app := servertest.Dial(t, p.Addr)
 	id := app.Identify(`{"svrid":0,"svrname":"app1","tag":"tag1"}`).ID
-	told := book(t, app, `{"file_pattern":"app1-dev.json","incbase":1}`).Mtime
+	book(t, app, `{"file_pattern":"app1-dev.json","incbase":1}`)
+	revision := func(which string) float64 {
+		return secondClient(t, p).ask(http.MethodGet, "config/file", url.Values{"name": {"app1-dev.json"}}, "")[which].(float64)
+	}
 	tb.run("who_is_connected", func(t *testing.T) {
 		for _, text := range []string{"app1", fmt.Sprint(id), "tag1", app.LocalAddr().String(), "app1-dev.json"} {
 			tb.sees("#clients .row", text)
@@ -39,13 +44,14 @@ func TestConsoleClients(t *testing.T) {
 	tb.run("what_it_was_told_of", func(t *testing.T) {
 		tb.pick("clients", "app1")
 		tb.sees(".client .table", "app1-dev.json")
+		told := revision("resolved_revision")
 		tb.sees(".client .table", fmt.Sprint(told))
 		tb.sees(".client .table .badge.good", "told")
 		other := servertest.Dial(t, p.Addr)
 		other.Identify(`{"svrid":0,"svrname":"other"}`)
-		newer := other.Set("app1-dev.json", `{"key1":"newer"}`)
-		require.Greater(t, newer, told)
-		tb.sees(".client .table", fmt.Sprint(newer))
+		other.Set("app1-dev.json", `{"key1":"newer"}`)
+		require.Greater(t, revision("revision"), told)
+		tb.sees(".client .table", fmt.Sprint(revision("revision")))
 		tb.sees("#client-count", "2 clients")
 	})
 	tb.run("filter", func(t *testing.T) {
@@ -155,6 +161,7 @@ func TestConsoleLooks(t *testing.T) {
 					tb.load(page)
 					tb.until(`document.querySelector("main").innerText.length > 20`)
 					tb.fits()
+					tb.sound(page)
 				}
 			}
 		})
@@ -204,6 +211,24 @@ func TestConsoleByKeyboard(t *testing.T) {
 		tb.until(`document.querySelector("#editor").value === "    {}"`)
 		tb.key(kb.Escape + kb.Tab)
 		tb.until(`document.activeElement?.id !== "editor"`)
+	})
+	tb.run("arrows_turn_tabs", func(t *testing.T) {
+		tb.do(chromedp.Focus(chromedp.CSS("#side-resolved")))
+		for _, step := range []struct{ key, tab string }{{kb.ArrowRight, "history"}, {kb.End, "uses"}, {kb.ArrowRight, "resolved"}, {kb.ArrowLeft, "uses"}, {kb.Home, "resolved"}} {
+			tb.key(step.key)
+			focused("side-" + step.tab)
+			tb.until(`document.querySelector("#side-%s").getAttribute("aria-selected") === "true" && document.querySelector("#panel-%[1]s").checkVisibility()`, step.tab)
+		}
+	})
+	tb.run("a_dialog_keeps_the_focus_and_has_a_name", func(t *testing.T) {
+		tb.click("#new-file")
+		tb.until(`(el => document.getElementById(el?.getAttribute("aria-labelledby"))?.textContent === "New configuration file")(document.querySelector("dialog[open]"))`)
+		for range 8 {
+			tb.key(kb.Tab)
+			tb.until(`document.activeElement === document.body || document.querySelector("dialog[open]").contains(document.activeElement)`)
+		}
+		tb.key(kb.Escape)
+		tb.misses("dialog")
 	})
 	tb.run("escape_closes_a_question_and_the_focus_returns", func(t *testing.T) {
 		tb.do(chromedp.Focus(chromedp.CSS("#delete-file")))

@@ -5,12 +5,10 @@ import { confirm, dialog, refusalText, say } from "./dialogs.js";
 import { button, h, put } from "./dom.js";
 import { ago, dateTime, t } from "./i18n.js";
 import { shown } from "./names.js";
+import { scrolled, table } from "./tables.js";
 import { leave, me } from "./session.js";
 
 const DAY = 86_400_000;
-
-// offered tells whether there is such a page.
-export const offered = () => me.access_control;
 
 // all asks page after page.
 async function all(page, list) {
@@ -26,10 +24,9 @@ async function all(page, list) {
 const moment = (ms) => h("td", { class: "when", title: ms ? dateTime(ms) : null }, ms ? ago(ms) : "–");
 const until = (ms) => h("td", { class: "when" }, ms ? dateTime(ms) : "–");
 
-function table(names, rows, none) {
+function listed(label, names, rows, none) {
   if (!rows.length) return h("p", { class: "note" }, none);
-  return h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
-    h("thead", null, h("tr", null, names.map((name) => h("th", null, t(`access.${name}`))), h("th"))), h("tbody", null, rows)));
+  return scrolled(label, table([...names.map((name) => t(`access.${name}`)), ""], rows));
 }
 
 export function open(main) {
@@ -56,8 +53,8 @@ export function open(main) {
     const list = await all((after) => ask.tokens(after), "tokens");
     list.sort((a, b) => b.made - a.made);
     return [h("h2", null, t("access.tokens")), button(t("access.make"), make, { icon: "plus", id: "make-token" }),
-      table(["name", "groups", "made", "used", "expires"], list.map((one) => h("tr", null,
-        h("td", null, h("b", null, shown(one.name)), " ", h("small", { class: "mono" }, one.id)), h("td", null, (one.groups ?? []).map(shown).join(", ")),
+      listed(t("access.tokens"), ["name", "groups", "made", "used", "expires"], list.map((one) => h("tr", null,
+        h("td", { class: "whom" }, h("b", null, shown(one.name)), " ", h("small", { class: "mono" }, one.id)), h("td", null, (one.groups ?? []).map(shown).join(", ") || "–"),
         moment(one.made), moment(one.used), until(one.expires),
         h("td", null, button(t("access.revoke"), () => revoke(one), { icon: "trash", bare: true, id: `revoke-${one.id}` })))), t("access.noTokens"))];
   });
@@ -66,8 +63,8 @@ export function open(main) {
     const list = await all((after) => ask.sessions(after), "sessions");
     list.sort((a, b) => b.used - a.used);
     return [h("h2", null, t("access.sessions")),
-      table(["who", "from", "made", "used", "expires"], list.map((one) => h("tr", null,
-        h("td", null, h("b", null, shown(one.who)), one.id === me.id ? [" ", h("span", { class: "badge" }, t("access.this"))] : null), h("td", { class: "mono" }, one.from ?? ""),
+      listed(t("access.sessions"), ["who", "from", "made", "used", "expires"], list.map((one) => h("tr", null,
+        h("td", { class: "whom" }, h("b", null, shown(one.who)), one.id === me.id ? [" ", h("span", { class: "badge" }, t("access.this"))] : null), h("td", { class: "mono place" }, one.from ?? ""),
         moment(one.made), moment(one.used), until(one.expires),
         h("td", null, button(t("access.end"), () => end(one), { icon: "trash", bare: true, id: `end-${one.id}` })))), t("access.noSessions"))];
   });
@@ -91,7 +88,7 @@ export function open(main) {
     });
     if (!made) return;
     showTokens();
-    const text = h("input", { type: "text", class: "mono", id: "token-text", readonly: true, value: made.text, autofocus: true });
+    const text = h("input", { type: "text", class: "mono", id: "token-text", "aria-label": t("access.once"), readonly: true, value: made.text, autofocus: true });
     await dialog({
       title: t("access.once"), id: "token-shown", wide: true,
       body: [h("p", null, t("access.onceText")), text],

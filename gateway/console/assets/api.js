@@ -130,7 +130,7 @@ export const configs = {
     const { root } = read(text);
     const document = member(root, "document");
     return {
-      mtime: plain(text, member(root, "mtime")),
+      revision: member(root, "revision") ? plain(text, member(root, "revision")) : 0,
       origins: plain(text, member(root, "origins") ?? { start: 0, end: 0 }) ?? {},
       text: document ? text.slice(document.start, document.end) : "null",
     };

@@ -18,15 +18,23 @@ import * as storage from "./storage.js";
 import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
-// A page that is not always there exports offered.
 const pages = { configs, store, storage, flow, bench, clients, status, approvals, audit, access };
-const isOffered = (name) => Object.hasOwn(pages, name) && (pages[name].offered?.() ?? true);
+
+// NEEDS are the rights of which one is enough for a page to show something. What else one sees and
+// does there, the server decides for each thing. Of reviews everyone sees their own.
+const NEEDS = {
+  configs: ["config:read", "config:watch"], store: ["kv:read"], storage: ["storage:read", "landing:read"], flow: ["flow:read"], bench: ["bench:read"],
+  clients: ["clients:read"], status: ["status:read"], approvals: ["review:read"], audit: ["audit:read"], access: ["roles:read"],
+};
+const ABOUT_CONTROL = ["approvals", "audit", "access"]; // pages of which there is nothing without access control
+const isThere = (name) => session.me.access_control || !ABOUT_CONTROL.includes(name);
+const isOffered = (name) => isThere(name) && NEEDS[name].some(session.may);
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });
 const sick = h("div", { class: "banners", role: "alert", id: "troubles" });
 const mayNot = h("div", { class: "banners", role: "alert", id: "refused" }); // why the page has no news
-const gate = h("div", { id: "gate", hidden: true }); // in place of main while nobody is signed in
+const gate = h("div", { id: "gate", hidden: true }); // in place of main while no one is signed in
 const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status", id: "live" });
 let page = null; // {name, view}
@@ -46,7 +54,16 @@ function where() {
       return part;
     }
   });
-  return { name: isOffered(parts[0]) ? parts[0] : "configs", rest: parts.slice(1) };
+  return { name: Object.hasOwn(pages, parts[0]) ? parts[0] : Object.keys(pages).find(isOffered) ?? "configs", rest: parts.slice(1) };
+}
+
+// openPage opens a page, or says why there is nothing on it: who has followed an address to a page
+// that is not offered must learn what is missing. On the page of access everyone sees who they are.
+function openPage(name) {
+  if (isOffered(name) || (name === "access" && isThere(name))) return pages[name].open(main, { live: showLive });
+  const [what, verb] = NEEDS[name][0].split(":");
+  put(main, h("div", { class: "empty" }, h("div", { class: "empty-text", id: "missing" }, icon("warn"), h("p", { role: "alert" }, isThere(name) ? t("page.missing", { verb, what }) : t("page.noControl")))));
+  return { show() {}, close() {} };
 }
 
 function showLive(told) {
@@ -83,7 +100,7 @@ function drawHeader() {
         main.focus();
       },
     } }, t("skip")),
-    h("a", { class: "brand", href: "#/configs" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), h("b", null, "confcenter")),
+    h("a", { class: "brand", href: "#/", "aria-label": "confcenter" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), h("b", null, "confcenter")),
     session.known() ? h("nav", { "aria-label": t("nav") }, Object.keys(pages).filter(isOffered).map((name) =>
       h("a", { href: `#/${name}`, id: `nav-${name}` }, t(`page.${name}`)))) : null,
     h("div", { class: "switches" }, live, session.badge(),
@@ -100,6 +117,13 @@ function markPage() {
     if (link.id === here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showTab();
+}
+
+// showTab scrolls the navigation, where not all of it has room, to where one is.
+function showTab() {
+  const link = header.querySelector("nav a[aria-current]"), nav = link?.parentElement;
+  if (nav) nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
 }
 
 function setLanguage(to) {
@@ -110,7 +134,7 @@ function setLanguage(to) {
   show();
 }
 
-// askWho shows the page to sign in on. What was begun stays behind it, for whoever began it.
+// askWho shows the page to sign in on. What was begun stays behind it, for the one who began it.
 function askWho() {
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   main.hidden = true;
@@ -120,7 +144,7 @@ function askWho() {
     put(gate);
     gate.hidden = true;
     main.hidden = false;
-    page = page && { ...page, name: "" }; // drawn anew
+    page = page && { ...page, name: "" }; // it is drawn again
     drawHeader();
     show();
   }));
@@ -140,7 +164,8 @@ function show() {
     put(mayNot);
     document.title = `${t(`page.${name}`)} · confcenter`;
     main.className = `page-${name}`;
-    page = { name, view: pages[name].open(main, { live: showLive }) };
+    page = { name, view: openPage(name) };
+    main.prepend(h("h1", { class: "hidden", id: "page-title" }, t(`page.${name}`)));
   }
   page.view.show(...rest);
   markPage();
@@ -159,6 +184,7 @@ function showTroubles() {
 }
 
 window.addEventListener("hashchange", () => steady(main, show));
+window.addEventListener("resize", showTab);
 window.addEventListener("beforeunload", (event) => {
   if (configs.unsaved() || unsavedKeys()) event.preventDefault();
 });

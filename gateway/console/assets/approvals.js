@@ -7,9 +7,7 @@ import { ago, dateTime, t } from "./i18n.js";
 import { shown } from "./names.js";
 import { commentField } from "./past.js";
 import { me } from "./session.js";
-
-// offered tells whether there is such a page.
-export const offered = () => me.access_control;
+import { scrolled, table } from "./tables.js";
 
 // value is one line of a key, with the sign of a difference.
 const value = (sign, text) => (text === undefined ? "" : `${sign}${text}\n`);
@@ -26,10 +24,7 @@ const PAGE = 100; // changes that are shown at a time
 const moment = (ms) => h("td", { class: "when", title: dateTime(ms) }, ago(ms));
 const things = (one) => h("td", { class: "mono" }, one.things.map(shown).join(", "), one.count > one.things.length ? ` ${t("names.more", { n: one.count - one.things.length })}` : null);
 
-function table(names, rows) {
-  return h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
-    h("thead", null, h("tr", null, names.map((name) => h("th", null, t(`approvals.${name}`))))), h("tbody", null, rows)));
-}
+const listed = (label, names, rows) => scrolled(label, table(names.map((name) => t(`approvals.${name}`)), rows));
 
 export function open(main) {
   const list = h("section", { class: "card", id: "reviews" });
@@ -66,9 +61,9 @@ export function open(main) {
     try {
       const { found, more } = await waiting();
       const rows = found.map((one) => h("tr", { id: `change-${one.number}` },
-        h("td", null, String(one.number)), h("td", null, shown(one.by)), moment(one.made), things(one), h("td", null, one.comment ?? ""),
+        h("td", null, String(one.number)), h("td", { class: "whom" }, shown(one.by)), moment(one.made), things(one), h("td", null, one.comment ?? ""),
         h("td", null, button(t("approvals.show"), () => show(one), { id: `show-${one.number}` }))));
-      content = [rows.length === 0 ? h("p", { class: "note" }, t("approvals.none")) : table(["number", "by", "made", "things", "comment", "compare"], rows),
+      content = [rows.length === 0 ? h("p", { class: "note" }, t("approvals.none")) : listed(t("approvals.title"), ["number", "by", "made", "things", "comment", "compare"], rows),
         more ? button(t("approvals.more"), () => {
           pages++;
           load();
@@ -90,9 +85,9 @@ export function open(main) {
     }
     if (closed) return;
     past.hidden = found.length === 0;
-    put(past, h("h2", null, t("approvals.decided")), table(["number", "by", "things", "state", "decider", "when", "reason"], found.map((one) => h("tr", { id: `decided-${one.number}` },
-      h("td", null, String(one.number)), h("td", null, shown(one.by)), things(one), h("td", null, h("span", { class: "badge" }, t(`approvals.${one.state}`))),
-      h("td", null, shown(one.decider ?? "")), moment(one.decided), h("td", null, one.reason ?? "")))));
+    put(past, h("h2", null, t("approvals.decided")), listed(t("approvals.decided"), ["number", "by", "things", "state", "decider", "when", "reason"], found.map((one) => h("tr", { id: `decided-${one.number}` },
+      h("td", null, String(one.number)), h("td", { class: "whom" }, shown(one.by)), things(one), h("td", null, h("span", { class: "badge" }, t(`approvals.${one.state}`))),
+      h("td", { class: "whom" }, shown(one.decider ?? "")), moment(one.decided), h("td", null, one.reason ?? "")))));
   }
 
   async function show(one) {
@@ -101,10 +96,12 @@ export function open(main) {
       if (closed) return;
       const verbs = one.by === me.name ? ["withdraw"] : ["approve", "reject"];
       compared.hidden = false;
-      put(compared, h("h2", null, t("approvals.sure", { number: one.number, by: shown(one.by) })),
+      put(compared, h("h2", { id: "compared-title", tabindex: "-1" }, t("approvals.sure", { number: one.number, by: shown(one.by) })),
         change.outdated ? h("p", { class: "note", role: "alert" }, t("approvals.outdated")) : null,
         change.parts.map(part), change.next ? h("p", { class: "hint" }, t("approvals.cut")) : null,
-        h("p", null, verbs.map((how) => button(t(`approvals.${how}`), () => decide(how, one), { id: `${how}-${one.number}`, disabled: how === "approve" && change.outdated }))));
+        h("p", { class: "actions" }, verbs.map((how) => button(t(`approvals.${how}`), () => decide(how, one), { id: `${how}-${one.number}`, disabled: how === "approve" && change.outdated }))));
+      compared.scrollIntoView({ block: "nearest" });
+      compared.querySelector("#compared-title").focus({ preventScroll: true });
     } catch (err) {
       sayRefusal(err);
     }

@@ -5,14 +5,11 @@ import { refusalText, sayRefusal } from "./dialogs.js";
 import { button, debounce, h, nextFrame, put } from "./dom.js";
 import { dateTime, number, t } from "./i18n.js";
 import { shown } from "./names.js";
-import { me } from "./session.js";
+import { fillTable, scrolled, table } from "./tables.js";
 
 const LOOKED = 1000; // lines that are looked at for one page, whether they are shown or not
 const MOST = 2000; // lines that are kept on the page
 const KINDS = ["change", "permission", "token", "login", "logout", "denied", "review", "refused", "lost", "pruned"];
-
-// offered tells whether there is such a page.
-export const offered = () => me.access_control;
 
 const who = (line) => [h("b", null, shown(line.who ?? "")), line.says ? [" ", h("small", null, shown(line.says))] : null];
 
@@ -20,7 +17,7 @@ function row(line) {
   const what = (line.what ?? []).map(shown).join(", ");
   return h("tr", { id: `line-${line.seq}`, "data-kind": line.kind },
     h("td", null, String(line.seq)), h("td", { class: "when" }, dateTime(line.time)), h("td", null, h("span", { class: "badge" }, t(`audit.${line.kind}`))),
-    h("td", null, who(line)), h("td", { class: "mono" }, shown(line.from ?? ""), line.via ? [" ", h("small", null, shown(line.via))] : null),
+    h("td", { class: "whom" }, who(line)), h("td", { class: "mono place" }, shown(line.from ?? ""), line.via ? [" ", h("small", null, shown(line.via))] : null),
     h("td", null, shown(line.do ?? "")), h("td", { class: "mono" }, what, line.more ? ` ${t("names.more", { n: line.more })}` : null),
     h("td", null, h("span", { class: `badge ${line.outcome === "ok" ? "" : "broken"}` }, shown(line.outcome)), line.count ? ` × ${number(line.count)}` : null));
 }
@@ -30,12 +27,11 @@ export function open(main, { live }) {
   const kind = h("select", { id: "audit-kind", "aria-label": t("audit.kind"), on: { change: () => load() } }, h("option", { value: "" }, t("audit.any")), KINDS.map((value) => h("option", { value }, t(`audit.${value}`))));
   const input = (id, label) => h("input", { type: "search", id, placeholder: t(label), "aria-label": t(label), autocomplete: "off", on: { input: change } });
   const by = input("audit-who", "audit.byWho"), about = input("audit-what", "audit.about");
-  const body = h("tbody");
   const note = h("p", { class: "note", id: "audit-note", role: "status" });
   const older = button(t("audit.older"), () => back(), { id: "audit-older" });
   const heads = ["seq", "time", "kind", "who", "from", "do", "what", "outcome"];
-  put(main, h("div", { class: "status" }, h("section", { class: "card", id: "audit" }, h("h2", null, t("page.audit")), h("p", null, kind, " ", by, " ", about),
-    h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" }, h("thead", null, h("tr", null, heads.map((name) => h("th", null, t(`audit.${name}`))))), body)), note, older)));
+  const all = table(heads.map((name) => t(`audit.${name}`)), []);
+  put(main, h("div", { class: "status" }, h("section", { class: "card", id: "audit" }, h("h2", null, t("page.audit")), h("div", { class: "fields" }, kind, by, about), scrolled(t("page.audit"), all), note, older)));
   let lines = []; // newest first
   let from = 0, floor = 0; // lines above from were looked at; those up to floor are gone
   let turn = 0; // of the question that is asked: the answers to others are late
@@ -44,7 +40,7 @@ export function open(main, { live }) {
 
   const draw = nextFrame(() => {
     if (closed) return;
-    put(body, lines.map(row));
+    fillTable(all, lines.map(row));
     put(note, lines.length ? null : t("audit.none"));
     older.hidden = from <= floor || lines.length >= MOST;
   });
@@ -89,7 +85,7 @@ export function open(main, { live }) {
     } catch (err) {
       if (closed || mine !== turn) return;
       lines = [];
-      put(body);
+      fillTable(all, []);
       put(note, refusalText(err));
       older.hidden = true;
     }

@@ -30,7 +30,7 @@ export function open(main, { live }) {
   let most = PAGE;
   let following = null;
 
-  const tabs = h("div", { class: "tabs", role: "tablist" });
+  const tabs = h("nav", { class: "tabs", "aria-label": t("page.bench") });
   const status = h("select", { id: "job-status", "aria-label": t("bench.status"), on: { change: restart } },
     h("option", { value: "" }, t("bench.every")), STATUSES.map((one) => h("option", { value: `JOB_${one}` }, one)));
   const filter = h("input", { type: "search", id: "bench-filter", placeholder: t("bench.filter"), "aria-label": t("bench.filter"), on: { input: drawList } });
@@ -120,7 +120,7 @@ export function open(main, { live }) {
   function drawOne(title, actions, facts, ...rest) {
     putScrolled(detail,
       h("div", { class: "detail-head" }, button(t("back"), () => go(kind), { icon: "back", bare: true, id: "back-records" }),
-        h("div", { class: "titles" }, h("h1", { id: "record-name" }, title), kind === "jobs" ? h("p", { class: "meta mono" }, nameOf(id)) : null), h("div", { class: "actions" }, actions)),
+        h("div", { class: "titles" }, h("h2", { id: "record-name" }, title), kind === "jobs" ? h("p", { class: "meta mono" }, nameOf(id)) : null), h("div", { class: "actions" }, actions)),
       h("div", { class: "entry-scroll", tabindex: "0" }, facts, rest));
   }
 
@@ -132,9 +132,9 @@ export function open(main, { live }) {
       ended(job) ? null : button(t("bench.abort"), () => abort(job.id, name || job.id), { kind: "danger", id: "abort-job" }),
       [factsOf([["owner", nameOf(owner.name || owner.id || "–")], ["created", moment(job.createTime)], ["started", moment(job.startTime)], ["stopped", moment(job.stopTime)],
         ["attempts", job.attempts && String(job.attempts)], ["holder", job.holder && nameOf(job.holder)], ["error", job.error && nameOf(job.error)]]),
-      job.nodes.length ? [h("h2", { class: "section-title" }, t("bench.nodes")),
+      job.nodes.length ? [h("h3", { class: "section-title" }, t("bench.nodes")),
         table("job-nodes", ["name", "node", "role", "why"].map((column) => t(`bench.${column}`)), job.nodes.map((node) => [nameOf(node.name), nodeLink(node.id), plain(node.role), plain(node.why)]))] : null,
-      job.pipelines.map((pipeline, i) => [h("h2", { class: "section-title" }, t("bench.pipeline", { index: i + 1 }), " ", nameOf(job.spec.pipelines[i]?.name ?? ""), " ", badge(pipeline.status)),
+      job.pipelines.map((pipeline, i) => [h("h3", { class: "section-title" }, t("bench.pipeline", { index: i + 1 }), " ", nameOf(job.spec.pipelines[i]?.name ?? ""), " ", badge(pipeline.status)),
         pipeline.stages.map((index) => stageOf(job.stages[index]))])]];
   }
 
@@ -165,7 +165,7 @@ export function open(main, { live }) {
   }
 
   function drawTabs() {
-    put(tabs, KINDS.map((one) => h("button", { type: "button", role: "tab", class: "tab", id: `tab-${one}`, "aria-selected": String(one === kind), on: { click: () => go(one) } }, t(`bench.${one}`))));
+    put(tabs, KINDS.map((one) => h("a", { class: "tab", id: `tab-${one}`, href: link(one), "aria-current": one === kind ? "page" : null }, t(`bench.${one}`))));
     status.hidden = kind !== "jobs";
   }
 

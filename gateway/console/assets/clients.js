@@ -6,6 +6,7 @@ import { button, h, icon, put, putScrolled } from "./dom.js";
 import { ago, dateTime, span, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { name as nameOf } from "./names.js";
+import { table } from "./tables.js";
 
 const INTERVAL = 2000;
 const narrow = matchMedia("(max-width: 760px)");
@@ -13,7 +14,7 @@ const narrow = matchMedia("(max-width: 760px)");
 export function open(main) {
   let all = [];
   let streams = [];
-  let versions = new Map(); // file → its mtime
+  let versions = new Map(); // of files, as the server lists them
   let chosen = null; // an id
   const gone = new AbortController();
 
@@ -33,7 +34,21 @@ export function open(main) {
 
   // A subscription may leave .json off.
   const fileOf = (sub) => (versions.has(sub.file) ? sub.file : `${sub.file}.json`);
-  const behind = (sub) => versions.has(fileOf(sub)) && sub.told < versions.get(fileOf(sub));
+  const behind = (sub) => sub.told < versions.get(fileOf(sub))?.mtime;
+
+  // revision is that of the version of which a subscriber was told: of the file, or with what it
+  // inherits; 0 if it is an older one.
+  function revision({ told }, file) {
+    if (told >= file?.resolved_mtime) return file.resolved_revision ?? 0;
+    return told >= file?.mtime ? file.revision ?? 0 : 0;
+  }
+
+  function told(sub) {
+    if (!sub.told) return t("clients.toldNothing");
+    const file = versions.get(fileOf(sub)), rev = revision(sub, file);
+    return [h("span", { title: dateTime(sub.told * 1000) }, rev ? String(rev) : t("clients.older")), " ",
+      behind(sub) ? h("span", { class: "badge broken" }, t("clients.behind", { rev: String(file.revision ?? "") })) : file ? h("span", { class: "badge good" }, t("clients.newest")) : null];
+  }
 
   function row(client) {
     const late = client.subscriptions.filter(behind).length;
@@ -71,27 +86,24 @@ export function open(main) {
     drawDetail();
   }
 
-  function table(id, title, none, columns, rows) {
-    return [h("h2", { class: "section-title" }, title),
-      rows.length ? h("table", { class: "table", id }, h("thead", null, h("tr", null, columns.map((name) => h("th", null, t(`clients.${name}`))))),
-        h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell)))))) : none ? h("p", { class: "note" }, none) : null];
+  function section(id, title, none, columns, rows) {
+    return [h("h3", { class: "section-title" }, title),
+      rows.length ? table(columns.map((name) => t(`clients.${name}`)), rows, { id }) : none ? h("p", { class: "note" }, none) : null];
   }
 
   const keyLink = (ns, key) => h("a", { class: "mono", href: `#/store/${encodeURIComponent(ns)}/${encodeURIComponent(key)}` }, nameOf(ns), " / ", nameOf(key));
 
   function sections(client) {
     return [
-      table("subscriptions", t("clients.subscriptions"), t("clients.noSubscriptions"), ["file", "told"], client.subscriptions.map((sub) => [
+      section("subscriptions", t("clients.subscriptions"), t("clients.noSubscriptions"), ["file", "told"], client.subscriptions.map((sub) => [
         h("span", { class: "mono" }, h("a", { href: link(fileOf(sub)) }, nameOf(sub.file)), sub.path ? [" ", nameOf(sub.path)] : ""),
-        [sub.told ? h("span", { title: dateTime(sub.told * 1000) }, String(sub.told)) : t("clients.toldNothing"),
-          " ", behind(sub) ? h("span", { class: "badge broken" }, t("clients.behind", { mtime: String(versions.get(fileOf(sub))) }))
-            : sub.told && versions.has(fileOf(sub)) ? h("span", { class: "badge good" }, t("clients.newest")) : null]])),
+        told(sub)])),
       client.more ? h("p", { class: "note" }, t("clients.more", { n: client.more })) : null,
-      table("watches", t("clients.watches"), t("clients.noWatches"), ["keys"], client.watching.map((watch) => [h("span", { class: "mono" }, wanted(watch))])),
+      section("watches", t("clients.watches"), t("clients.noWatches"), ["keys"], client.watching.map((watch) => [h("span", { class: "mono" }, wanted(watch))])),
       client.watches > client.watching.length ? h("p", { class: "note" }, t("clients.more", { n: client.watches - client.watching.length })) : null,
-      table("locks", t("clients.locks"), t("clients.noLocks"), ["lock", "state"], client.locks.map((lock) => [keyLink(lock.ns, lock.key),
+      section("locks", t("clients.locks"), t("clients.noLocks"), ["lock", "state"], client.locks.map((lock) => [keyLink(lock.ns, lock.key),
         lock.fence ? [h("span", { class: "badge good" }, t("clients.held")), " ", t("clients.fence", { fence: String(lock.fence) })] : h("span", { class: "badge unsaved" }, t("clients.waiting"))])),
-      table("leases", t("clients.leases"), t("clients.noLeases"), ["lease", "leaseLeft", "leaseKeys"], client.leases.map((lease) => [h("span", { class: "mono" }, String(lease.id)),
+      section("leases", t("clients.leases"), t("clients.noLeases"), ["lease", "leaseLeft", "leaseKeys"], client.leases.map((lease) => [h("span", { class: "mono" }, String(lease.id)),
         t("clients.leftOf", { left: span(lease.left_ms, 1), ttl: span(lease.ttl_ms, 1) }), String(lease.keys)])),
     ];
   }
@@ -103,7 +115,7 @@ export function open(main) {
     const client = all.find((c) => c.id === chosen);
     const fact = (name, value, title) => h("div", { title }, h("dt", null, t(`clients.${name}`)), h("dd", null, value));
     putScrolled(detail, h("div", { class: "detail-head" }, button(t("back"), () => go(), { icon: "back", bare: true, id: "back-clients" }),
-      h("div", { class: "titles" }, h("h1", null, client ? (client.name ? nameOf(client.name) : "–") : String(chosen)), h("p", { class: "meta" }, client?.address ?? t("clients.left")))),
+      h("div", { class: "titles" }, h("h2", null, client ? (client.name ? nameOf(client.name) : "–") : String(chosen)), h("p", { class: "meta" }, client?.address ?? t("clients.left")))),
     client ? h("div", { class: "entry-scroll" },
       h("dl", { class: "facts" }, fact("id", String(client.id)), fact("tag", client.tag ? nameOf(client.tag) : "–"), fact("since", `${dateTime(client.since_ms)} · ${ago(client.since_ms)}`),
         fact("main", client.main ? h("a", { href: link(client.main) }, nameOf(client.main)) : "–")),
@@ -116,7 +128,7 @@ export function open(main) {
       const [answer, { files }] = await Promise.all([ask(gone.signal), configs.list(gone.signal)]);
       all = answer.clients.map((client) => ({ ...client, subscriptions: client.subscriptions ?? [], watching: client.watching ?? [], locks: client.locks ?? [], leases: client.leases ?? [] }));
       streams = answer.streams ?? [];
-      versions = new Map(files.map((file) => [file.name, file.mtime]));
+      versions = new Map(files.map((file) => [file.name, file]));
       draw();
     } catch (err) {
       if (err.name !== "AbortError") put(note, refusalText(err));

@@ -3,7 +3,7 @@
 
 import { configs as api, listen, past } from "./api.js";
 import { confirm, dialog, refusalText, say, sayRefusal } from "./dialogs.js";
-import { button, debounce, h, icon, put, throttle } from "./dom.js";
+import { button, debounce, h, icon, put, tablist, throttle } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { withEndings, withFeeds } from "./endings.js";
 import { explain } from "./explain.js";
@@ -122,14 +122,15 @@ class Page {
     this.deletion = h("span", { id: "deletion" });
     this.past = createPast({ restored: (name) => this.restored(name) });
     this.uses = createUses();
-    this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
-    this.sides = h("div", { class: "column-title tabs", role: "tablist" });
+    this.tabs = tablist(t("configs.views"), "narrow-only");
+    this.sides = tablist(t("configs.views"), "column-title");
+    const panel = (name, ...content) => h("div", { class: "side", id: `panel-${name}`, role: "tabpanel", "aria-label": t(`configs.${name}`) }, content);
     this.columns = h("div", { class: "columns", data: { tab: "written", side: kept.side } },
-      h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.longNote, this.editor.el),
-      h("section", { class: "column resolved" }, this.sides, h("div", { class: "side-resolved" }, this.resolvedNote, this.resolved.el), this.past.el, this.uses.el));
+      h("section", { class: "column written", id: "panel-written", "aria-label": t("configs.written") }, h("h3", { class: "column-title" }, t("configs.written")), this.longNote, this.editor.el),
+      h("section", { class: "column resolved" }, this.sides.el, panel("resolved", this.resolvedNote, this.resolved.el), panel("history", this.past.el), panel("uses", this.uses.el)));
     this.drawTabs();
     this.empty = h("div", { class: "empty" });
-    this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
+    this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs.el, this.columns);
     this.split = h("div", { class: "split configs", data: { pane: "list" } },
       h("section", { class: "pane side" },
         h("div", { class: "pane-tools" }, h("div", { class: "search with-switch" }, icon("search"), this.filter, this.inContents),
@@ -388,13 +389,13 @@ class Page {
       return;
     }
     try {
-      const { text, origins, mtime } = await api.resolved(name, this.gone.signal);
+      const { text, origins, revision } = await api.resolved(name, this.gone.signal);
       if (!counts()) return;
       this.resolved.show(name, text, origins);
       const from = [...new Set(Object.values(origins))].filter((origin) => origin !== name);
       const broken = this.file?.state === "broken";
       put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: fewText(from) }) : t(file.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedOwn"),
-        h("span", { class: "hint" }, t("configs.version", { mtime: String(mtime) })));
+        revision ? h("span", { class: "hint" }, t("configs.version", { rev: String(revision) })) : null);
     } catch (err) {
       if (err.name === "AbortError" || !counts()) return;
       this.resolved.clear();
@@ -432,6 +433,7 @@ class Page {
     const file = this.file;
     const state = file?.state ?? "new";
     const meta = [];
+    if (file?.revision) meta.push(t("configs.version", { rev: String(file.revision) }));
     if (file?.mtime) meta.push(t("configs.changed", { when: dateTime(file.mtime * 1000) }));
     const listed = this.files.get(this.name);
     if (file && state !== "deleted") meta.push(bytes(file.octets));
@@ -444,7 +446,7 @@ class Page {
     put(this.head,
       button(t("back"), () => go(""), { icon: "back", bare: true, kind: "narrow-only", id: "back" }),
       h("div", { class: "titles" },
-        h("h1", { id: "file-name" }, nameOf(this.name), state === "good" ? null : h("span", { class: `badge ${state}` }, t(`state.${state}`)),
+        h("h2", { id: "file-name" }, nameOf(this.name), state === "good" ? null : h("span", { class: `badge ${state}` }, t(`state.${state}`)),
           this.dirty ? h("span", { class: "badge unsaved", id: "unsaved" }, t("configs.unsaved")) : null),
         h("p", { class: "meta" }, meta.join(" · "), bases.length ? [meta.length ? " · " : "", t("configs.inheritsFrom"), " ", few(bases, (base) => this.base(base))] : null)),
       h("div", { class: "actions" },
@@ -467,9 +469,9 @@ class Page {
 
   drawTabs() {
     const { dataset } = this.columns;
-    const tab = (name, id, chosen) => h("button", { type: "button", role: "tab", class: "tab", id, "aria-selected": String(chosen), on: { click: () => this.turnTo(name) } }, t(`configs.${name}`));
-    put(this.tabs, ["written", "resolved", "history", "uses"].map((name) => tab(name, `tab-${name}`, dataset.tab === name)));
-    put(this.sides, ["resolved", "history", "uses"].map((name) => tab(name, `side-${name}`, dataset.side === name)));
+    const tab = (name, id, chosen) => ({ id, chosen, text: t(`configs.${name}`), panel: `panel-${name}`, go: () => this.turnTo(name) });
+    this.tabs.draw(["written", "resolved", "history", "uses"].map((name) => tab(name, `tab-${name}`, dataset.tab === name)));
+    this.sides.draw(["resolved", "history", "uses"].map((name) => tab(name, `side-${name}`, dataset.side === name)));
   }
 
   // turnTo shows one of the tabs. On a wide screen the file as written is always there.

@@ -40,6 +40,7 @@ let opened = 0;
 // false, and may be a promise.
 export function dialog({ title, body, actions, wide = false, id }) {
   return new Promise((done) => {
+    const place = `${performance.timeOrigin}-${++opened}`;
     const fault = h("p", { class: "fault", role: "alert" });
     let result = null;
     const act = async (action) => {
@@ -65,10 +66,9 @@ export function dialog({ title, body, actions, wide = false, id }) {
         event.preventDefault();
         act(main);
       },
-    } }, h("h2", null, title), h("div", { class: "dialog-body" }, body), fault, h("div", { class: "dialog-actions" }, actions.map((a) =>
+    } }, h("h2", { id: `${place}-title` }, title), h("div", { class: "dialog-body" }, body), fault, h("div", { class: "dialog-actions" }, actions.map((a) =>
       (a === main ? h("button", { type: "submit", class: `btn ${a.kind ?? "primary"}`, id: a.id }, a.label)
         : button(a.label, () => act(a), { kind: a.kind, id: a.id })))));
-    const place = `${performance.timeOrigin}-${++opened}`;
     const end = () => {
       removeEventListener("popstate", left);
       el.remove();
@@ -79,7 +79,7 @@ export function dialog({ title, body, actions, wide = false, id }) {
       if (el.open) el.close();
       else end();
     };
-    const el = h("dialog", { class: wide ? "wide" : null, id, on: {
+    const el = h("dialog", { class: wide ? "wide" : null, id, "aria-labelledby": `${place}-title`, on: {
       close: () => {
         el.hidden = true;
         if (history.state?.dialog === place) history.back(); // and what follows waits for it

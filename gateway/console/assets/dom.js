@@ -121,6 +121,25 @@ export function button(label, onclick, { icon: picture, kind, bare, disabled, id
   }, picture ? icon(picture) : null, bare ? null : h("span", null, label));
 }
 
+// tablist makes a row of tabs. The keyboard gets to the chosen one, and from there to the others by
+// arrows. draw shows tabs: {id, text, chosen, panel, go, disabled, title}, of which panel is the id of
+// what the tab shows, and go turns to it.
+export function tablist(label, kind = "") {
+  const el = h("div", { class: `tabs ${kind}`, role: "tablist", "aria-label": label, on: { keydown: (event) => {
+    const all = [...el.querySelectorAll(":enabled")], at = all.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined || at < 0) return;
+    event.preventDefault();
+    const next = all.at(to % all.length);
+    next.focus(); // and stays there, see put
+    next.click();
+  } } });
+  const draw = (tabs) => put(el, tabs.map(({ id, text, chosen, panel, go, disabled, title }) => h("button", {
+    type: "button", role: "tab", class: "tab", id, "aria-selected": String(chosen), "aria-controls": panel, tabindex: chosen ? null : "-1", disabled, title, on: { click: go },
+  }, text)));
+  return { el, draw };
+}
+
 // debounce runs the last call when nothing was called for ms.
 export function debounce(ms, fn) {
   let timer = 0;

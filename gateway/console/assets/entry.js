@@ -224,7 +224,7 @@ export function createEntry({ back }) {
     drawn = now;
     put(head,
       button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),
-      h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, nameOf(key)),
+      h("div", { class: "titles" }, h("h2", { class: "mono", id: "key-name" }, nameOf(key)),
         h("p", { class: "meta" }, nameOf(ns), entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
       h("div", { class: "actions" },
         button(t("configs.revert"), () => entry && fill(entry), { id: "revert-key", disabled: !dirty() }),

@@ -9,6 +9,7 @@ import { createList } from "./list.js";
 import { json, name as nameOf } from "./names.js";
 import { openVersion, who } from "./past.js";
 import { problemText } from "./problems.js";
+import { table } from "./tables.js";
 
 const LONG = 400; // characters of a value that are shown
 const ROW = 48; // px
@@ -40,10 +41,9 @@ export function explain(name, path, { open, restored }) {
       put(says,
         h("p", { id: "explained" }, answer.winner ? [h("b", null, valueOf(answer)), " ", t("explain.from"), " ", link(answer.winner)] : t("explain.nothing"),
           answer.merge === "none" ? null : h("span", { class: "hint" }, " · ", t(`merge.${answer.merge}`))),
-        h("table", { class: "table" }, h("thead", null, h("tr", null, ["file", "role", "value"].map((head) => h("th", null, t(`explain.${head}`))))),
-          h("tbody", null, answer.files.map((file) => h("tr", { class: `role-${file.role}`, data: { file: file.name } }, h("td", null, link(file.name)),
-            h("td", null, h("span", { class: file.role === "wins" ? "badge good" : "badge" }, t(`role.${file.role}`)), h("div", { class: "hint" }, nameOf(problemText(file.why)))),
-            h("td", null, valueOf(file)))).reverse())));
+        table(["file", "role", "value"].map((head) => t(`explain.${head}`)), answer.files.map((file) => h("tr", { class: `role-${file.role}`, data: { file: file.name } }, h("td", null, link(file.name)),
+          h("td", null, h("span", { class: file.role === "wins" ? "badge good" : "badge" }, t(`role.${file.role}`)), h("div", { class: "hint" }, nameOf(problemText(file.why)))),
+          h("td", null, valueOf(file)))).reverse()));
     } catch (err) {
       if (err.name !== "AbortError") put(says, h("p", { class: "note" }, refusalText(err)));
     }
@@ -77,7 +77,7 @@ export function explain(name, path, { open, restored }) {
   blame();
   return dialog({
     title: t("explain.title", { path: path || "/", name }), id: "explain", wide: true,
-    body: [says, h("h2", { class: "section-title" }, t("blame.title")), note, blamed.el],
+    body: [says, h("h3", { class: "section-title" }, t("blame.title")), note, blamed.el],
     actions: [{ label: t("close"), value: null, id: "explain-close" }],
   }).finally(() => {
     gone.abort();

@@ -134,13 +134,13 @@ export function open(main, { live }) {
     const link = (key) => h("a", { class: "mono", href: `#/flow/${encodeURIComponent(scope)}/${encodeURIComponent(key)}` }, nameOf(key));
     putScrolled(detail,
       h("div", { class: "detail-head" }, button(t("back"), () => go(scope), { icon: "back", bare: true, id: "back-tree" }),
-        h("div", { class: "titles" }, h("h1", { id: "member-name" }, nameOf(member), badge(shown?.status)),
+        h("div", { class: "titles" }, h("h2", { id: "member-name" }, nameOf(member), badge(shown?.status)),
           shown ? h("p", { class: "meta" }, nameOf(shown.lkey), shown.appuid ? [" · ", link(`cfapp.${shown.appuid}`)] : null, shown.worker ? [" · ", link(`wokr.${shown.worker}`)] : null) : null)),
       h("div", { class: "entry-scroll", tabindex: "0" }, fault ? h("p", { class: "note" }, fault) : null, shown ? [
         shown.lock?.owner ? h("p", { class: "note" }, t("flow.locked", { owner: shown.lock.owner })) : null,
-        h("h2", { class: "section-title" }, t("flow.fields")),
+        h("h3", { class: "section-title" }, t("flow.fields")),
         table("member-fields", [t("flow.field"), t("flow.value")], shown.fields.map((one) => [h("span", { class: "mono" }, nameOf(one.key)), fieldValue(one)]), t("flow.noFields")),
-        h("h2", { class: "section-title" }, t("flow.log")),
+        h("h3", { class: "section-title" }, t("flow.log")),
         table("member-log", [t("record.when"), t("record.who"), t("flow.what")], told.slice(0, log).map((one) => [moment(one.time), nameOf(one.who), nameOf(one.what)]), t("flow.noLog")),
         told.length > log ? h("p", { class: "note" }, button(t("more"), () => {
           log += LOG;

@@ -80,7 +80,7 @@ function versionRow(change) {
 export function facts(change) {
   const [document] = change.documents;
   const rows = [["who", change.author], ["when", dateTime(change.time)], ["why", change.comment], ["origin", way(change)],
-    ["peer", change.peer], ["commit", change.commit], ["version", t("past.versionOf", { n: document.version, kind: t(`kind.${document.kind}`) })],
+    ["peer", change.peer], ["commit", change.commit], ["kind", t(`kind.${document.kind}`)],
     ["with", change.count > 1 ? t("past.withOthers", { n: change.count - 1 }) : ""], ["hash", document.hash && `${document.hash} · ${bytes(document.size)}`]];
   return h("dl", { class: "facts past-facts" }, rows.filter(([, text]) => text).map(([name, text]) => h("div", { class: `fact-${name}` }, h("dt", null, t(`past.${name}`)), h("dd", null, shown(text)))));
 }

@@ -5,6 +5,7 @@ import { listen } from "./api.js";
 import { h } from "./dom.js";
 import { dateTime, t, time } from "./i18n.js";
 import { name as nameOf } from "./names.js";
+import { table as tableOf } from "./tables.js";
 
 const PAUSE = 300; // ms between the end of a reading and the next one, at least
 
@@ -72,13 +73,12 @@ export function moment(ns) {
 // table has a row of cells for each record, below heads; none stands for an empty one.
 export function table(id, heads, rows, none) {
   if (!rows.length) return none ? h("p", { class: "note" }, none) : null;
-  return h("table", { class: "table", id }, h("thead", null, h("tr", null, heads.map((head) => h("th", null, head)))),
-    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
+  return tableOf(heads, rows, { id });
 }
 
 // history is what happened to a node or a job, the last first.
 export function history(entries) {
-  return [h("h2", { class: "section-title" }, t("history.title")), table("record-history", ["when", "event", "change", "who"].map((name) => t(`record.${name}`)),
+  return [h("h3", { class: "section-title" }, t("history.title")), table("record-history", ["when", "event", "change", "who"].map((name) => t(`record.${name}`)),
     entries.toReversed().map((one) => [moment(one.time), [one.event, one.note ? ` · ${one.note}` : ""],
       [change(one), (one.parts ?? []).map((part) => h("div", { class: "meta" }, `${part.of}: `, change(part))), one.more ? h("div", { class: "meta" }, t("names.more", { n: one.more })) : null], nameOf(one.actor ?? "")]))];
 }

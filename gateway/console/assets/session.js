@@ -5,8 +5,11 @@ import { refusalText } from "./dialogs.js";
 import { button, h, put } from "./dom.js";
 import { has, t } from "./i18n.js";
 
-// me is who that is: access_control, and with it name, groups, id and sign_in.
+// me is who that is: access_control, and with it name, groups, id, sign_in and may.
 export let me = { access_control: false };
+
+// may tells whether one has a right with anything, such as "config:read".
+export const may = (right) => !me.access_control || (me.may ?? []).includes(right);
 
 // known tells whether the pages may be shown.
 export const known = () => !me.access_control || Boolean(me.name);

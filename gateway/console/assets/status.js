@@ -8,6 +8,8 @@ import { h, put } from "./dom.js";
 import { ago, bytes, dateTime, latency, number, span, t } from "./i18n.js";
 import { name as nameOf } from "./names.js";
 import { problemText } from "./problems.js";
+import { may } from "./session.js";
+import { scrolled, table } from "./tables.js";
 
 const INTERVAL = 2000;
 const PATIENCE = 5000; // with a server that does not answer
@@ -39,6 +41,7 @@ async function earlier() {
 export function sample(heard, paused) {
   const once = async () => {
     if (document.hidden || paused()) return;
+    mayNot ||= !may("status:read");
     try {
       if (mayNot) { // but whether the server is there, and still knows who asks
         await session.who(AbortSignal.timeout(PATIENCE));
@@ -58,7 +61,7 @@ export function sample(heard, paused) {
     }
     redraw();
   };
-  if (!paused()) earlier(); // who signs in loads the page anew
+  if (!paused() && may("status:read")) earlier(); // who signs in loads the page again
   once();
   setInterval(once, INTERVAL);
 }
@@ -132,10 +135,8 @@ export function open(main) {
 
   function drawSlow(list) {
     put(slow, h("h2", null, t("status.slow")),
-      list.length ? h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
-        h("thead", null, h("tr", null, ["when", "request", "duration"].map((name) => h("th", { class: name }, t(`status.${name}`))))),
-        h("tbody", null, list.map((one) => h("tr", null, h("td", { class: "when", title: dateTime(one.when_ms) }, ago(one.when_ms)),
-          h("td", { class: "mono" }, one.name, " ", h("span", { class: "badge" }, one.kind)), h("td", { class: "duration" }, latency(one.duration_ms / 1000)))))))
+      list.length ? scrolled(t("status.slow"), table(["when", "request", "duration"].map((name) => t(`status.${name}`)), list.map((one) => [h("td", { class: "when", title: dateTime(one.when_ms) }, ago(one.when_ms)),
+        h("td", { class: "mono" }, one.name, " ", h("span", { class: "badge" }, one.kind)), h("td", { class: "duration" }, latency(one.duration_ms / 1000))])))
         : h("p", { class: "note" }, t("status.noSlow")));
   }
 

@@ -7,6 +7,7 @@ import { button, debounce, h, icon, put, putScrolled } from "./dom.js";
 import { ago, dateTime, number, span, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { name as nameOf, value as valueOf } from "./names.js";
+import { table } from "./tables.js";
 
 const INTERVAL = 2000;
 const OWNERS = 500; // asked for at a time
@@ -127,14 +128,13 @@ export function open(main) {
     };
     putScrolled(detail,
       h("div", { class: "detail-head" }, button(t("back"), () => go(place), { icon: "back", bare: true, id: "back-owners" }),
-        h("div", { class: "titles" }, h("h1", { id: "owner-name" }, nameOf(owner[3])), h("p", { class: "meta" }, nameOf(owner[2]), " · ", nameOf(owner[0]), " / ", nameOf(owner[1])))),
+        h("div", { class: "titles" }, h("h2", { id: "owner-name" }, nameOf(owner[3])), h("p", { class: "meta" }, nameOf(owner[2]), " · ", nameOf(owner[0]), " / ", nameOf(owner[1])))),
       h("div", { class: "entry-scroll", tabindex: "0" },
         fault ? h("p", { class: "note" }, fault) : rows.length ? null : h("p", { class: "note" }, t("storage.noFields")),
-        rows.length ? h("table", { class: "table", id: "fields" },
-          h("thead", null, h("tr", null, ["field", "value", "version", ...(lands ? ["state"] : [])].map((name) => h("th", null, t(`storage.${name}`))))),
-          h("tbody", null, rows.map((row) => h("tr", null, h("td", { class: "mono" }, nameOf(row.name)),
+        rows.length ? table(["field", "value", "version", ...(lands ? ["state"] : [])].map((name) => t(`storage.${name}`)),
+          rows.map((row) => [h("td", { class: "mono" }, nameOf(row.name)),
             h("td", { class: "mono" }, row.octets ? h("span", { class: "badge" }, "base64") : null, valueOf(row.text.length > SHOWN ? `${row.text.slice(0, SHOWN)}…` : row.text, "string")),
-            h("td", { class: "mono" }, String(got.versions?.[row.name] ?? "")), lands ? h("td", null, state(row.name)) : null)))) : null,
+            h("td", { class: "mono" }, String(got.versions?.[row.name] ?? "")), ...(lands ? [state(row.name)] : [])]), { id: "fields" }) : null,
         got.more ? h("p", { class: "note" }, button(t("more"), () => {
           most += FIELDS;
           loadFields();
@@ -158,23 +158,21 @@ export function open(main) {
 
   function drawLanding(now) {
     putScrolled(backlog,
-      h("div", { class: "detail-head" }, h("div", { class: "titles" }, h("h1", null, t("storage.landing")),
+      h("div", { class: "detail-head" }, h("div", { class: "titles" }, h("h2", null, t("storage.landing")),
         h("p", { class: "meta", id: "landing-sum" }, tables.length ? [t("storage.backlog", { n: sum("dirty") }), " · ", t("storage.errorCount", { n: sum("errors") })] : t("storage.noDatabase")))),
       h("div", { class: "entry-scroll", tabindex: "0" },
-        tables.length ? h("table", { class: "table", id: "dirty-tables" },
-          h("thead", null, h("tr", null, ["list", "unlanded", "oldest", "errorsHead", "last", "rate"].map((name) => h("th", null, t(`storage.${name}`))))),
-          h("tbody", null, tables.map((one) => h("tr", null, h("td", { class: "mono" }, nameOf(one.list), one.saving ? h("span", { class: "badge new", title: one.saving }, t("storage.saving")) : null),
-            h("td", null, number(one.dirty)), h("td", null, one.oldest ? span(now - one.oldest) : "–"), h("td", null, number(one.errors), one.dropped ? ` + ${number(one.dropped)}` : ""),
-            h("td", { title: one.last ? dateTime(one.last) : null }, one.last ? ago(one.last, now) : "–"), h("td", null, t("status.perSecond", { n: one.rate })))))) : null,
-        refused.errors.length ? [h("h2", { class: "section-title" }, t("storage.errors")),
+        tables.length ? table(["list", "unlanded", "oldest", "errorsHead", "last", "rate"].map((name) => t(`storage.${name}`)),
+          tables.map((one) => [h("td", { class: "mono" }, nameOf(one.list), one.saving ? h("span", { class: "badge new", title: one.saving }, t("storage.saving")) : null),
+            number(one.dirty), one.oldest ? span(now - one.oldest) : "–", [number(one.errors), one.dropped ? ` + ${number(one.dropped)}` : ""],
+            h("td", { title: one.last ? dateTime(one.last) : null }, one.last ? ago(one.last, now) : "–"), t("status.perSecond", { n: one.rate })]), { id: "dirty-tables" }) : null,
+        refused.errors.length ? [h("h3", { class: "section-title" }, t("storage.errors")),
           h("div", { class: "actions" }, button(t("storage.retryAll"), () => retry([]), { id: "retry-all" }), sum("errors") ? button(t("storage.dropAll"), () => drop(null), { kind: "danger", id: "drop-all" }) : null),
-          h("table", { class: "table", id: "refused" },
-            h("thead", null, h("tr", null, ["owner", "field", "reason", "attempts", "again", "actions"].map((name) => h("th", null, t(`storage.${name}`))))),
-            h("tbody", null, refused.errors.map((one, i) => h("tr", null,
-              h("td", { class: "mono" }, h("a", { href: link(ownerOf(one)) }, nameOf(one.logicType), ":", nameOf(one.ownerId))), h("td", { class: "mono" }, nameOf(one.name)), h("td", null, nameOf(one.reason)),
+          table(["owner", "field", "reason", "attempts", "again", "actions"].map((name) => t(`storage.${name}`)),
+            refused.errors.map((one, i) => [
+              h("td", { class: "mono" }, h("a", { href: link(ownerOf(one)) }, nameOf(one.logicType), ":", nameOf(one.ownerId))), h("td", { class: "mono" }, nameOf(one.name)), nameOf(one.reason),
               h("td", { title: t("storage.first", { when: dateTime(one.first) }) }, number(one.attempts)),
-              h("td", null, one.dropped ? h("span", { class: "badge" }, t("storage.dropped")) : one.next > now ? span(one.next - now) : t("storage.soon")),
-              h("td", { class: "actions" }, button(t("storage.retry"), () => retry([one]), { id: `retry-${i}` }), one.dropped ? null : button(t("storage.drop"), () => drop(one), { kind: "danger", id: `drop-${i}` })))))),
+              one.dropped ? h("span", { class: "badge" }, t("storage.dropped")) : one.next > now ? span(one.next - now) : t("storage.soon"),
+              h("td", { class: "actions" }, button(t("storage.retry"), () => retry([one]), { id: `retry-${i}` }), one.dropped ? null : button(t("storage.drop"), () => drop(one), { kind: "danger", id: `drop-${i}` }))]), { id: "refused" }),
           refused.more ? h("p", { class: "note" }, t("storage.moreErrors")) : null] : null));
   }
 

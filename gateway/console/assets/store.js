@@ -171,7 +171,7 @@ class Page {
   drawNsHead() {
     put(this.nsHead,
       button(t("back"), () => go(), { icon: "back", bare: true, kind: "narrow-only", id: "back-ns" }),
-      h("div", { class: "titles" }, h("h1", { id: "ns-name" }, nameOf(this.ns))),
+      h("div", { class: "titles" }, h("h2", { id: "ns-name" }, nameOf(this.ns))),
       h("div", { class: "actions" }, button(t("store.new"), () => this.create(), { icon: "plus", bare: true, kind: "narrow-only", id: "new-key-narrow" }),
         button(t("store.drop"), () => this.drop(), { icon: "trash", kind: "danger", bare: true, id: "drop-ns" })));
   }

@@ -1,6 +1,6 @@
 // Values by their type: short for a list, and an editor for each.
 
-import { button, h, put } from "./dom.js";
+import { button, h, put, tablist } from "./dom.js";
 import { createEditor, faultText } from "./editor.js";
 import { bytes as size, t } from "./i18n.js";
 import { format, read } from "./json.js";
@@ -147,8 +147,8 @@ function bytesValue(initial, onInput, onSave) {
   let fault = "";
   let mode = "hex";
   let editor = null;
-  const tabs = h("div", { class: "tabs", role: "tablist" });
-  const place = h("div", { class: "value-place" });
+  const tabs = tablist(t("value.form"));
+  const place = h("div", { class: "value-place", id: "value-panel", role: "tabpanel", "aria-label": t("store.value") });
   const note = h("p", { class: "meta" });
   const problem = h("p", { class: "fault", role: "alert" });
   const picker = h("input", { type: "file", id: "value-file", class: "hidden", tabindex: "-1", "aria-hidden": "true", on: { change: async () => {
@@ -198,13 +198,15 @@ function bytesValue(initial, onInput, onSave) {
     put(note, size(octetCount(held)));
     const long = octetCount(held) > SHOWN_BYTES;
     const text = long ? null : asText();
-    put(tabs, ["hex", "base64", "text"].map((name) => h("button", { type: "button", role: "tab", class: "tab", "aria-selected": String(mode === name), id: `bytes-${name}`,
+    tabs.draw(["hex", "base64", "text"].map((name) => ({
+      id: `bytes-${name}`, text: t(`value.${name}`), chosen: mode === name, panel: "value-panel",
       disabled: long || (name === "text" && text === null), title: name === "text" && text === null ? t("value.noText") : null,
-      on: { click: () => {
+      go: () => {
         mode = name;
         fault = "";
         draw();
-      } } }, t(`value.${name}`))));
+      },
+    })));
   }
 
   function draw() {
@@ -230,7 +232,7 @@ function bytesValue(initial, onInput, onSave) {
 
   draw();
   return {
-    el: h("div", { class: "value-box grows" }, h("div", { class: "value-tools" }, tabs, note, picker,
+    el: h("div", { class: "value-box grows" }, h("div", { class: "value-tools" }, tabs.el, note, picker,
       button(t("value.upload"), () => picker.click()), button(t("value.download"), download)), place, problem),
     get fault() {
       return fault;
