@@ -60,8 +60,10 @@ func TestConsoleOfAccessHasRoom(t *testing.T) {
 		tb.signInByToken(admin)
 		for _, language := range []string{"en", "zh"} {
 			tb.run(fmt.Sprintf("%d_%s", width, language), func(t *testing.T) {
-				pages := map[string]string{"audit": "#audit tbody tr", "approvals": fmt.Sprintf("#show-%d", held), "access": "#sessions tbody tr", "status": "#latency .delay, #latency .note", "configs": "#tree .row",
-					"configs/" + url.PathEscape("live/a.json"): "#file-name", "store": "#totals", "clients": "#clients .row", "storage": "#landing-sum", "flow": "#flow-count", "bench": "#bench-count"}
+				pages := map[string]string{"audit": "#audit tbody tr", "approvals": fmt.Sprintf("#show-%d", held), "access": "#sessions tbody tr"}
+				if language == "en" { // the others are in TestConsoleLooks
+					pages["configs/"+url.PathEscape("live/a.json")], pages["clients"] = "#file-name", "#clients .row"
+				}
 				for page, there := range pages {
 					tb.load(page)
 					tb.until(`document.querySelector(%q)`, there)
