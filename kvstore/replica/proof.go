@@ -54,14 +54,13 @@ func (g *group) abandon() {
 		}
 	}
 	for _, l := range g.leases {
-		if !l.seen && g.books.leases.byID[l.id] == l {
+		ending := l.ending
+		l.ending = false
+		switch {
+		case !l.seen && g.books.leases.byID[l.id] == l:
 			g.books.leases.drop(l)
-		}
-		if l.ending {
-			l.ending = false
-			if l.over {
-				g.books.leases.putBack(l, 0)
-			}
+		case ending && l.over:
+			g.books.leases.putBack(l, 0)
 		}
 	}
 	for i := range g.commits {
