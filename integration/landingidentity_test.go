@@ -157,15 +157,17 @@ func TestADatabaseThatWentBackInTimeIsLandedOnceMore(t *testing.T) {
 	_, err = bag.Update(t.Context(), map[string][]byte{"a": []byte("1"), "b": []byte("2")})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return dirtyAndLanded(t, p) == [2]int64{0, 2} }, servertest.Patience, 10*time.Millisecond)
-	_, err = db.ExecContext(t.Context(), `DELETE FROM "1_1"`)
-	require.NoError(t, err)
+	for _, statement := range []string{`DELETE FROM "1_1"`, `UPDATE confcenter__identity SET name = '' WHERE what = 'table/1_1'`} { // what it says of the table is as old
+		_, err = db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
 	for since, want := range map[string]string{"2099-01-01T00:00:00Z": "0", "2020-01-01T00:00:00Z": "2"} {
 		require.Equal(t, want, strings.TrimSpace(process.Must(t, "storage", "reland", "--addr", p.Addr, "--since", since)))
 	}
 	landsIn(t, d, map[string]string{"a": "1", "b": "2"})
 }
 
-// Owners whose table is missing are not owners without fields, and none gets the fields of others.
+// Owners whose table is missing or was emptied are not owners without fields, and none gets the fields of others.
 func TestATableThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 	conf, file := landedConf(t), filepath.Join(t.TempDir(), "players.db")
 	d, err := landing.OpenDatabase("sqlite:" + file)
@@ -200,10 +202,15 @@ func TestATableThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 		logsError(t, p, why)
 		p.Stop()
 	}
+	for _, statement := range []string{`CREATE TABLE aside AS SELECT * FROM "1_1"`, `DELETE FROM "1_1"`} {
+		change(statement)
+	}
+	refused("the table 1_1, in which fields have been landed, has been emptied, or made again")
+	change(`INSERT INTO "1_1" SELECT * FROM aside`)
 	change(`ALTER TABLE "1_1" RENAME TO away`)
 	refused("the table 1_1, in which fields have been landed, is not in the landing database any more")
 	change(`CREATE TABLE "1_1" (primary_key TEXT COLLATE NOCASE PRIMARY KEY, logic_type TEXT, owner_id TEXT, key TEXT, value BLOB, up_version BIGINT, is_del INT, del_time BIGINT, query_all_key TEXT, create_time BIGINT, update_time BIGINT)`)
-	refused("under which different keys are equal")
+	refused("the table 1_1, in which fields have been landed, is not what it was: its column primary_key has the collation NOCASE, under which different keys are equal")
 	change(`DROP TABLE "1_1"`)
 	change(`ALTER TABLE away RENAME TO "1_1"`)
 	p.Start()

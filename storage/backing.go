@@ -55,7 +55,8 @@ type Backing interface {
 	// table in the order of their owners.
 	Purge(ctx context.Context, p Purge) (Purged, error)
 	// Tables lists the names of the tables of fields. A table that was never there has no rows.
-	// One that is missing, or in which different fields are the same, fails with Unusable.
+	// One that is missing or was emptied by others, or in which different fields are the same, fails
+	// with Unusable.
 	Tables(ctx context.Context) ([]string, error)
 }
 

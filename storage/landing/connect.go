@@ -160,7 +160,8 @@ func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want st
 	return errors.Join(errs...)
 }
 
-// settle has the database say that it has the tables that it has, and with givenUp no others.
+// settle has the database say that it has the tables that it has, and with givenUp no others, nor that
+// they have had anything.
 func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error {
 	names, err := conn.Query(ctx, c.dialect.Tables())
 	if err != nil {
@@ -171,6 +172,9 @@ func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error 
 		tables[about(table)] = table != Proof.Table()
 	}
 	rows, err := conn.Query(ctx, "SELECT what FROM "+identityTable)
+	if err == nil && givenUp {
+		err = conn.Exec(ctx, "UPDATE "+identityTable+" SET name = '' WHERE what LIKE '"+aboutTable+"%'")
+	}
 	if err != nil {
 		return err
 	}

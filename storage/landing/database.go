@@ -188,14 +188,14 @@ func (d *Database) All(ctx context.Context, o storage.Owner) ([]storage.Row, err
 func (d *Database) load(ctx context.Context, o storage.Owner, where string, args []any) (list []storage.Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
-	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) error {
+	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) (found bool, err error) {
 		rows, err := d.db.QueryContext(ctx, d.dialect.Bind("SELECT "+quoteAll(d.dialect, columns)+" FROM "+table+" WHERE "+where), args...)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer rows.Close()
 		list, err = d.collect(ctx, rows, o)
-		return err
+		return len(list) > 0, err
 	})
 	return list, err
 }
@@ -226,24 +226,31 @@ func (d *Database) collect(ctx context.Context, rows *sql.Rows, o storage.Owner)
 	return list, rows.Err()
 }
 
-// query has a function read a table, whose name it gets quoted. A table that was never there has
+// query has a function read a table, whose name it gets quoted, and say whether it has found
+// anything: if not, the table may have been emptied. A table that was never there has
 // no rows; storage.Unusable says that it was, or mixes rows up. What was read of another database
 // than the one before, which the connection goes on in, does not count.
-func (d *Database) query(ctx context.Context, table string, read func(ctx context.Context, table string) error) error {
+func (d *Database) query(ctx context.Context, table string, read func(ctx context.Context, table string) (found bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	if err := d.learn(ctx); err != nil {
 		return d.failure(err)
 	}
-	there, err := d.legible(ctx, table)
-	if err == nil && there {
-		err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
+	once := func() (there bool, err error) {
+		if there, err = d.legible(ctx, table); err != nil || !there {
+			return there, err
+		}
+		c := contents{d, table}
+		found, err := read(ctx, c.name())
+		if err != nil || found {
+			return true, err
+		}
+		return true, c.check(ctx)
 	}
+	there, err := once()
 	if err != nil && d.dialect.Fault(err) == Absent { // since it was looked at
 		d.checks.forget(table)
-		if there, err = d.legible(ctx, table); err == nil && there {
-			err = read(ctx, d.dialect.Quote(d.dialect.Fold(table)))
-		}
+		there, err = once()
 	}
 	if err == nil && there {
 		err = d.same(ctx)
@@ -271,8 +278,12 @@ func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery, each func(k
 		where, args = where+" AND logic_type = ?", append(args, q.Logic)
 	}
 	by := d.dialect.Ordered("query_all_key")
-	return d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) error {
-		return eachOf(ctx, d.db, each, d.dialect.Bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
+	return d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) (found bool, err error) {
+		err = eachOf(ctx, d.db, func(key []byte) {
+			found = true
+			each(key)
+		}, d.dialect.Bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
+		return found, err
 	})
 }
 
@@ -410,7 +421,7 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 	case err == nil:
 		w.Rows += len(rows)
 		return nil
-	case errors.Is(err, codes.Storage): // the table was dropped meanwhile
+	case errors.Is(err, codes.Storage): // the table was dropped or emptied meanwhile
 		w.failAll(rows, err)
 		return nil
 	case d.dialect.Fault(err) == Late:
@@ -479,13 +490,14 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 	defer cancel()
 	name := d.dialect.Fold(table)
 	w.Statements++
-	kept, err := d.dialect.Upsert(ctx, d.db, name, rows, g)
+	write := func() (kept bool, err error) { return d.dialect.Upsert(ctx, d.db, name, rows, g) }
+	kept, err := contents{d, table}.upsert(ctx, write)
 	if err != nil && d.dialect.Fault(err) == Absent { // somebody has dropped it
 		d.checks.forget(table)
 		if err := d.ready(ctx, table, false); err != nil {
 			return err
 		}
-		kept, err = d.dialect.Upsert(ctx, d.db, name, rows, g)
+		kept, err = contents{d, table}.upsert(ctx, write)
 	}
 	if err != nil || !kept {
 		return err

@@ -120,7 +120,7 @@ func (m *importing) prepare(ctx context.Context) error {
 		return errors.Join(m.finish(ctx), m.To.indexed(ctx, m.Table))
 	}
 	m.at.restore(&m.now)
-	return nil
+	return m.To.failure(contents{m.To, m.now.Target}.giveUp(ctx))
 }
 
 // look finds the columns. A table of others may lack those that the document does not name.

@@ -11,14 +11,15 @@ import (
 // Purge implements storage.Backing. The index on query_all_key says where the rows end that are
 // looked at, and which of them are removed, so the live ones are not read.
 func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Purged, err error) {
-	err = d.query(ctx, storage.Owner{App: p.App, Region: p.Region}.Table(), func(ctx context.Context, table string) error {
+	name := storage.Owner{App: p.App, Region: p.Region}.Table()
+	err = d.query(ctx, name, func(ctx context.Context, table string) (found bool, err error) {
 		if err := d.same(ctx); err != nil {
-			return err
+			return false, err
 		}
 		by := d.dialect.Ordered("query_all_key")
 		ends, err := column(ctx, d.db, d.dialect.Bind("SELECT "+by+" FROM "+table+" WHERE "+by+" > ? ORDER BY "+by+" LIMIT 1 OFFSET ?"), p.After, p.Limit-1)
 		if err != nil {
-			return err
+			return false, err
 		}
 		where, args := by+" > ?", []any{p.After}
 		if len(ends) > 0 {
@@ -28,7 +29,7 @@ func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Pur
 		old, limits := " AND is_del = 1 AND del_time > 0 AND del_time <= ? AND COALESCE(up_version, 0) < ?", []any{p.Removed, p.Below}
 		keys, err := column(ctx, d.db, d.dialect.Bind("SELECT primary_key FROM "+table+" WHERE "+where+old+" LIMIT ?"), append(append(args, limits...), p.Limit)...)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if len(keys) == p.Limit {
 			done.Next, done.More = p.After, true // there may be more of an owner with many fields
@@ -39,17 +40,13 @@ func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Pur
 			for i, key := range some {
 				args[i] = key
 			}
-			result, err := d.db.ExecContext(ctx, d.dialect.Bind("DELETE FROM "+table+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"+old), append(args, limits...)...)
-			if err != nil {
-				return err
-			}
-			n, err := result.RowsAffected()
+			n, err := contents{d, name}.purge(ctx, d.dialect.Bind("DELETE FROM "+table+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"+old), append(args, limits...))
 			done.Rows += int(n)
 			if err != nil {
-				return err
+				return false, err
 			}
 		}
-		return nil
+		return len(ends)+len(keys) > 0, nil
 	})
 	return done, err
 }

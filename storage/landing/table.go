@@ -109,10 +109,19 @@ func (d *Database) makeTable(ctx context.Context, table string, anyway bool) (u 
 		return u, err
 	}
 	if registered && !anyway {
-		if there, _, err := d.inspect(ctx, table); err != nil {
+		there, u, err := d.inspect(ctx, table)
+		if err != nil {
 			return u, err
-		} else if !there {
-			return u, codes.Errorf(codes.Storage, "%s", missing(d.dialect.Fold(table)))
+		}
+		lost := missing(d.dialect.Fold(table))
+		if there {
+			lost, err = contents{d, table}.look(ctx, u)
+		}
+		if err == nil && lost != "" {
+			err = codes.Errorf(codes.Storage, "%s", lost)
+		}
+		if err != nil || u.why != "" {
+			return u, err
 		}
 	}
 	for _, statement := range d.dialect.Create(d.dialect.Fold(table)) {
@@ -140,10 +149,16 @@ func (d *Database) legible(ctx context.Context, table string) (there bool, err e
 		if ok, u, err = d.inspect(ctx, table); err != nil {
 			return false, err
 		}
-		if ok && u.read {
-			d.checks.note(table, u)
-		}
 		if ok {
+			lost, err := contents{d, table}.look(ctx, u)
+			switch {
+			case err != nil:
+				return false, err
+			case lost != "":
+				return false, d.unusable("%s", lost)
+			case u.read:
+				d.checks.note(table, u)
+			}
 			break
 		}
 		registered, err := d.registered(ctx, table)

@@ -21,6 +21,7 @@ var identityChecks = []check{
 	{"ADatabaseThatWasMadeAgainIsNotTaken", aDatabaseThatWasMadeAgainIsNotTaken},
 	{"ADatabaseThatIsMadeAgainUnderAConnectionIsNotTaken", aDatabaseThatIsMadeAgainUnderAConnectionIsNotTaken},
 	{"TablesThatAreThereAreMissedLater", tablesThatAreThereAreMissedLater},
+	{"ATableThatWasEmptiedIsGivenUpOnDemand", aTableThatWasEmptiedIsGivenUpOnDemand},
 	{"ManyConnectionsAgreeOnANewName", manyConnectionsAgreeOnANewName},
 }
 
@@ -190,6 +191,7 @@ func tablesThatAreThereAreMissedLater(t *testing.T, d *Database) {
 		return err
 	}
 	require.NoError(t, reads(a))
+	a.l.Clock.BlockUntil(1) // its round is over: what is written later is not its to land
 	Exec(t, d, "DROP TABLE "+d.Dialect.Quote("1_1"))
 	b := serve(t, d.Again(t), store, false)
 	require.ErrorIs(t, reads(b), codes.Unreachable)
@@ -207,4 +209,36 @@ func tablesThatAreThereAreMissedLater(t *testing.T, d *Database) {
 	_, err := c.Retry(ctx, nil)
 	require.NoError(t, err)
 	c.l.Pass(t, "it is landed", func() bool { return c.Status()[0].Refused == 0 })
+}
+
+// A table of which an earlier version has not told that it has rows, as those say that read it. Its
+// owners do not begin anew before it is given up.
+func aTableThatWasEmptiedIsGivenUpOnDemand(t *testing.T, d *Database) {
+	Write(t, d, Row(Player, "a", "1", 1))
+	Exec(t, d, "UPDATE confcenter__identity SET name = ''")
+	store := newStore(t)
+	reads := func(s *server) error {
+		_, err := s.Load(ctx, Player, []string{"a", "nope"})
+		return err
+	}
+	a := serve(t, d.Again(t), store, false)
+	require.NoError(t, reads(a))
+	a.l.Clock.BlockUntil(1) // its round is over: what is written later is not its to land
+	Exec(t, d, "DELETE FROM "+d.Dialect.Quote("1_1"))
+	b := serve(t, d.Again(t), store, false)
+	require.ErrorIs(t, reads(b), codes.Unreachable)
+	require.ErrorContains(t, reads(b), "has been emptied, or made again")
+	require.Contains(t, b.log.String(), `"level":"error"`)
+	require.NoError(t, b.update(t, "mine", "2"))
+	b.l.Pass(t, "it is told", func() bool {
+		return strings.Contains(b.l.Log.String(), "in the list of errors until this is put right")
+	})
+	require.Error(t, reads(b), "nothing is landed there")
+
+	c := serve(t, d.Again(t), store, true)
+	require.NoError(t, reads(c))
+	_, err := c.Retry(ctx, nil)
+	require.NoError(t, err)
+	c.l.Pass(t, "it is landed", func() bool { return c.Status()[0].Refused == 0 })
+	require.Len(t, All(t, d, Player), 1)
 }

@@ -68,8 +68,10 @@ func oldRemovedRowsArePurged(t *testing.T, d *Database) {
 // does not come back when it goes on. The database alone can know that the time is over, so it
 // is told a clock that was right hours ago.
 func aStatementThatComesTooLateWritesNothing(t *testing.T, d *Database) {
-	Write(t, d, Row(Player, "a", "1", 1))
-	Exec(t, d, "DELETE FROM "+d.Dialect.Quote("1_1"))
+	other := Player
+	other.ID = "other" // who has the table not be empty
+	Write(t, d, Row(Player, "a", "1", 1), Row(other, "a", "1", 1))
+	Exec(t, d, "DELETE FROM "+d.Dialect.Quote("1_1")+" WHERE primary_key = ?", field.Ref{Owner: Player, Name: "a"}.Key())
 	limited, cancel := context.WithTimeout(ctx, field.MaxBatchTime)
 	defer cancel()
 	var there int64

@@ -27,6 +27,7 @@ var rowChecks = []check{
 	{"OwnersAreInTheOrderOfTheirBytes", ownersAreInTheOrderOfTheirBytes},
 	{"ManyFieldsOfOneOwner", manyFieldsOfOneOwner},
 	{"ATableThatIsGoneIsMissed", aTableThatIsGoneIsMissed},
+	{"ATableThatIsEmptiedIsMissed", aTableThatIsEmptiedIsMissed},
 	{"H25OnlyTheRefusedRowsAreLeft", h25OnlyTheRefusedRowsAreLeft},
 }
 
@@ -238,6 +239,80 @@ func aTableThatIsGoneIsMissed(t *testing.T, d *Database) {
 	require.Equal(t, map[string]string{"a": "1 v1", "b": "2 v2"}, All(t, d, Player))
 	other.Region = "3"
 	require.Empty(t, All(t, d, other), "it was never there")
+}
+
+// A table that had rows, and is empty or another one, is as one that is missing: what it had is not
+// known. What has purged the last row knows that there is none.
+func aTableThatIsEmptiedIsMissed(t *testing.T, d *Database) {
+	table, gone := d.Dialect.Quote("1_1"), "has been emptied, or made again"
+	copied := func(t *testing.T, d *Database) {
+		Exec(t, d, "ALTER TABLE "+table+" RENAME TO elsewhere")
+	}
+	for name, way := range map[string]struct {
+		change func(t *testing.T, d *Database)
+		why    string // "": gone
+		later  bool   // what was found about its shape a minute ago may still count
+	}{
+		"deleted": {func(t *testing.T, d *Database) { Exec(t, d, "DELETE FROM "+table) }, gone, false},
+		"made again": {func(t *testing.T, d *Database) {
+			Exec(t, d, "DROP TABLE "+table)
+			for _, statement := range d.Dialect.Create("1_1") {
+				Exec(t, d, statement)
+			}
+		}, gone, false},
+		"an empty view": {func(t *testing.T, d *Database) {
+			copied(t, d)
+			Exec(t, d, "CREATE VIEW "+table+" AS SELECT * FROM elsewhere WHERE 1 = 0")
+		}, "", false},
+		"an empty table without a key": {func(t *testing.T, d *Database) {
+			copied(t, d)
+			Exec(t, d, "CREATE TABLE "+table+" AS SELECT * FROM elsewhere WHERE 1 = 0")
+		}, "", false},
+		"a view": {func(t *testing.T, d *Database) {
+			copied(t, d)
+			Exec(t, d, "CREATE VIEW "+table+" AS SELECT * FROM elsewhere")
+		}, "is not the primary key", true},
+		"a table without a key": {func(t *testing.T, d *Database) {
+			copied(t, d)
+			Exec(t, d, "CREATE TABLE "+table+" AS SELECT * FROM elsewhere")
+		}, "is not the primary key", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := d.Kind.Open(t)
+			Write(t, d, Row(Player, "a", "1", 1))
+			All(t, d, Player)
+			way.change(t, d)
+			users := []*Database{d, d.Again(t)}
+			if way.later {
+				users = users[1:]
+			}
+			for _, d := range users {
+				for range 2 {
+					isUnusable(t, d, "the table 1_1, in which fields have been landed", way.why, "--landing-moved")
+					w, err := d.Write(ctx, []storage.DirtyRow{Row(Player, "b", "2", 2)})
+					require.NoError(t, err)
+					require.ErrorIs(t, w.Unfit, codes.Storage)
+					require.Len(t, w.Failed, 1)
+					require.Contains(t, w.Failed[0].Reason, way.why)
+				}
+			}
+		})
+	}
+	removed := Row(Player, "a", "1", 1)
+	removed.Removed, removed.RemovedAt = true, 1000
+	Write(t, d, removed)
+	done, err := d.Purge(ctx, storage.Purge{App: "1", Region: "1", Removed: 1000, Below: 2, Limit: 7})
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Rows)
+	require.Empty(t, All(t, d, Player), "it is known that it is empty")
+	require.Empty(t, Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 2, Removed: true}))
+	Write(t, d, Row(Player, "b", "2", 2))
+	Exec(t, d, "DELETE FROM "+table)
+	isUnusable(t, d, gone)
+	for _, statement := range []string{"DROP TABLE confcenter__identity", "DROP TABLE " + table} { // of an earlier version
+		Exec(t, d, statement)
+	}
+	Write(t, d, Row(Player, "c", "3", 3))
 }
 
 // isUnusable says that the player's table is not read, and why.
