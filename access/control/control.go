@@ -93,6 +93,7 @@ type ruling struct {
 	roles  map[string]*policy.Role    // by document
 	nodes  map[string]*confstore.Node // that they were read from; others are not read again
 	stale  []string                   // the documents of those that are broken on disk, so that an older text counts
+	unread []string                   // the documents of those that cannot be read
 	within sync.Map                   // [2]*policy.Permits → bool
 }
 
@@ -131,72 +132,18 @@ func (c *Control) Close() {
 
 func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
 
-// first is what is in force at the start. A role that was never understood may be one that
-// prohibits or marks something: until it is mended nobody but administrators gets anything, and
-// they change nothing alone.
-func (c *Control) first() *ruling {
-	if c.broken() == nil {
-		return nil
-	}
-	return &ruling{Policy: policy.New(policy.MarkEverything())}
-}
-
-// broken are the roles that were never understood, by the names of their documents.
-func (c *Control) broken() (names []string) {
-	for _, f := range c.cfg.Roles.Faults() {
-		if isRole(f.Name) {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}
-
-// Trouble says which roles are broken, and what follows from it; nil: none is. It does not wait.
-func (c *Control) Trouble() error {
-	names, rules := c.broken(), c.rules.Load()
-	if names == nil {
-		if len(rules.stale) > 0 {
-			return codes.Errorf(codes.BadJSON, "roles that are broken on disk: %s; what they said before is in force until they are mended", strings.Join(rules.stale, ", "))
-		}
-		return nil
-	}
-	when := "after the next start of the server"
-	if rules.roles == nil {
-		when = "until then"
-	}
-	return codes.Errorf(codes.BadJSON, "broken roles, which were never in force: %s; mend or remove them: %s only administrators may do anything, and change something only with each other's approval", strings.Join(names, ", "), when)
-}
-
-// report logs the trouble with roles when it is another one than before.
-func (c *Control) report() {
-	text := ""
-	if err := c.Trouble(); err != nil {
-		text = err.Error()
-	}
-	switch {
-	case text == c.reported:
-	case text == "":
-		c.cfg.Log.Info().Msg("no role is broken any more")
-	default:
-		c.cfg.Log.Error().Msg(text)
-	}
-	c.reported = text
-}
-
 // take puts the roles of a snapshot in force. A role that cannot be read keeps the one before.
 func (c *Control) take(now *confstore.Snapshot) {
 	before := c.rules.Load()
-	if before != nil && before.roles == nil && c.first() != nil {
-		return // still broken
+	if before != nil && before.roles == nil && c.first() != nil { // still broken
+		c.rules.Store(&ruling{Policy: before.Policy, stale: stale(now)})
+		return
 	}
-	r := &ruling{roles: map[string]*policy.Role{}, nodes: map[string]*confstore.Node{}}
+	r := &ruling{roles: map[string]*policy.Role{}, nodes: map[string]*confstore.Node{}, stale: stale(now)}
 	for _, name := range now.Names() {
 		node := now.Node(name)
 		if !isRole(name) || node.Deleted() || !node.Known() {
 			continue
-		}
-		if node.Broken() != "" {
-			r.stale = append(r.stale, name)
 		}
 		if r.nodes[name] = node; before != nil && before.nodes[name] == node && before.roles[name] != nil {
 			r.roles[name] = before.roles[name]
@@ -211,6 +158,7 @@ func (c *Control) take(now *confstore.Snapshot) {
 			r.roles[name] = before.roles[name]
 			fallthrough
 		default: // it was written before there was access control
+			r.unread = append(r.unread, name)
 			c.cfg.Log.Error().Err(err).Str("role", name).Msg("a role cannot be read")
 		}
 	}
