@@ -54,6 +54,11 @@ type Identity struct {
 	// Certificate is what it was proved by, in DER; nil: it was proved by something else. Names and
 	// groups alone say who someone is.
 	Certificate []byte `json:",omitempty"`
+	// Token and Session are the ids of what it was proved by, likewise; Token is also the one that the
+	// session was made from, and Issuer the provider that vouched for who began it.
+	Token   string `json:",omitempty"`
+	Session string `json:",omitempty"`
+	Issuer  string `json:",omitempty"`
 }
 
 // Administrators is the group that may do everything, whatever the roles say. So there is

@@ -37,6 +37,7 @@ func twoPersons(t *testing.T, flags ...string) (srv *Process, admin string, toke
 	for _, name := range []string{"zoe", "max", "stranger"} {
 		_, tokens[name] = tokenFor(t, root, name)
 	}
+	_, tokens["stolen"] = tokenFor(t, root, "zoe")
 	require.NoError(t, os.MkdirAll(filepath.Join(srv.Conf, "live"), 0o755))
 	for name, text := range map[string]string{"live/a.json": `{"a":1}`, "live/heir.json": `{}`, "base.json": `{"b":1}`,
 		"_meta.json": `{"conf_inherit":{"live/heir.json":"base.json"}}`, "_access/two.json": twoRole} {
@@ -143,6 +144,12 @@ func TestTwoPersonsChangeWhatIsMarked(t *testing.T) {
 	zoe, other := as(t, srv, tokens["zoe"]), as(t, srv, tokens["max"])
 	number := heldIn(t, zoe.Call(protocol.SetConfig, `{"filename":"live/a.json","contents":{"a":2},"comment":"for the sale"}`))
 	keys := heldIn(t, zoe.Call(protocol.KVTxn, `{"ns":"live","then":[{"op":"put","key":"k","value":"1"},{"op":"put","key":"l","value":"2"}]}`))
+	thief := as(t, srv, tokens["stolen"])
+	stolen := []int64{
+		heldIn(t, thief.Call(protocol.SetConfig, `{"filename":"live/a.json","contents":{"stolen":true}}`)),
+		heldIn(t, thief.Call(protocol.KVPut, `{"ns":"live","key":"s","value":"1"}`)),
+	}
+	require.Contains(t, as(t, srv, admin).Call(protocol.OfModel("auth", 2), fmt.Sprintf(`{"id":%q}`, strings.Split(tokens["stolen"], "_")[1])), `"code":0`)
 	require.Contains(t, zoe.Call(protocol.OfModel("review", 2), fmt.Sprintf(`{"number":%d}`, number)), `"code":1025`)
 	require.Contains(t, as(t, srv, tokens["stranger"]).Call(protocol.OfModel("review", 2), fmt.Sprintf(`{"number":%d}`, number)), `"code":404`)
 
@@ -150,6 +157,9 @@ func TestTwoPersonsChangeWhatIsMarked(t *testing.T) {
 	srv.Start()
 	zoe, other = as(t, srv, tokens["zoe"]), as(t, srv, tokens["max"])
 	require.Contains(t, other.Call(protocol.OfModel("review", 0), `{}`), "for the sale")
+	for _, number := range stolen { // zoe has another token
+		require.Contains(t, other.Call(protocol.OfModel("review", 2), fmt.Sprintf(`{"number":%d}`, number)), `"code":1025`)
+	}
 	_, shown := bearer(t, srv, tokens["max"], "GET", fmt.Sprintf("/v1/review/show?number=%d", number), "")
 	require.Contains(t, shown, `+{\"a\":2}`)
 	require.Contains(t, other.Call(protocol.OfModel("review", 2), fmt.Sprintf(`{"number":%d}`, number)), `"state":"approved"`)

@@ -442,7 +442,9 @@ func (c *Control) known(id *access.Identity) *access.Identity {
 	if !slices.Contains(c.cfg.Administrators, id.Name) {
 		return id
 	}
-	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators), Certificate: id.Certificate}
+	known := *id
+	known.Groups = append(slices.Clip(id.Groups), policy.Administrators)
+	return &known
 }
 
 // Check refuses a role that cannot be understood, and its change by an actor who may not make it:

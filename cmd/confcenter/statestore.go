@@ -186,7 +186,7 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, players: players, landed: landed, closing: make(chan struct{})}
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names()}, History: history.Config{
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names(), Waiting: o.access.reviews.keep}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
 	}, Secret: o.secret.config(log), Review: o.access.reviews.config(config, budget.Bodies)})

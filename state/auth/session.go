@@ -65,8 +65,8 @@ func readSession(e *kv.Entry) *session {
 	return s
 }
 
-func (s *session) identity() *access.Identity {
-	return &access.Identity{Name: s.Who, Groups: s.Groups}
+func (s *session) identity(id string) *access.Identity {
+	return &access.Identity{Name: s.Who, Groups: s.Groups, Token: s.Token, Session: id, Issuer: s.Issuer}
 }
 
 // Start is what a session begins with.
@@ -125,7 +125,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	if _, err := t.end(ctx, by, gone, ops, ""); err != nil {
 		return nil, err
 	}
-	return &Session{ID: id, Who: s.identity(), Text: text, Until: min(s.Expires, now+limits.Idle.Milliseconds()), Expires: s.Expires}, nil
+	return &Session{ID: id, Who: s.identity(id), Text: text, Until: min(s.Expires, now+limits.Idle.Milliseconds()), Expires: s.Expires}, nil
 }
 
 // kept is a session with its id and its last use, in ms.
@@ -182,7 +182,7 @@ func (t *Tokens) end(ctx context.Context, by *access.Actor, gone []kept, more []
 				ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key})
 			}
 		}
-		result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Actor: by, Note: notes})
+		result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Lessens: do != "", Actor: by, Note: notes})
 		if err != nil {
 			return 0, err
 		}
@@ -219,7 +219,7 @@ func (t *Tokens) VerifySession(text string) (*Session, error) {
 	if !holds {
 		return nil, errSession
 	}
-	return &Session{ID: id, Who: s.identity(), Until: until, Expires: s.Expires}, nil
+	return &Session{ID: id, Who: s.identity(id), Until: until, Expires: s.Expires}, nil
 }
 
 // UseSession puts off the end of a session that holds.
@@ -335,22 +335,24 @@ func (t *Tokens) End(ctx context.Context, by *access.Actor, q *EndAsk) (*Ended, 
 	if (q.ID == "") == (q.Who == "") {
 		return nil, codes.Errorf(codes.BadRequest, "name either one session by its id, or whose sessions are to end")
 	}
-	return t.endThose(ctx, by, "end", func(k *kept) (bool, error) {
+	return t.endThose(ctx, by, "end", true, func(k *kept) (bool, error) {
 		if q.ID != "" && k.id != q.ID || q.Who != "" && k.Who != policy.Fold(q.Who) {
 			return false, nil
 		}
-		return true, t.mayHandle(by, k.identity())
+		return true, t.mayHandle(by, k.identity(k.id))
 	})
 }
 
-// EndOwnSessions ends a session of who, or with an empty id all of them. codes.NotFound: there is none.
+// EndOwnSessions ends a session of who, or with an empty id all of them: then what was asked for in them
+// counts for nothing, as if others had ended them. codes.NotFound: there is none.
 func (t *Tokens) EndOwnSessions(ctx context.Context, by *access.Actor, who *access.Identity, id string) (*Ended, error) {
-	return t.endThose(ctx, by, "sign out", func(k *kept) (bool, error) {
+	return t.endThose(ctx, by, "sign out", id == "", func(k *kept) (bool, error) {
 		return k.Who == who.Name && (id == "" || k.id == id), nil
 	})
 }
 
-func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, those func(*kept) (bool, error)) (*Ended, error) {
+// endThose ends sessions, which are of one name. disown: what was asked for in them counts for nothing.
+func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, disown bool, those func(*kept) (bool, error)) (*Ended, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
 	all, err := t.sessions(ctx)
@@ -369,7 +371,11 @@ func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, thos
 	if len(gone) == 0 {
 		return nil, codes.Errorf(codes.NotFound, "there is no such session; list them to find its id")
 	}
-	at, err := t.end(ctx, by, gone, nil, do)
+	var more []kv.Op
+	if disown {
+		more = append(more, t.disown(gone))
+	}
+	at, err := t.end(ctx, by, gone, more, do)
 	if err != nil {
 		return nil, err
 	}

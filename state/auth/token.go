@@ -52,7 +52,9 @@ type Config struct {
 	MaxTokens int64       // 10,000
 	// Names is how long names of tokens that have ended are kept from others: as long as the audit has
 	// lines about them. 91 days.
-	Names    time.Duration
+	Names time.Duration
+	// Waiting is how long what was asked for in a session may wait for another person's approval. 7 days.
+	Waiting  time.Duration
 	Sessions SessionLimits
 }
 
@@ -63,6 +65,7 @@ type Tokens struct {
 	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
 	names names
+	proofs
 
 	making sync.Mutex // held while a token or a session is made, so that the limit holds
 
@@ -104,9 +107,9 @@ func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *To
 		cfg.Clock = clock.Real()
 	}
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
-	cfg.Sessions = cfg.Sessions.withDefaults()
+	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
 	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
-	t.names = names{store, now, &t.cfg}
+	t.names, t.proofs = names{store, now, &t.cfg}, proofs{t}
 	return t
 }
 
@@ -176,7 +179,9 @@ func (t *Tokens) Verify(text string) (who *access.Identity, id string, err error
 		return nil, "", errToken
 	}
 	t.use(id)
-	return r.identity(), id, nil
+	who = r.identity()
+	who.Token = id
+	return who, id, nil
 }
 
 // use notes that a token or session is used now.

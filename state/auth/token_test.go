@@ -79,7 +79,7 @@ func TestATokenSaysWhoseItIs(t *testing.T) {
 	require.Regexp(t, `^cct_[0-9a-f]{16}_[\w-]{43}$`, made.Text)
 	who, id, err := k.Verify(made.Text)
 	require.NoError(t, err)
-	require.Equal(t, &access.Identity{Name: "token:game-1", Groups: []string{"games"}}, who)
+	require.Equal(t, &access.Identity{Name: "token:game-1", Groups: []string{"games"}, Token: made.ID}, who)
 	require.Equal(t, made.ID, id)
 	require.True(t, k.Valid(id))
 	require.NotEqual(t, made.Text, k.made(t, auth.MakeAsk{Name: "game-1"}).Text)

@@ -169,17 +169,21 @@ func (r *Reviews) change(ctx context.Context, rec *record, things []thing, b *bo
 	}
 }
 
-// stillMay refuses a change whose author may not make it any more: the token or the certificate has
-// ended, the groups of a person are others, or the roles and the settings allow less.
+// stillMay refuses a change whose author may not make it any more: what proved who asked for it has ended
+// or was revoked, whatever else proves the same by now, the groups of a person are others, or the roles
+// and the settings allow less.
 func (r *Reviews) stillMay(ctx context.Context, rec *record, b *body) error {
 	id := &rec.By.Identity
-	if !(*r.rules.Load()).Vouches(id) {
-		return mayNot(rec)
+	now := r.cfg.Tokens.Renewed(id)
+	if now == nil || !(*r.rules.Load()).Vouches(id) {
+		return codes.Errorf(codes.Forbidden, "the token, session or certificate by which change %d was asked for has ended or was revoked since, and nothing was changed: reject it; it can be asked for again", rec.Number)
 	}
 	given := *id // the settings may have made an administrator of them, and may not any more
 	given.Groups = slices.DeleteFunc(slices.Clone(id.Groups), func(g string) bool { return g == policy.Administrators })
 	switch {
-	case strings.HasPrefix(id.Name, policy.ByToken):
+	case id.Token != "":
+		*id = *now
+	case strings.HasPrefix(id.Name, policy.ByToken): // a record of before, which names no token
 		valid, err := r.cfg.Tokens.Identities(ctx)
 		switch {
 		case err != nil:

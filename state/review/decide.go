@@ -86,6 +86,9 @@ var verbs = map[Status]string{Approved: "approve", Rejected: "reject", Withdrawn
 // decide brings a change into a state, if may allows.
 func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, comment string, as Status, may func(*guard.Caller, *record, []thing) error) (*Decision, error) {
 	c, err := r.caller(by)
+	if err == nil && !(r.cfg.Tokens.Holds(by.Identity) && (*r.rules.Load()).Vouches(by.Identity)) { // no edge has noticed yet
+		err = codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended or was revoked; get a new one")
+	}
 	if err == nil {
 		by, err = by.Says(access.Said{Comment: comment})
 	}

@@ -78,6 +78,11 @@ type Tokens interface {
 	Identities(ctx context.Context) (map[string]bool, error)
 	// Sessions are those that a person has, with the groups that the provider had them in.
 	Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk) (*auth.SessionsAnswer, error)
+	// Renewed is someone as the token or the session that proved it some time ago has them now; nil: it
+	// proves nothing any more.
+	Renewed(id *access.Identity) *access.Identity
+	// Holds reports whether someone would still be let in, as far as a token or a session proved it.
+	Holds(id *access.Identity) bool
 	// MayMake refuses a token, as it is kept, that by may not make.
 	MayMake(by *access.Actor, kept []byte) error
 	// Ops are what is written when a token is made that put writes.

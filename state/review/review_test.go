@@ -339,8 +339,12 @@ func TestAnAuthorWhoseGroupsHaveChangedIsRefused(t *testing.T) {
 	signIn("person:pat@example.org", "writers", "readers")
 	require.NoError(t, k.approve(as("max"), number))
 	number = ask(person)
-	_, err := k.tokens.End(k.ctx, root(), &auth.EndAsk{Who: "person:pat@example.org"})
+	open, err := k.tokens.Sessions(k.ctx, nil, &auth.SessionsAsk{Who: "person:pat@example.org"})
 	require.NoError(t, err)
+	for i := range open.Sessions {
+		_, err = k.tokens.EndOwnSessions(k.ctx, person, person.Identity, open.Sessions[i].ID)
+		require.NoError(t, err)
+	}
 	require.NoError(t, k.approve(as("max"), number), "who has signed out since")
 
 	for _, name := range []string{"person:pat@example.org", "token:stranger"} {
