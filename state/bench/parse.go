@@ -68,7 +68,7 @@ type problems struct {
 	list []string // at most maxProblems
 	more int      // that are not listed
 
-	spelt *strings.Replacer // of the job; nil: not made yet
+	speller *speller // of the job; nil: not made yet
 }
 
 func (p *problems) add(format string, args ...any) {

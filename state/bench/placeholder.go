@@ -12,9 +12,12 @@ var nodeMembers = []string{"Ip", "Host", "Id", "BindAddr"}
 // placeholder is what stands in a specification for something of the node with that name.
 func placeholder(name, member string) string { return "{{.Nodes." + name + "." + member + "}}" }
 
+// escaped stands in a specification for two opening braces that begin no placeholder, as in Go's own templates.
+const escaped = `{{"{{"}}`
+
 // known replaces the placeholders by what is known of the assigned nodes.
 func known(nodes []assigned) *strings.Replacer {
-	var pairs []string
+	pairs := []string{escaped, "{{"}
 	for _, n := range nodes {
 		for i, value := range []string{n.Info.Addr.IP, n.Info.Property.Host, n.ID, n.Info.Addr.BindAddr} {
 			pairs = append(pairs, placeholder(n.Name, nodeMembers[i]), value)
@@ -24,42 +27,73 @@ func known(nodes []assigned) *strings.Replacer {
 }
 
 var (
-	// braced is what may be meant as a placeholder: all that is in two braces, and what begins like one
-	// in a single brace. Programs have templates of their own, such as docker's {{.State.Running}}.
-	braced = regexp.MustCompile(`(?i)\{\{[^{}]*|\{\s*\.nodes?\.[^{}]*`)
-	// ofNodes is what says that it is one.
+	// braced is what may be meant as a placeholder: all that begins with two braces, and what begins
+	// like one in a single brace.
+	braced = regexp.MustCompile(`(?i)\{\{[^{}]*(\}\})?|\{\s*\.nodes?\.[^{}]*`)
+	// ofNodes is what says of something that does not end as it should that it is one.
 	ofNodes = regexp.MustCompile(`(?i)(^|[^\pL\pN_.])\.?(nodes([^\pL\pN_]|$)|node\.)`)
 )
 
-// spelt leaves out the placeholders of a text that are replaced.
-func (s *JobSpec) spelt() *strings.Replacer {
-	var pairs []string
-	for _, a := range s.NodeAssignments {
-		for _, member := range nodeMembers {
-			pairs = append(pairs, placeholder(a.Properties.Name, member), "")
-		}
-	}
-	return strings.NewReplacer(pairs...)
+// nearly is what is written as a placeholder but for its brackets, with the name of its node. Paths of
+// other languages look like one, (db.id) in SQL and [.nodes.db.ip] in jq: without Nodes, two brackets and
+// the right letters say that it is none of these, and in a single one the right letters of Nodes or of
+// the member.
+var nearly = func() *regexp.Regexp {
+	const opens, closes, by = `[{\[(<%｛［（【]`, `[}\])>%｝］）】]`, `[^\pL\pN{}]{1,4}`
+	const blank, name = `[\s.$]*`, `([^\s/{}\[\]()<>]+?)`
+	member := "(?:" + strings.Join(nodeMembers, "|") + ")"
+	return regexp.MustCompile(opens + blank + `Nodes?` + by + name + by + `\pL+[\s.]*` + closes + `+|` +
+		opens + blank + `(?i:nodes?)` + by + name + by + member + `[\s.]*` + closes + `+|` +
+		`\$\.?Nodes?` + by + name + by + member + `\b|` +
+		opens + blank + opens + blank + `(?:Nodes?` + by + `)?` + name + by + member + `\s*` + closes + `\s*` + closes)
+}()
+
+// stand is what a placeholder that is replaced leaves in the text where others are looked for.
+const stand = "\x00"
+
+// speller finds the placeholders of a job that are misspelt.
+type speller struct {
+	good  *strings.Replacer
+	nodes map[string]bool // by name
 }
 
-// misspelt are the placeholders in the rest of a text.
-func (s *JobSpec) misspelt(rest string) (list []string) {
-	for _, found := range braced.FindAllString(rest, -1) {
-		if inner, double := strings.CutPrefix(found, "{{"); !double || ofNodes.MatchString(inner) || s.likeOne(inner) {
-			list = append(list, found)
+func (s *JobSpec) speller() *speller {
+	pairs, nodes := []string{escaped, stand}, map[string]bool{}
+	for _, a := range s.NodeAssignments {
+		nodes[a.Properties.Name] = true
+		for _, member := range nodeMembers {
+			pairs = append(pairs, placeholder(a.Properties.Name, member), stand)
+		}
+	}
+	return &speller{strings.NewReplacer(pairs...), nodes}
+}
+
+// misspelt are the placeholders of a text that are not replaced.
+func (by *speller) misspelt(text string) (list []string) {
+	rest := braced.ReplaceAllStringFunc(by.good.Replace(text), func(found string) string {
+		inner, double := strings.CutPrefix(found, "{{")
+		inner, closed := strings.CutSuffix(inner, "}}")
+		if double && !(closed && strings.TrimSpace(inner) != "") && !ofNodes.MatchString(inner) && !by.likeOne(inner) {
+			return found
+		}
+		list = append(list, strings.ReplaceAll(found, stand, "…"))
+		return stand
+	})
+	for _, found := range nearly.FindAllStringSubmatch(rest, -1) {
+		if slices.ContainsFunc(found[1:], func(name string) bool { return by.nodes[name] }) {
+			list = append(list, found[0])
 		}
 	}
 	return list
 }
 
 // likeOne reports whether what is in braces has the parts of a placeholder, whatever it begins with.
-func (s *JobSpec) likeOne(inner string) bool {
+func (by *speller) likeOne(inner string) bool {
 	parts := strings.Split(strings.Trim(inner, ". \t\n"), ".")
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
-	return len(parts) == 3 && (slices.ContainsFunc(s.NodeAssignments, func(a NodeAssignment) bool { return a.Properties.Name == parts[1] }) ||
-		slices.ContainsFunc(nodeMembers, func(m string) bool { return strings.EqualFold(m, parts[2]) }))
+	return len(parts) == 3 && (by.nodes[parts[1]] || slices.ContainsFunc(nodeMembers, func(m string) bool { return strings.EqualFold(m, parts[2]) }))
 }
 
 // placeholders adds those of a task that are misspelt, and those where none is replaced.
@@ -78,12 +112,12 @@ func (p *problems) placeholders(where string, job *JobSpec, t *TaskSpec) {
 	if t.Docker != nil {
 		p.noPlaceholder(where, "the name of an image", t.Docker.Image)
 	}
-	if p.spelt == nil {
-		p.spelt = job.spelt()
+	if p.speller == nil {
+		p.speller = job.speller()
 	}
 	for _, text := range texts {
-		for _, found := range job.misspelt(p.spelt.Replace(text)) {
-			p.add("%s: %.60q is no placeholder: write {{.Nodes.NAME.Ip}}, or Host, Id or BindAddr in place of Ip, without blanks, and as NAME that of a nodeAssignment", where, found)
+		for _, found := range p.speller.misspelt(text) {
+			p.add("%s: %.60q is no placeholder: write {{.Nodes.NAME.Ip}}, or Host, Id or BindAddr in place of Ip, without blanks, and as NAME that of a nodeAssignment; braces for another program begin with %s", where, found, escaped)
 		}
 	}
 }

@@ -37,6 +37,10 @@ func TestMisspeltPlaceholdersAreProblems(t *testing.T) {
 		"{{.Nodes.srv.IP}}", "{{.Nodes.srv.ip}}", "{{.Nodes.srv.Port}}", "{{.Nodes.srv.}}", "{{.Nodes.srv}}", "{{.Nodes}}", "{{.Nodes..Ip}}", "{{.Nodes.SRV.Ip}}", "{{.Nodes.srv.Ip.x}}",
 		"{{.nodes.srv.Ip}}", "{{.Node.srv.Ip}}", "{{Nodes.srv.Ip}}", "{{.Noeds.srv.Ip}}", "{{.Job.Nodes.Ip}}", "{{$.Nodes.srv.Ip}}", "{{.Nodes.srv.Ip | upper}}", "{{index .Nodes 0}}",
 		"{{.Nodes.srv.Ip", "{{.Nodes.srv.Ip}", "{.Nodes.srv.Ip}", "{.Nodes.srv.Ip}}", "{{.Nodes.a.Ip}}", "x {{.Nodes.srv.Ip}} {{.Nodes.cli.Ip}} y",
+		"{{.srv.Ip}}", "{{srv.Ip}}", "{{.Nodes_srv_Ip}}", "{.{Nodes.srv.Ip}}", "{.{.Nodes.srv.Ip}}", "[[.Nodes.srv.Ip]]", "{{.Job.Id}}", "{{.State.Running}}", "{{ .Node }}", "{{json .}}", "{{x}}",
+		"{{.Nodes/srv/Ip}}", "{{.Nodes:srv:Ip}}", "{{.Nodes[srv].Ip}}", "{{.Nodes-srv-Ip}}", "{{NodessrvIp}}", "{{`{{`}}", "{{ {{.Nodes.srv.Ip}} }}", "[[srv.Ip]]", "{.{srv.Ip}}", "((.Nodes.srv.Ip))",
+		"(.Nodes.srv.Ip)", "<.Nodes.srv.Ip>", "<<Nodes.srv.Ip>>", "<% Nodes.srv.Ip %>", "%Nodes.srv.Ip%", "${Nodes.srv.Ip}", "$Nodes.srv.Ip", "${.Nodes.srv.Ip}", "{ {.Nodes.srv.Ip} }", "{Nodes.srv.Ip}",
+		"{Nodes_srv_Ip}", "[nodes.srv.Ip]", "[Nodes.srv.ip]", "[[.Nodes.a.b.Ip]]", "｛｛.Nodes.srv.Ip｝｝", "{{.Nodes.srv.Ip]]", "[[.Nodes.srv.Ip}}", "{[.Nodes.srv.Ip]}", "{(Nodes srv Ip)}",
 	} {
 		for place, task := range placed(text) {
 			_, err := bench.ParseSpec(specOf(place, task))
@@ -57,8 +61,8 @@ func TestMisspeltPlaceholdersAreProblems(t *testing.T) {
 func TestWhatIsNoPlaceholderIsKept(t *testing.T) {
 	for _, text := range []string{
 		"{{.Nodes.srv.Ip}}", "{{.Nodes.srv.Host}}:{{.Nodes.srv.Id}}{{.Nodes.srv.BindAddr}}", "{{.Nodes.a.b.Ip}}", "{{{.Nodes.srv.Ip}}}", `{"nodes":["{{.Nodes.srv.Ip}}"]}`,
-		"docker inspect -f '{{.State.Running}}' x", "docker info -f '{{.Swarm.Nodes}}'", "docker service ps -f '{{ .Node }}'", "docker ps --format '{{json .}}'", "awk '{print $1}'",
-		"${HOME}", "{}", "{", "{{", "{{}}", "echo nodes.x.ip .Nodes.srv.Ip",
+		`docker inspect -f '{{"{{"}}.State.Running}}' x`, `{{"{{"}}.Nodes.srv.Ip}}`, `{{"{{"}}range .}}{{"{{"}}.Id}}{{"{{"}}end}}`, "awk '{print $1}'", `{"a":{"b":{"c":1}}}`, "{{a,b},c}", "echo x}}",
+		"${HOME}", "{}", "{", "{{", "{{}}", "{{ }}", "echo nodes.x.ip .Nodes.srv.Ip", "jq '{ip: .nodes.srv.ip}'", "jq '[.nodes.srv.ip]'", "select (srv.id)", "f(srv.Id)", "[srv.Ip]", "$srv.Ip", "[[ -n $srv ]]",
 	} {
 		for place, task := range placed(text) {
 			_, err := bench.ParseSpec(specOf(place, task))

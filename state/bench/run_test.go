@@ -116,7 +116,7 @@ func TestANodeIsNeverInTwoJobs(t *testing.T) {
 func TestB23AStartedJobRuns(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.pair()
-		j := r.job(r.start(pingpong))
+		j := r.job(r.start(strings.Replace(pingpong, "pingserver 8080", `'pingserver {{"{{"}}.State}} {{"{{"}}.Nodes.srv.Ip}}'`, 1)))
 		require.Equal(t, bench.JobRunning, j.Status)
 		require.NotZero(t, j.StartTime)
 		require.Zero(t, j.CurrentPipeline)
@@ -132,6 +132,7 @@ func TestB23AStartedJobRuns(t *testing.T) {
 		require.Equal(t, "pingclient http://"+r.ip()+":8080", j.Stages[3].Spec.Tasks[0].Shell.Command, "rendered")
 		require.Equal(t, []string{"load1", ":6081"}, j.Stages[3].Spec.Tasks[2].Exec.Args)
 		require.Equal(t, "host-db1", j.Stages[2].Spec.Tasks[0].Env[0].V)
+		require.Equal(t, "pingserver {{.State}} {{.Nodes.srv.Ip}}", j.Stages[2].Spec.Tasks[0].Shell.Command, "braces of others")
 		require.Equal(t, "pingclient http://{{.Nodes.srv.Ip}}:8080", j.Spec.Stages[3].Tasks[0].Shell.Command)
 		for _, id := range []string{"db1", "load1"} {
 			require.Equal(t, bench.RunningJob, r.node(id).State)
