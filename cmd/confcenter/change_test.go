@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,11 +239,27 @@ func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
 		_, _, errs := told(t, at(addr, "ls")...)
 		return strings.Contains(errs, "win.json")
 	}, time.Minute, 10*time.Millisecond)
-	for _, args := range [][]string{{"get", "win"}, {"get", "win", "/port"}, {"set", "win", "/port", "2"}, {"show", "win"}, {"log", "win"}, {"blame", "win"}, {"explain", "win"}, {"rollback", "win"}} {
-		code, _, errs := told(t, at(addr, args...)...)
-		require.Equal(t, exitNotFound, code, args)
-		require.Contains(t, errs, "win.json is broken and was never good: line 1 column 10", args)
-		require.NotContains(t, errs, "make one first")
+	put(t, conf, "win1.json", "{}") // whose name is like it
+	put(t, conf, "twice.json", `{"a":1,"a":2}`)
+	put(t, conf, "empty.json", "")
+	require.Eventually(t, func() bool {
+		_, out, errs := told(t, at(addr, "ls")...)
+		return strings.Contains(errs, "twice.json") && strings.Contains(errs, "empty.json") && strings.Contains(out, "win1.json")
+	}, time.Minute, 10*time.Millisecond)
+	for name, why := range map[string]string{"win": "line 1 column 10", "twice": `line 1 column 8: the member "a" stands twice`, "empty": "line 1 column 1"} {
+		for _, args := range [][]string{
+			{"get"}, {"get", "/port"}, {"get", "--merged"}, {"set", "/port", "2"}, {"show"}, {"show", "--resolved"}, {"log"}, {"diff"}, {"diff", "win1"}, {"blame"}, {"explain"}, {"rollback"}, {"clients"},
+		} {
+			if name != "win" && args[0] != "clients" && args[0] != "get" {
+				continue // it is the same for all that is wrong with a file
+			}
+			args = slices.Insert(slices.Clone(args), 1, name)
+			code, _, errs := told(t, at(addr, args...)...)
+			require.Equal(t, exitNotFound, code, args)
+			require.Contains(t, errs, name+".json is broken and was never good: "+why, args)
+			require.NotContains(t, errs, "make one first")
+			require.NotContains(t, errs, "did you mean", args)
+		}
 	}
 	require.Equal(t, "{\"port\": }\n", tree(t, conf)["win.json"])
 }

@@ -236,7 +236,7 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 // meant adds to the error of a verb about a file that is not there which file may be meant.
 func meant(ctx context.Context, command *cobra.Command, connected *client.Client, err error) error {
 	args := command.Flags().Args()
-	if codes.Of(err) != codes.NotFound || len(args) == 0 || !takesFile(command) {
+	if codes.Of(err) != codes.NotFound || len(args) == 0 || !takesFile(command) || errors.Is(err, client.ErrNeverGood) {
 		return err
 	}
 	name, _, _ := strings.Cut(args[0], "@")
@@ -251,7 +251,12 @@ func meant(ctx context.Context, command *cobra.Command, connected *client.Client
 			names = append(names, f.Name)
 		}
 	}
-	if like := near(name, names); len(like) > 0 {
+	like := near(name, names)
+	if len(like) == 0 {
+		return err
+	}
+	// A file that was never good is not in the list.
+	if _, is := connected.Get(ctx, name); codes.Of(is) == codes.NotFound && !errors.Is(is, client.ErrNeverGood) {
 		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(like[:min(len(like), 3)], " or "))
 	}
 	return err

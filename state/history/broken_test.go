@@ -109,7 +109,7 @@ func TestAFileThatWasNeverGoodIsSaidToBeThere(t *testing.T) {
 	each(t, map[string]string{"_meta.json": `{"conf_inherit":{"app.json":"win"}}`, "app.json": "{}"}, func(t *testing.T, k *kit) {
 		k.breaks("win.json", `{"port": }`, false)
 		const why = "win.json is broken and was never good: line 1 column 10"
-		for what, ask := range map[string]func() error{
+		asks := map[string]func() error{
 			"log":      func() error { _, err := k.Log(k.ctx, nil, &history.LogAsk{Name: "win"}); return err },
 			"show":     func() error { _, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "win"}); return err },
 			"resolved": func() error { _, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "win", Resolved: true}); return err },
@@ -117,7 +117,14 @@ func TestAFileThatWasNeverGoodIsSaidToBeThere(t *testing.T) {
 			"blame":    func() error { _, err := k.Blame(k.ctx, nil, &history.BlameAsk{Name: "win"}); return err },
 			"explain":  func() error { _, err := k.Explain(k.ctx, nil, &history.ExplainAsk{Name: "win"}); return err },
 			"rollback": func() error { _, err := k.Rollback(k.ctx, nil, &history.RollbackAsk{Name: "win"}); return err },
-		} {
+			"uses":     func() error { _, err := k.Uses(k.ctx, nil, &history.UsesAsk{Name: "win"}); return err },
+		}
+		for _, op := range history.Operations {
+			if _, named := op.Question().FieldByName("Name"); named && op.Name != "preview" { // which says what would come of replacing it
+				require.Contains(t, asks, op.Name, "it takes the name of a file")
+			}
+		}
+		for what, ask := range asks {
 			err := ask()
 			require.ErrorContains(t, err, why, what)
 			k.refused(err, codes.NotFound, why)

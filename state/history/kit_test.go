@@ -13,6 +13,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/memory"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/state/history"
 	"confcenter/state/remote"
@@ -48,7 +49,7 @@ func near(t testing.TB, files map[string]string) *kit {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
-	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{Documents: k.server.Store})
+	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{Documents: k.server.Store, Clients: func(int32, int) ([]roster.Client, int32) { return nil, 0 }})
 	return k
 }
 

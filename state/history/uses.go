@@ -61,7 +61,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 		return nil, err
 	}
 	if l.own.N == 0 && !l.listed {
-		return nil, codes.Errorf(codes.NotFound, "there has never been a document %q", answer.Name)
+		return nil, h.cfg.neverBeen(answer.Name)
 	}
 	answer.Mtime, answer.Revision = int64(l.own.Served), int64(l.own.Revision)
 	files := map[string]bool{answer.Name: true}
