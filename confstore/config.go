@@ -24,6 +24,9 @@ type State interface {
 	Trouble() *health.Trouble
 }
 
+// MaxFile is how many bytes a file may have, unless Config says otherwise.
+const MaxFile = 16 << 20
+
 // Config says where a Store lives and how patient it is. Only Dir, DataDir and
 // State are necessary; the zero value of everything else means its default.
 //
@@ -110,7 +113,7 @@ type Config struct {
 	// RetryPeriod is how often to try again what a disk has refused, default 1 s.
 	RetryPeriod time.Duration
 
-	// MaxFileBytes is the largest file that is served, default 16 MiB.
+	// MaxFileBytes is the largest file that is served, default MaxFile.
 	MaxFileBytes int64
 	// MaxFiles bounds the documents, tombstones included, default 100,000. Files
 	// beyond are reported and not served.
@@ -189,7 +192,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.DiskPatience, time.Second)
 	orDefault(&c.SetTimeout, 4*time.Second)
 	orDefault(&c.RetryPeriod, time.Second)
-	orDefault(&c.MaxFileBytes, 16<<20)
+	orDefault(&c.MaxFileBytes, MaxFile)
 	orDefault(&c.MaxFiles, 100_000)
 	orDefault(&c.QueueLength, 1024)
 	orDefault(&c.InlineBytes, 32<<10)

@@ -13,6 +13,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/codes"
+	"confcenter/confstore"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
@@ -39,13 +40,18 @@ func bodyLimit(err *http.MaxBytesError) error {
 	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
 }
 
-// withRemedy adds to the refusal of a body that is too long what takes such a one.
-func withRemedy(rt *route, err error) error {
+// withRemedy adds to the refusal of a body that is too long what takes such a one, if anything does.
+// The body of a change of several files may be longer than each of them may.
+func withRemedy(r *http.Request, rt *route, err error) error {
 	var tooLong *http.MaxBytesError
 	if !errors.As(err, &tooLong) || !strings.HasPrefix(rt.name, "config.") && !strings.HasPrefix(rt.name, "history.") {
 		return err
 	}
-	return &codes.Error{Code: codes.TooLarge, Text: codes.Message(err) + "; `confcenter apply` takes larger files", Err: err}
+	remedy := "`confcenter apply` takes larger files, up to %d bytes"
+	if rt.name == "config.put" && r.ContentLength > confstore.MaxFile {
+		remedy = "a file may have at most %d bytes"
+	}
+	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("%s; "+remedy, codes.Message(err), confstore.MaxFile), Err: err}
 }
 
 // bodyError turns an error of reading a body into one with a code.
@@ -62,7 +68,7 @@ func bodyError(err error) error {
 
 // fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
-	err = withRemedy(rt, err)
+	err = withRemedy(r, rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
 	err = w.rights.Told(err)

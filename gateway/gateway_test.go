@@ -136,8 +136,13 @@ func TestBodiesAreLimited(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	for _, text := range []string{w.Body.String(), ask(h, "PUT", "/v1/a", "01234567890").Body.String()} {
-		require.Contains(t, text, "longer than the limit of 10 bytes; `confcenter apply` takes larger files")
+		require.Contains(t, text, "longer than the limit of 10 bytes; `confcenter apply` takes larger files, up to 16777216 bytes")
 	}
+	r = httptest.NewRequest("PUT", "/v1/a", strings.NewReader("01234567890"))
+	r.Host, r.ContentLength = "localhost", 16<<20+1
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Contains(t, w.Body.String(), "longer than the limit of 10 bytes; a file may have at most 16777216 bytes", "nothing takes it")
 }
 
 func TestHostsThatAreNotOurs(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 
 // Limits of what a server reads: the defaults of confstore.
 const (
-	maxDocument = 16 << 20
+	maxDocument = confstore.MaxFile
 	maxDepth    = 32 // of directories; symlinks can make any depth
 )
 

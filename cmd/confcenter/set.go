@@ -188,6 +188,13 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
 		return fmt.Errorf("%w (the mtime served is %d)", err, result.Mtime)
 	}
+	if errors.Is(err, codes.TooLarge) && client.SafeToRetry(err) { // not the server says so, which takes longer ones in parts
+		remedy := "`confcenter apply` takes larger files, up to %d bytes"
+		if len(request.Contents) > maxDocument {
+			remedy = "a file may have at most %d bytes"
+		}
+		return fmt.Errorf("%w; "+remedy, err, maxDocument)
+	}
 	if err == nil && request.Delete {
 		err = everWas(ctx, connected, request.Name)
 	}
@@ -253,6 +260,9 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 // bare null is refused because on the wire it would delete the file.
 func (a *app) readDocument(file string) ([]byte, error) {
 	text, name, err := a.readInput(file)
+	if errors.Is(err, codes.TooLarge) {
+		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, maxDocument)
+	}
 	if err != nil {
 		return nil, err
 	}
