@@ -229,6 +229,11 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	body, _, err := c.do(ctx, protocol.SetConfig, frame, r.Token != "")
 	reply, err := answer(body, err, protocol.ParseConfigUpdated)
 	if err == nil {
+		// CppCloud's wire has one number for contents that are not JSON and for what is not there,
+		// which is no reason to refuse a write.
+		if codes.Code(reply.Code) == codes.NotFound {
+			reply.Code = int32(codes.BadJSON)
+		}
 		err = refusal(reply.Result)
 	}
 	verb := "set"

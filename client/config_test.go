@@ -52,6 +52,15 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// TestContentsThatAreRefusedAreNotMissing: CppCloud's wire has one code for both.
+func TestContentsThatAreRefusedAreNotMissing(t *testing.T) {
+	c := dial(t, newFakeServer(t, nil))
+	_, err := c.Set(t.Context(), SetRequest{Name: "a.json", Contents: []byte(`{"a":1,"a":2}`)})
+	require.ErrorIs(t, err, codes.BadJSON)
+	require.NotErrorIs(t, err, codes.NotFound)
+	require.ErrorContains(t, err, "stands twice")
+}
+
 func TestGetWithoutMainConfig(t *testing.T) {
 	c := dial(t, newFakeServer(t, nil))
 	_, err := c.GetConfig(t.Context(), Query{})

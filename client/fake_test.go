@@ -15,6 +15,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
+	"confcenter/internal/jsontext"
 	"confcenter/kvlock"
 	"confcenter/protocol"
 )
@@ -280,6 +281,8 @@ func (s *fakeServer) updateLocked(u protocol.ConfigUpdate) []byte {
 	switch {
 	case u.HasIfMtime && u.IfMtime != served:
 		return protocol.AppendConfigUpdated(nil, int(codes.Conflict), doc.mtime, "changed by someone else")
+	case jsontext.Twice(u.Contents) != nil:
+		return protocol.AppendConfigUpdated(nil, int(codes.NotFound), 0, "a member stands twice")
 	case u.Mtime != 0 && u.Mtime < doc.mtime:
 		return protocol.AppendConfigUpdated(nil, int(codes.Older), doc.mtime, "older")
 	}
