@@ -36,6 +36,7 @@ type Disk struct {
 type database struct {
 	cfg      Config // its FS is the fence
 	fence    *fence
+	opened   atomic.Bool
 	db       *pebble.DB
 	lock     *pebble.Lock
 	mark     *mark

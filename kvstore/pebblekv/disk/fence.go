@@ -30,6 +30,7 @@ type fence struct {
 	vfs.FS
 	clock clock.Clock
 	sick  func(error) // called for the first write that failed
+	full  func(error) // called each time that a write that will be tried again finds no space
 
 	mu      sync.RWMutex // held for reading by each operation, and by cut for good
 	failed  atomic.Pointer[error]
@@ -51,8 +52,8 @@ var (
 	errNoMore = errors.New("nothing is written any more, since a write has failed")
 )
 
-func newFence(fsys vfs.FS, now clock.Clock, sick func(error)) *fence {
-	return &fence{FS: fsys, clock: now, sick: sick, hurry: make(chan struct{}), open: map[io.Closer]string{}}
+func newFence(fsys vfs.FS, now clock.Clock, sick, full func(error)) *fence {
+	return &fence{FS: fsys, clock: now, sick: sick, full: full, hurry: make(chan struct{}), open: map[io.Closer]string{}}
 }
 
 // class says what to do when a file cannot be written.
@@ -119,6 +120,9 @@ func (f *fence) read(do func() error) error {
 func (f *fence) write(to class, do func() error) error {
 	for {
 		err := f.tryWrite(do)
+		if to != own && isFull(err) {
+			f.full(err)
+		}
 		switch {
 		case err == nil || errors.Is(err, errCut):
 			f.waited(nil)

@@ -58,6 +58,18 @@ func (s *sparing) say(now time.Time, event *zerolog.Event) *zerolog.Event {
 	return event
 }
 
+// fullStart returns what says that a store waits for space before it is open. Later its Trouble says
+// so; until then a server has no port to ask for it.
+func (d *database) fullStart() func(error) {
+	waiting := &sparing{}
+	return func(err error) {
+		if !d.opened.Load() {
+			waiting.say(d.cfg.Clock.Now(), d.cfg.Log.Error()).Err(err).Str("dir", d.cfg.Dir).
+				Msg("the disk is full, and opening the state store waits for space; a server opens no port until then: free space on the disk, it goes on by itself")
+		}
+	}
+}
+
 func (d *database) listener() *pebble.EventListener {
 	background := &sparing{}
 	return &pebble.EventListener{

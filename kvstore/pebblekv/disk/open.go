@@ -31,7 +31,7 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 		wake:     make(chan struct{}, 1),
 		ring:     ring{limit: d.cfg.RingBytes},
 	}
-	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) })
+	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) }, l.fullStart())
 	d.fence.idle = d.cfg.ReadOnly
 	d.cfg.FS = d.fence
 	l.room.L = &l.mu
@@ -43,6 +43,7 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 		d.fence.cut()
 		return nil, 0, err
 	}
+	d.opened.Store(true)
 	l.newest.Store(int64(newest))
 	l.ring.floor = newest
 	k.raise()

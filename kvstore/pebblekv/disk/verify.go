@@ -28,7 +28,7 @@ func Verify(cfg Config, entry func(*kv.Entry) error) (v Verified, err error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{database: d, sickness: sickness{failed: make(chan struct{})}}
 	l.room.L = &l.mu
-	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) })
+	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) }, l.fullStart())
 	d.fence.idle = true
 	d.cfg.FS = d.fence
 	defer func() {
