@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -217,5 +216,5 @@ func TestConsolePastOfLargeFile(t *testing.T) {
 	tb.press(version(0), rowPlace)
 	tb.sees("#past-lines .diff-right", `"yyy`)
 	t.Logf("no frame took longer than %s", longest())
-	require.Less(t, longest(), 5*time.Second)
+	tb.until(`document.querySelectorAll("*").length < 3000`) // what is not in view is not there
 }
