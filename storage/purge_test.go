@@ -67,31 +67,48 @@ func TestFieldsThatWereRemovedLongAgoArePurged(t *testing.T) {
 	require.Equal(t, map[string]string{"live": "3", "new": "2", "dirty": "1"}, k.all(owner(0)))
 }
 
-// Setting the time of day makes no removal older or younger.
+// Setting the time of day makes no removal older or younger: for restoring,
 func TestSettingTheClockEndsNoRestoring(t *testing.T) {
 	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		k := startPurging(t, newDatabase())
 		set := k.Settings()
 		set.Purge = purgeAge
 		require.NoError(t, k.Set(t.Context(), set))
-		k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
+		k.update(player, map[string]string{"a": "1", "b": "2"})
 		k.remove(player, "a", "b")
 		k.land()
 		k.clock.Step(step)
 		k.clock.Advance(purgeAge / 2)
 		require.NoError(t, k.restore(player, "a"), step)
-		k.remove(player, "c")
-		k.land()
 		k.clock.Step(-2 * step)
 		k.clock.Advance(purgeAge / 2)
 		require.ErrorIs(t, k.restore(player, "b"), codes.NotFound, step)
+	}
+}
+
+// nor for purging.
+func TestSettingTheClockPurgesNothing(t *testing.T) {
+	for _, step := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := startPurging(t, newDatabase())
+		k.update(player, map[string]string{"a": "1", "b": "2"})
+		k.remove(player, "a")
+		k.land()
+		k.clock.Step(step)
+		k.clock.Advance(purgeAge / 2)
+		k.remove(player, "b")
+		k.land()
+		k.round()
+		require.Zero(t, k.purge.fields.Load(), step)
+		k.clock.Step(-2 * step)
+		k.clock.Advance(purgeAge / 2)
 		k.round()
 		require.EqualValues(t, 1, k.purge.fields.Load(), step)
 		k.clock.Advance(purgeAge/2 - time.Millisecond)
 		k.round()
 		require.EqualValues(t, 1, k.purge.fields.Load(), step)
 		k.clock.Advance(time.Millisecond)
-		require.ErrorIs(t, k.restore(player, "c"), codes.NotFound, step)
+		k.round()
+		require.EqualValues(t, 2, k.purge.fields.Load(), step)
 	}
 }
 
