@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -190,4 +191,14 @@ func (f *HeldState) Finish(n int) {
 		f.Held = f.Held[1:]
 		next()
 	}
+}
+
+// Allocations is how often f allocates, as testing.AllocsPerRun counts it, which counts what all goroutines
+// do: the fewest of several counts are f's own.
+func Allocations(f func()) float64 {
+	fewest := testing.AllocsPerRun(100, f)
+	for range 4 {
+		fewest = min(fewest, testing.AllocsPerRun(100, f))
+	}
+	return fewest
 }
