@@ -15,7 +15,10 @@ const purgeAge = 2 * time.Hour
 
 // startPurging opens a Storage that purges when round is called.
 func startPurging(t testing.TB, sql *database) *kit {
-	k := startOn(t, sql, moved, func(c *Config) { c.Settings = field.Defaults() })
+	k := startOn(t, sql, moved, func(c *Config) {
+		c.Settings = field.Defaults()
+		c.Settings.Idle = 0 // what leaves memory is not purged from it
+	})
 	k.settle()
 	return k
 }

@@ -36,8 +36,6 @@ type connection struct {
 	shares map[string]string
 
 	telling sync.Mutex // held while a callback writes to standard error
-	lost    bool       // OnState only: the connection was lost
-	was     bool       // OnState only: there was a connection
 }
 
 // clientCommands are the verbs that need a running server.
@@ -111,7 +109,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 		TLS:   secure,
 		Token: token,
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
-		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
+		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellsState(),
 	}, nil
 }
 
@@ -205,16 +203,20 @@ func (c *connection) tell(format string, args ...any) {
 	fmt.Fprintf(c.app.stderr, "confcenter: "+format+"\n", args...)
 }
 
-// tellState reports that a lost connection is back. OnError has reported the loss.
-func (c *connection) tellState(change client.StateChange) {
-	switch change.State {
-	case client.StateDisconnected:
-		c.lost = c.was
-	case client.StateConnected:
-		if c.lost {
-			c.tell("connected to %s again", change.Addr)
+// tellsState reports that a lost connection is back, for OnState of one connection. OnError has reported
+// the loss.
+func (c *connection) tellsState() func(client.StateChange) {
+	var was, lost bool // there was a connection; it was lost
+	return func(change client.StateChange) {
+		switch change.State {
+		case client.StateDisconnected:
+			lost = was
+		case client.StateConnected:
+			if lost {
+				c.tell("connected to %s again", change.Addr)
+			}
+			was, lost = true, false
 		}
-		c.was, c.lost = true, false
 	}
 }
 
