@@ -40,7 +40,7 @@ func (w *writer) marked(s *setting) (names []string) {
 func (w *writer) hold(s *setting) error {
 	marked := w.marked(s)
 	if by := s.files[0].req.Actor; by != nil && by.Approver != "" {
-		return s.job.covers(marked)
+		return s.job.covers(append(marked, s.linked()...))
 	}
 	if s.approval = marked; marked == nil || s.job.check {
 		return nil
@@ -60,10 +60,23 @@ func (w *writer) hold(s *setting) error {
 	return err
 }
 
-// covers refuses an approved change that by now changes something marked that nobody has approved:
-// since it was held, something else may have come to inherit from what it changes, or be marked.
-func (j *setJob) covers(marked []string) error {
-	for _, name := range marked {
+// linked are the names that change because symlinks lead from them to files that are written or removed,
+// by name.
+func (s *setting) linked() (names []string) {
+	for i := range s.files {
+		if f := &s.files[i]; !f.write && f.written() {
+			names = append(names, f.req.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// covers refuses an approved change that by now changes one of these names that no one has approved:
+// since it was held, something else may have come to inherit from what it changes, or be marked, or
+// another symlink to lead there.
+func (j *setJob) covers(names []string) error {
+	for _, name := range names {
 		if !slices.Contains(j.approved, name) {
 			return codes.Errorf(codes.Conflict, "%s would change as well, which no one has approved", shorten(name))
 		}
@@ -74,8 +87,8 @@ func (j *setJob) covers(marked []string) error {
 // held is a change as it is to be made when it is approved. What is to stay as it is, or is as
 // requested already, must be so then.
 func (s *setting) held() *change.Held {
-	h := &change.Held{Marked: s.approval, Actor: s.files[0].req.Actor, Asked: s.job.question()}
-	for i := range s.job.reqs { // links to them are looked for when it is made
+	h := &change.Held{Marked: s.approval, Linked: s.linked(), Actor: s.files[0].req.Actor, Asked: s.job.question()}
+	for i := range s.job.reqs { // links to them are looked for again when it is made
 		f := &s.files[i]
 		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
 		if d.Base == nil {

@@ -149,12 +149,14 @@ func TestAWriteNeedsTheRightsToAllNamesOfAFile(t *testing.T) {
 func TestAWriteIsHeldForEachNameOfAFile(t *testing.T) {
 	k, a := keptKit(t, map[string]string{"a.json": `{"v":1}`, "live/b.json": `1`})
 	require.NoError(t, os.Symlink("../a.json", k.path("live/a.json")))
-	k.all("live/a.json")
+	require.NoError(t, os.Symlink("a.json", k.path("free.json")))
+	k.all("free.json", "live/a.json")
 	for _, text := range []string{`{"v":2}`, `{"v": 1}`} {
 		_, err := k.set(SetRequest{Name: "a.json", Contents: []byte(text), Exact: true, Actor: zoe})
 		require.Equal(t, codes.Held, codes.Of(err), text)
 		held := a.held[len(a.held)-1]
 		require.Equal(t, []string{"live/a.json"}, held.Marked)
+		require.Equal(t, []string{"free.json", "live/a.json"}, held.Linked)
 		require.Len(t, held.Documents, 1, "the link is looked for when it is made")
 		require.Equal(t, "a.json", held.Documents[0].Name)
 	}
@@ -162,10 +164,12 @@ func TestAWriteIsHeldForEachNameOfAFile(t *testing.T) {
 	approved := *zoe
 	approved.Approver = "token:max"
 	_, err := changeNow(t, k.Store, change.Request{Actor: &approved, Documents: a.held[0].Documents})
-	require.Equal(t, codes.Conflict, codes.Of(err), "nobody has approved of it")
+	require.Equal(t, codes.Conflict, codes.Of(err), "no one has approved of it")
 	_, err = changeNow(t, k.Store, change.Request{Actor: &approved, Documents: a.held[0].Documents, Approved: a.held[0].Marked})
+	require.Equal(t, codes.Conflict, codes.Of(err), "nor of the other name")
+	_, err = changeNow(t, k.Store, change.Request{Actor: &approved, Documents: a.held[0].Documents, Approved: a.held[0].Linked})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"a.json", "live/a.json"}, names(k.next()))
+	require.ElementsMatch(t, []string{"a.json", "free.json", "live/a.json"}, names(k.next()))
 }
 
 // TestLinksStayWhileAFileCannotBePutInPlace, and after a stop at that moment.

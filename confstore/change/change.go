@@ -70,6 +70,9 @@ type Held struct {
 	Documents []Document
 	// Marked are those because of which it is held, as in Result.Approval.
 	Marked []string
+	// Linked are the other names of the files that it writes or removes, by symlinks, by name: they
+	// change as well, marked or not.
+	Linked []string
 	Actor  *access.Actor
 	// Asked identifies what was asked for: with the Actor's token it is held only once.
 	Asked doclog.Digest

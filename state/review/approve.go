@@ -121,8 +121,11 @@ func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error
 	if broken := (*change.Broken)(nil); errors.As(err, &broken) {
 		return codes.Errorf(codes.Conflict, "change %d cannot be made: %w; nothing was changed: mend the file, or move it away, and approve again", rec.Number, broken)
 	}
-	if codes.Of(err) == codes.Conflict {
+	switch codes.Of(err) {
+	case codes.Conflict:
 		return outdated(rec)
+	case codes.Forbidden: // to its author, of whom the text speaks as "you" to the one who approves
+		return mayNot(rec)
 	}
 	return err
 }

@@ -105,6 +105,9 @@ func (r *Reviews) Hold(h *change.Held) error {
 			things, there[d.Name] = append(things, thing{Name: d.Name, Delete: d.File == nil}), true
 		}
 	}
+	for _, name := range h.Linked {
+		things, there[name] = append(things, thing{Name: name, Link: true}), true
+	}
 	for _, name := range h.Marked {
 		if !there[name] {
 			things = append(things, thing{Name: name, Heir: true})

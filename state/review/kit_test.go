@@ -110,6 +110,9 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 	k.docs, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: k.engine.Engine, SetTimeout: time.Minute, Approval: approval{k},
 		Check: func(name string, before, contents []byte, by *access.Actor) error {
 			return k.roles.Load().Check(name, before, contents, by)
+		},
+		MayChange: func(name string, deletes bool, by *access.Actor) error {
+			return k.roles.Load().MayChange(name, deletes, by)
 		}})
 	require.NoError(t, err)
 	k.near = state.Embed(k.engine, nil)

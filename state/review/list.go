@@ -57,7 +57,7 @@ func (r *shelf) told(c *guard.Caller, rec *record, things []thing) *Change {
 	}
 	for i := range things {
 		t := &things[i]
-		if len(change.Things) < mostNamed && (!t.Heir || c.Names(t.Name)) { // nor may its author know who inherits
+		if len(change.Things) < mostNamed && (!t.Heir && !t.Link || c.Names(t.Name)) { // nor may its author know who inherits, or which links there are
 			change.Things = append(change.Things, t.String())
 		}
 	}

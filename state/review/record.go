@@ -98,6 +98,7 @@ type thing struct {
 	Name   string `json:"name"`         // the document, or the key
 	Delete bool   `json:"delete,omitempty"`
 	Heir   bool   `json:"heir,omitempty"`  // it only inherits from what is changed
+	Link   bool   `json:"link,omitempty"`  // a symlink from there leads to what is changed
 	About  string `json:"about,omitempty"` // of a token: whose it is
 }
 

@@ -36,7 +36,7 @@ type Shown struct {
 // Part is what a change does to one thing.
 type Part struct {
 	What     string `json:"what" doc:"the thing"`
-	Kind     Kind   `json:"kind" doc:"created, changed, deleted, inherits, which only has a base that is changed, or requires, which is not changed and must be so"`
+	Kind     Kind   `json:"kind" doc:"created, changed, deleted, inherits, which only has a base that is changed, linked, a symlink to a file that is changed, or requires, which is not changed and must be so"`
 	Diff     string `json:"diff,omitempty" doc:"of a document: the lines that differ from those that are there now"`
 	Old      string `json:"old,omitempty" doc:"of a key: the value that is there now"`
 	New      string `json:"new,omitempty" doc:"of a key: the value that it gets, or what is added to a number"`
@@ -58,6 +58,7 @@ const (
 	Deleted  Kind = "deleted"
 	Inherits Kind = "inherits"
 	Requires Kind = "requires"
+	Linked   Kind = "linked"
 )
 
 // The limits of a page of parts.
@@ -144,9 +145,11 @@ func (r *Reviews) parts(c *guard.Caller, rec *record, b *body, things []thing) (
 	}
 	for i := range things {
 		t := &things[i]
-		if t.Heir || t.About != "" {
+		if t.Heir || t.Link || t.About != "" {
 			p := &Part{What: t.String(), Kind: Inherits}
-			if t.About != "" {
+			if t.Link {
+				p.Kind = Linked
+			} else if t.About != "" {
 				p.Kind = Created
 				if b.Token.Expires != 0 {
 					p.Expires = r.clock.Now().Add(r.tokenLeft(rec, b.Token)).UnixMilli()

@@ -689,6 +689,7 @@ export default {
   "approvals.changed": "changed",
   "approvals.deleted": "deleted",
   "approvals.inherits": "inherits what changes",
+  "approvals.linked": "a symlink to what changes",
   "approvals.requires": "must be so",
   "approvals.ttl": "It ends {n} s after the approval.",
   "approvals.expires": "It ends at {at}.",

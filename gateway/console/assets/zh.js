@@ -689,6 +689,7 @@ export default {
   "approvals.changed": "修改",
   "approvals.deleted": "删除",
   "approvals.inherits": "所继承的内容改变",
+  "approvals.linked": "指向改变内容的符号链接",
   "approvals.requires": "必须成立",
   "approvals.ttl": "批准后 {n} 秒失效。",
   "approvals.expires": "于 {at} 失效。",
