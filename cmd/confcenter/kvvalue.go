@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
+	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -59,7 +61,10 @@ func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 	case kv.Int, kv.Double, kv.Bool:
 		v.Data = bytes.TrimSuffix(bytes.TrimSuffix(v.Data, []byte("\n")), []byte("\r"))
 	}
-	return v, v.Check()
+	if err = v.Check(); codes.Of(err) == codes.BadValue && (v.Type == kv.JSON || v.Type == kv.String) {
+		err = errors.New(err.Error()) // no server has refused it: exit code 1, as for every other bad JSON
+	}
+	return v, err
 }
 
 // newEntry is an entry in -o json, null for an absent key.
