@@ -147,8 +147,11 @@ func sideOf(ctx context.Context, calls *remote.HistoryCalls, name string, resolv
 		if show.Deleted && show.Length == 0 {
 			return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d; %[1]s@%d is what it was", show.Name, show.Change.Revision, show.Change.Revision-1)
 		}
-		if resolved {
+		switch {
+		case resolved:
 			side.text = append(jsontext.AppendIndent(nil, side.text, "    "), '\n')
+		case side.Change != nil:
+			side.At = side.Change.Revision // the number of log
 		}
 		return side, nil
 	}

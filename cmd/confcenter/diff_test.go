@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,5 +51,30 @@ func TestDiffOfTwoFiles(t *testing.T) {
 			require.Regexp(t, s.stdout, r.stdout)
 			require.Regexp(t, s.stderr, r.stderr)
 		})
+	}
+}
+
+// The heads of diff say the numbers of log, whatever else has changed since.
+func TestDiffSaysTheNumbersOfLog(t *testing.T) {
+	addr, _ := serve(t)
+	for _, line := range []string{"set a", "set b", "kv put x y 1", "kv put x y 2"} {
+		r := call(t, fmt.Sprintf(`{"a": %d}`, len(line)), at(addr, words(line)...)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		if line == "set b" {
+			require.Equal(t, exitOK, call(t, `{"a": 1}`, at(addr, words("set a")...)...).code)
+		}
+	}
+	numbers := func(name string) (all []string) {
+		r := call(t, "", at(addr, "log", name, "-o", "json")...)
+		for _, m := range regexp.MustCompile(`"revision":(\d+)`).FindAllStringSubmatch(r.stdout, -1) {
+			all = append(all, name+".json@"+m[1])
+		}
+		require.NotEmpty(t, all, r.stdout)
+		return all
+	}
+	a, b := numbers("a"), numbers("b")
+	for line, heads := range map[string][2]string{"diff a": {a[1], a[0]}, "diff a ~1": {a[1], a[0]}, "diff a b": {a[0], b[0]}, "diff b a": {b[0], a[0]}} {
+		r := call(t, "", at(addr, words(line)...)...)
+		require.Contains(t, r.stdout, "--- "+heads[0]+"\n+++ "+heads[1]+"\n", line)
 	}
 }

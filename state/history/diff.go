@@ -39,7 +39,7 @@ type DiffAnswer struct {
 
 // Side is one side of a comparison.
 type Side struct {
-	At     int64   `json:"at" doc:"the revision"`
+	At     int64   `json:"at" doc:"the revision that made the version; with resolved the revision that was asked about"`
 	Change *Change `json:"change,omitempty" doc:"the change that made the version; absent if there was none"`
 }
 
@@ -80,6 +80,9 @@ func (h *History) Diff(ctx context.Context, _ *access.Actor, q *DiffAsk) (*DiffA
 	from, to, err := h.sides(ctx, r, q)
 	if err != nil {
 		return nil, err
+	}
+	if !q.Resolved { // the number of log; what was inherited may have changed since, the file has not
+		from.at, to.at = from.own.Revision, to.own.Revision
 	}
 	answer := &DiffAnswer{Name: to.own.Name, Same: bytes.Equal(from.text, to.text) && (from.text == nil) == (to.text == nil)}
 	for side, v := range map[*Side]*view{&answer.From: from, &answer.To: to} {

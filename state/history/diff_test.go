@@ -30,7 +30,9 @@ func (k *kit) diff(q history.DiffAsk) *history.DiffAnswer {
 func TestTheLinesThatDiffer(t *testing.T) {
 	each(t, map[string]string{"base.json": `{"b":1}`}, func(t *testing.T, k *kit) {
 		k.write("a.json", "{\n \"x\": 1,\n \"y\": 2\n}\n")
+		k.write("base.json", `{"b":2}`) // so that a version's number is not one below the next one's
 		k.write("a.json", "{\n \"x\": 1,\n \"y\": 3\n}\n")
+		k.write("base.json", `{"b":1}`)
 		k.write("a.json", "-")
 		k.write("a.json", "{}\n")
 		revs := map[int]int64{}
@@ -40,12 +42,12 @@ func TestTheLinesThatDiffer(t *testing.T) {
 		body := func(a, b string, lines string) string { return fmt.Sprintf("--- %s\n+++ %s\n%s", a, b, lines) }
 		at := func(n int) string { return fmt.Sprintf("a.json@%d", revs[n]) }
 		answer := k.diff(history.DiffAsk{Name: at(2)})
-		require.Equal(t, body(fmt.Sprintf("a.json@%d", revs[2]-1), at(2), "@@ -1,4 +1,4 @@\n {\n  \"x\": 1,\n- \"y\": 2\n+ \"y\": 3\n }\n"), answer.Text)
+		require.Equal(t, body(at(1), at(2), "@@ -1,4 +1,4 @@\n {\n  \"x\": 1,\n- \"y\": 2\n+ \"y\": 3\n }\n"), answer.Text)
 		require.Equal(t, revs[1], answer.From.Change.Revision)
 		require.Equal(t, revs[2], answer.To.Change.Revision)
 		require.False(t, answer.Same)
 		require.Equal(t, body("/dev/null", at(1), "@@ -0,0 +1,4 @@\n+{\n+ \"x\": 1,\n+ \"y\": 2\n+}\n"), k.diff(history.DiffAsk{Name: at(1)}).Text)
-		require.Equal(t, body(fmt.Sprintf("a.json@%d", revs[3]-1), "/dev/null", "@@ -1,4 +0,0 @@\n-{\n- \"x\": 1,\n- \"y\": 3\n-}\n"), k.diff(history.DiffAsk{Name: "a", To: "~1"}).Text)
+		require.Equal(t, body(at(2), "/dev/null", "@@ -1,4 +0,0 @@\n-{\n- \"x\": 1,\n- \"y\": 3\n-}\n"), k.diff(history.DiffAsk{Name: "a", To: "~1"}).Text)
 		newest := k.diff(history.DiffAsk{Name: "a"})
 		require.Equal(t, "/dev/null", newest.Text[4:13])
 		require.Contains(t, k.diff(history.DiffAsk{Name: "a", From: "~3"}).Text, "\n- \"y\": 2\n")
@@ -56,6 +58,7 @@ func TestTheLinesThatDiffer(t *testing.T) {
 		require.Empty(t, same.Text)
 
 		k.write("_meta.json", `{"conf_inherit":{"a.json":"base"}}`)
+		require.Contains(t, k.diff(history.DiffAsk{Name: "a", From: "~2"}).Text, fmt.Sprintf("--- %s\n+++ %s\n", at(2), at(4)))
 		require.Contains(t, k.diff(history.DiffAsk{Name: "a", From: fmt.Sprint(revs[4]), Resolved: true}).Text, "\n+    \"b\": 1\n")
 		_, err := k.Diff(k.ctx, nil, &history.DiffAsk{Name: "none"})
 		k.refused(err, codes.NotFound, "never been")
