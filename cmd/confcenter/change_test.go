@@ -260,6 +260,11 @@ func TestAFileThatWasNeverGoodIsNotToBeMade(t *testing.T) {
 			require.NotContains(t, errs, "make one first")
 			require.NotContains(t, errs, "did you mean", args)
 		}
+		for _, more := range [][]string{{"--merged"}, {"--count=1"}, {"-o", "json"}} { // a watch tells it too, and waits
+			code, out, errs := told(t, at(addr, append([]string{"watch", name, "--count", "1"}, more...)...)...)
+			require.Equal(t, exitOK, code, errs)
+			require.Regexp(t, `(absent: |"broken":")`+name+`\.json is broken and was never good: line 1 column`, out)
+		}
 	}
 	require.Equal(t, "{\"port\": }\n", tree(t, conf)["win.json"])
 }

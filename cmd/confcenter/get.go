@@ -22,7 +22,8 @@ type document struct {
 	Merged   bool                `json:"merged"`
 	Mtime    int32               `json:"mtime"`
 	Exists   bool                `json:"exists"`
-	Contents jsoniter.RawMessage `json:"contents"` // null if it does not exist
+	Contents jsoniter.RawMessage `json:"contents"`         // null if it does not exist
+	Broken   string              `json:"broken,omitempty"` // why, of a file that is there but was never good
 }
 
 func newDocument(d *client.Document) document {

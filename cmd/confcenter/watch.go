@@ -25,7 +25,8 @@ up; standard error says when the connection is lost and when it is back. If chan
 come faster than they can be printed, only the newest contents are.
 
 A line has the version, the name, the path if there is one, and the contents as
-compact JSON, or "absent". With -o json it is a JSON object.
+compact JSON, or "absent", which is followed by the reason if the file is there but
+was never good. With -o json it is a JSON object, and the reason is its "broken".
 
 With --from, --prefix or --changes it prints every revision, in order, missing
 nothing and repeating nothing, across restarts of the server too. A line then has
@@ -108,13 +109,26 @@ func (a *app) watch(ctx context.Context, connected *client.Client, query client.
 
 func (a *app) printState(d *client.Document, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(newDocument(d))
+		doc := newDocument(d)
+		doc.Broken = neverGood(d)
+		return a.printJSON(doc)
 	}
 	contents := "absent"
 	if d.Exists() {
 		contents = string(d.Raw())
+	} else if why := neverGood(d); why != "" {
+		contents += ": " + why
 	}
 	where := strings.TrimSuffix(d.Name+" "+d.Path, " ")
 	_, err := fmt.Fprintf(a.stdout, "%d %s %s\n", d.Mtime, where, contents)
 	return err
+}
+
+// neverGood is why there is nothing of a file that is there but was never good; else "".
+func neverGood(d *client.Document) string {
+	var v any
+	if err := d.Decode("", &v); errors.Is(err, client.ErrNeverGood) {
+		return err.Error()
+	}
+	return ""
 }
