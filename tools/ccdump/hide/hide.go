@@ -2,7 +2,7 @@
 // tokens, and values that are secret.
 //
 // On the wire they are recognised by what they look like, by what is asked for, and by what they are
-// called: the text of a token or session anywhere; the token of WHOAMI; the mark of a sealed value;
+// called, also in JSON that is the text of a string: the text of a token or session anywhere; the token of WHOAMI; the mark of a sealed value;
 // what a request has sealed; all values of a reply or a push that was asked for with reveal; and
 // members with names like password. What a program is given of a sealed value without asking to have
 // it revealed, as by GETCONFIG, can be told only by its name.
@@ -11,6 +11,7 @@ package hide
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"confcenter/internal/jsontext"
@@ -24,8 +25,10 @@ var (
 	// texts are those of tokens and sessions, whose ids are no secrets, and marks of sealed values, whose
 	// keys and origins are none.
 	texts = regexp.MustCompile(`(cc[ts]_[0-9a-f]+_)[0-9A-Za-z_-]+|(\$secret:v[0-9]+:[^:"\\]*:)[0-9A-Za-z+/=_-]+`)
-	// sealing is what begins as an object that asks to have a value sealed, in text that is no whole JSON.
-	sealing = regexp.MustCompile(`"(\$?seal|reveal)"`)
+	// named are the names of members, in text that is no whole JSON and may be quoted once more.
+	named = regexp.MustCompile(`([^"]*)"(?:\s|\\[nrt])*:`)
+	// hunk is where a part of a unified diff begins.
+	hunk = regexp.MustCompile(`(?m)^@@ -([0-9]+)`)
 )
 
 // Text hides tokens and marks in a text of any kind.
@@ -46,6 +49,11 @@ func Secret(name string, contents bool) bool {
 	return plain == "pwd" || contents && strings.HasSuffix(plain, "token")
 }
 
+// secretPath reports whether a key path leads into what is secret by its name.
+func secretPath(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return name == "$seal" || Secret(name, true) })
+}
+
 // Reveals reports whether a request asks for what is sealed, or by a path for what is secret by its name,
 // so that its reply has to be hidden as one that reveals.
 func Reveals(cmd protocol.Command, body []byte) bool {
@@ -60,8 +68,7 @@ func Reveals(cmd protocol.Command, body []byte) bool {
 		return true
 	}
 	for _, member := range []string{"key_pattern", "path"} {
-		path := string(r.Text(member))
-		if last := path[strings.LastIndexByte(path, '/')+1:]; (cmd == protocol.GetConfig || cmd == protocol.CfWatch) && Secret(last, true) {
+		if (cmd == protocol.GetConfig || cmd == protocol.CfWatch || ofHistory(cmd)) && secretPath(string(r.Text(member))) {
 			return true
 		}
 	}
@@ -84,13 +91,13 @@ func Body(cmd protocol.Command, body []byte, whole, revealed bool) []byte {
 	}
 	text := body[:end]
 	if _, err := jsontext.Check(text); err != nil || !whole {
-		if revealed || cmd == protocol.Whoami && len(body) > 0 || sealing.Match(body) {
+		if revealed || cmd == protocol.Whoami && len(body) > 0 || tells(body, false) || !whole && ofHistory(cmd) && bytes.Contains(body, []byte(`"text"`)) {
 			return []byte(Mask)
 		}
 		return texts.ReplaceAll(body, []byte("${1}${2}"+Mask))
 	}
-	h := hider{text: text, whoami: cmd == protocol.Whoami, revealed: revealed, seals: seals(text),
-		looks: bytes.Contains(text, []byte("cct_")) || bytes.Contains(text, []byte("ccs_")) || bytes.Contains(text, []byte("$secret:")) || bytes.Contains(text, []byte(`\u`))}
+	h := newHider(text, revealed)
+	h.whoami, h.history = cmd == protocol.Whoami, ofHistory(cmd)
 	h.walk()
 	if h.done == 0 {
 		return body
@@ -98,12 +105,60 @@ func Body(cmd protocol.Command, body []byte, whole, revealed bool) []byte {
 	return append(append(h.out, text[h.done:]...), body[end:]...)
 }
 
+// ofHistory reports whether a frame is one of the commands of the history of documents, which have texts
+// and parts of them.
+func ofHistory(cmd protocol.Command) bool { return strings.HasPrefix(cmd.String(), "CF") }
+
+// tells reports whether a text that is no whole JSON may hold what is secret: a name in it says so, or it
+// is a diff and what is around its lines is not known. contents says that it is none of a request's own.
+func tells(text []byte, contents bool) bool {
+	for _, found := range named.FindAllSubmatch(text, -1) {
+		name := strings.TrimRight(string(found[1]), `\`)
+		if name == "seal" || name == "$seal" || name == "reveal" || strings.Contains(name, `\u`) || Secret(name, contents || name != "token") {
+			return true
+		}
+	}
+	for _, found := range hunk.FindAllSubmatch(text, -1) {
+		if first := string(found[1]); first != "0" && first != "1" {
+			return true
+		}
+	}
+	return false
+}
+
+func newHider(text []byte, revealed bool) hider {
+	return hider{text: text, revealed: revealed, seals: seals(text),
+		looks: bytes.Contains(text, []byte("cct_")) || bytes.Contains(text, []byte("ccs_")) || bytes.Contains(text, []byte("$secret:")) || bytes.Contains(text, []byte(`\u`))}
+}
+
+// within hides what is secret in a string that holds JSON, or a part of it. It may return the text itself.
+func within(text []byte, revealed bool) []byte {
+	if kind, err := jsontext.Check(text); err != nil {
+		if tells(text, true) {
+			return []byte(Mask)
+		}
+		return text
+	} else if kind != jsontext.Object && kind != jsontext.Array {
+		return text
+	}
+	h := newHider(text, revealed)
+	h.inner = true
+	h.walk()
+	if h.done == 0 {
+		return text
+	}
+	return append(h.out, text[h.done:]...)
+}
+
 // hider goes once through valid JSON.
 type hider struct {
 	text             []byte
 	whoami, revealed bool
+	prose            bool         // the next string is the server's own words, which quote names
+	inner            bool         // the text was a string, so that nothing in it is a request's own
+	history          bool         // a text may be a part of a document
 	looks            bool         // something may look like a token or a mark
-	seals            map[int]bool // where objects begin whose value is to be sealed
+	seals            map[int]bool // where objects begin whose value is to be sealed, or is at a path that is secret
 
 	out  []byte
 	done int // how much of text is in out
@@ -146,9 +201,17 @@ func (h *hider) walk() {
 
 // string hides what a string looks like, and returns it.
 func (h *hider) string(from, to int) []byte {
+	prose := h.prose
+	h.prose = false
 	text := h.text[from+1 : to-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
 		text = jsontext.Unquote(h.text[from:to])
+		if !prose && (bytes.IndexByte(text, '"') >= 0 || bytes.Contains(text, []byte("@@ -"))) {
+			if safe := within(text, h.revealed); !bytes.Equal(safe, text) {
+				h.replace(from, to, texts.ReplaceAll(safe, []byte("${1}${2}"+Mask)))
+				return text
+			}
+		}
 	}
 	if h.looks && texts.Match(text) {
 		h.replace(from, to, texts.ReplaceAll(text, []byte("${1}${2}"+Mask)))
@@ -162,17 +225,19 @@ func (h *hider) member(name []byte, i int) int {
 	for h.text[i] == ' ' || h.text[i] == '\t' || h.text[i] == '\n' || h.text[i] == '\r' {
 		i++
 	}
-	top := len(h.open) == 1
+	top := len(h.open) == 1 && !h.inner
 	hidden := false
 	switch string(name) {
 	case "token":
 		hidden = !top || h.whoami
 	case "$seal":
 		hidden = true
-	case "value":
-		hidden = h.revealed || h.seals[h.open[len(h.open)-1]]
-	case "contents", "old", "new", "prev", "current":
-		hidden = h.revealed
+	case "value", "contents", "old", "new", "prev", "current":
+		hidden = h.revealed || h.seals != nil && slices.ContainsFunc(h.open, func(at int) bool { return h.seals[at] })
+	case "desc":
+		h.prose = top && h.text[i] == '"'
+	case "text":
+		hidden = h.history && h.text[i] == '"' && partOf(h.text[i:jsontext.Skip(h.text, i)])
 	default:
 		hidden = Secret(string(name), !top)
 	}
@@ -188,9 +253,16 @@ func (h *hider) member(name []byte, i int) int {
 	return end
 }
 
-// seals finds where objects begin that ask to have their value sealed.
+// partOf reports whether a text of a document is neither whole nor a diff.
+func partOf(quoted []byte) bool {
+	text := jsontext.Unquote(quoted)
+	_, err := jsontext.Check(text)
+	return err != nil && len(text) > 0 && !hunk.Match(text)
+}
+
+// seals finds where objects begin that ask to have their value sealed, or say that it is at a path that is secret.
 func seals(text []byte) (list map[int]bool) {
-	if !bytes.Contains(text, []byte(`seal`)) && !bytes.Contains(text, []byte(`\u`)) {
+	if !bytes.Contains(text, []byte(`seal`)) && !bytes.Contains(text, []byte(`"path"`)) && !bytes.Contains(text, []byte(`\u`)) {
 		return nil
 	}
 	var open []int
@@ -205,7 +277,7 @@ func seals(text []byte) (list map[int]bool) {
 		case '"':
 			end := jsontext.Skip(text, i)
 			rest := bytes.TrimLeft(text[end:], " \t\r\n")
-			if len(rest) > 0 && rest[0] == ':' && jsontext.UnquotedEqual(text[i:end], []byte("seal")) && asked(firstOf(bytes.TrimLeft(rest[1:], " \t\r\n"))) {
+			if len(rest) > 0 && rest[0] == ':' && marks(text[i:end], firstOf(bytes.TrimLeft(rest[1:], " \t\r\n"))) {
 				if list == nil {
 					list = map[int]bool{}
 				}
@@ -217,6 +289,17 @@ func seals(text []byte) (list map[int]bool) {
 		}
 	}
 	return list
+}
+
+// marks reports whether a member says of the values beside it that they are secret.
+func marks(name, value []byte) bool {
+	switch {
+	case jsontext.UnquotedEqual(name, []byte("seal")):
+		return asked(value)
+	case jsontext.UnquotedEqual(name, []byte("path")) && value[0] == '"':
+		return secretPath(string(jsontext.Unquote(value)))
+	}
+	return false
 }
 
 func firstOf(text []byte) []byte { return text[:jsontext.Skip(text, 0)] }

@@ -15,6 +15,8 @@ import (
 const (
 	token  = "cct_0123456789abcdef_AbCdEfGhIjKlMnOpQrStUvWxYz-_0123456789abcdefghi"
 	masked = "cct_0123456789abcdef_***"
+
+	cfShow, cfDiff, cfExplain, cfApply protocol.Command = 0x0301, 0x0302, 0x0304, 0x0308
 )
 
 func TestWhatIsHidden(t *testing.T) {
@@ -49,6 +51,21 @@ func TestWhatIsHidden(t *testing.T) {
 		{"a reply that reveals", protocol.KVMGet.Reply(), `{"code":0,"entries":[{"key":"k","value":{"a":1},"prev":{"value":"x"}}]}`, true, `{"code":0,"entries":[{"key":"k","value":"***","prev":"***"}]}`},
 		{"changes that reveal", protocol.CfEvent, `{"events":[{"contents":[1],"changes":[{"path":"/a","old":"x","new":null}]}]}`, true, `{"events":[{"contents":"***","changes":[{"path":"/a","old":"***","new":null}]}]}`},
 		{"a reply that reveals, cut off", protocol.KVGet.Reply(), `{"code":0,"value":"x`, true, `***`},
+		{"a document as text", cfApply, `{"documents":[{"name":"s","text":"{\"x\":{\"$seal\":\"hunterAx\"},\"token\":\"t\",\"n\":[1]}"}]}`, false,
+			`{"documents":[{"name":"s","text":"{\"x\":{\"$seal\":\"***\"},\"token\":\"***\",\"n\":[1]}"}]}`},
+		{"text within text", cfShow.Reply(), `{"text":"{\"a\":\"{\\\"password\\\":1,\\\"b\\\":2}\"}"}`, false, `{"text":"{\"a\":\"{\\\"password\\\":\\\"***\\\",\\\"b\\\":2}\"}"}`},
+		{"a part of a text", cfShow.Reply(), `{"name":"a","text":"terBx\"}}","next":9}`, false, `{"name":"a","text":"***","next":9}`},
+		{"a password in a diff", cfDiff.Reply(), `{"text":"--- a\n+++ b\n@@ -1 +1 @@\n-{\"db\":{\"password\":\"hunterBx\"}}\n+{}\n"}`, false, `{"text":"***"}`},
+		{"the middle of a diff", cfDiff.Reply(), `{"text":"--- a\n+++ b\n@@ -9,2 +9,2 @@\n-\"hunterBx\"\n+3\n"}`, false, `{"text":"***"}`},
+		{"no password in a diff", cfDiff.Reply(), `{"text":"--- a\n+++ b\n@@ -1 +1 @@\n-{\"a\":1}\n+{}\n"}`, false, `{"text":"--- a\n+++ b\n@@ -1 +1 @@\n-{\"a\":1}\n+{}\n"}`},
+		{"paths", cfDiff.Reply(), `{"paths":[{"path":"/pwd","old":"x","new":2},{"old":"x","path":"/a/secrets/0"},{"path":"/b","old":{"pwd":1},"new":3}]}`, false,
+			`{"paths":[{"path":"/pwd","old":"***","new":"***"},{"old":"***","path":"/a/secrets/0"},{"path":"/b","old":{"pwd":"***"},"new":3}]}`},
+		{"a path that is explained", cfExplain.Reply(), `{"path":"/db/password","files":[{"name":"a","value":"x"}],"winner":"a","value":"x"}`, false,
+			`{"path":"/db/password","files":[{"name":"a","value":"***"}],"winner":"a","value":"***"}`},
+		{"a text in another command", protocol.KVPut, `{"value":"{\"pwd\":\"x\"}","text":"x \"y\""}`, false, `{"value":"{\"pwd\":\"***\"}","text":"x \"y\""}`},
+		{"lines of JSON", protocol.KVPut, `{"value":"{\"pwd\":\"x\"}\n{}"}`, false, `{"value":"***"}`},
+		{"a password, cut off", protocol.SetConfig, `{"contents":{"password":"x`, false, `***`},
+		{"a text, cut off", cfApply, `{"documents":[{"text":"{\"$seal\":\"x`, false, `***`},
 		{"nothing", protocol.GetConfig.Reply(), `{"contents":{"a":[1,{"b":"cct_"}]}}`, false, `{"contents":{"a":[1,{"b":"cct_"}]}}`},
 		{"no body", protocol.Whoami, ``, false, ``},
 	} {
