@@ -34,6 +34,9 @@ var (
 	ofNodes = regexp.MustCompile(`(?i)(^|[^\pL\pN_.])\.?(nodes([^\pL\pN_]|$)|node\.)`)
 )
 
+// ofOthers is what begins with two braces for another program, as far as they close.
+var ofOthers = regexp.MustCompile(others + `[^{}]*(\}\})?`)
+
 // nearly is what is written as a placeholder but for its brackets, with the name of its node. Paths of
 // other languages look like one, (db.id) in SQL and [.nodes.db.ip] in jq: without Nodes, two brackets and
 // the right letters say that it is none of these, and in a single one the right letters of Nodes or of
@@ -48,8 +51,28 @@ var nearly = func() *regexp.Regexp {
 		opens + blank + opens + blank + `(?:Nodes?` + by + `)?` + name + by + member + `\s*` + closes + `\s*` + closes)
 }()
 
+// half is what is written as a placeholder but for its opening braces, or with braces doubled around it.
+var half = regexp.MustCompile(`\.?\b(?:Nodes|Job)\.[^\s{}"',]*\s*\}\}|\}\}\s*\.?(?:Nodes|Job)\.[^\s{}"',]*\s*\{\{|\{\{\s*` + stand + `|` + stand + `\s*\}\}`)
+
+// halves are those of a text. Objects of JSON and others end in two braces, too: what closes braces that
+// were opened before, or opens some that are closed, is none.
+func halves(text string) (list []string) {
+	for _, at := range half.FindAllStringIndex(text, -1) {
+		found, before, after := text[at[0]:at[1]], text[:at[0]], text[at[1]:]
+		closes, opens := strings.HasSuffix(found, "}}"), strings.HasPrefix(found, "{{")
+		if closes && strings.Count(before, "{")-strings.Count(before, "}") >= 2 || opens && strings.Count(after, "}")-strings.Count(after, "{") >= 2 {
+			continue
+		}
+		list = append(list, strings.ReplaceAll(found, stand, "…"))
+	}
+	return list
+}
+
 // stand is what a placeholder that is replaced leaves in the text where others are looked for.
 const stand = "\x00"
+
+// others is what escaped leaves there.
+const others = "\x01"
 
 // speller finds the placeholders of a job that are misspelt.
 type speller struct {
@@ -58,7 +81,7 @@ type speller struct {
 }
 
 func (s *JobSpec) speller() *speller {
-	pairs, nodes := []string{escaped, stand}, map[string]bool{}
+	pairs, nodes := []string{escaped, others}, map[string]bool{}
 	for _, a := range s.NodeAssignments {
 		nodes[a.Properties.Name] = true
 		for _, member := range nodeMembers {
@@ -77,8 +100,10 @@ func (by *speller) misspelt(text string) (list []string) {
 			return found
 		}
 		list = append(list, strings.ReplaceAll(found, stand, "…"))
-		return stand
+		return others
 	})
+	rest = ofOthers.ReplaceAllString(rest, others)
+	list = append(list, halves(rest)...)
 	for _, found := range nearly.FindAllStringSubmatch(rest, -1) {
 		if slices.ContainsFunc(found[1:], func(name string) bool { return by.nodes[name] }) {
 			list = append(list, found[0])

@@ -41,6 +41,7 @@ func TestMisspeltPlaceholdersAreProblems(t *testing.T) {
 		"{{.Nodes/srv/Ip}}", "{{.Nodes:srv:Ip}}", "{{.Nodes[srv].Ip}}", "{{.Nodes-srv-Ip}}", "{{NodessrvIp}}", "{{`{{`}}", "{{ {{.Nodes.srv.Ip}} }}", "[[srv.Ip]]", "{.{srv.Ip}}", "((.Nodes.srv.Ip))",
 		"(.Nodes.srv.Ip)", "<.Nodes.srv.Ip>", "<<Nodes.srv.Ip>>", "<% Nodes.srv.Ip %>", "%Nodes.srv.Ip%", "${Nodes.srv.Ip}", "$Nodes.srv.Ip", "${.Nodes.srv.Ip}", "{ {.Nodes.srv.Ip} }", "{Nodes.srv.Ip}",
 		"{Nodes_srv_Ip}", "[nodes.srv.Ip]", "[Nodes.srv.ip]", "[[.Nodes.a.b.Ip]]", "｛｛.Nodes.srv.Ip｝｝", "{{.Nodes.srv.Ip]]", "[[.Nodes.srv.Ip}}", "{[.Nodes.srv.Ip]}", "{(Nodes srv Ip)}",
+		"x .Nodes.srv.Ip}}", ".Nodes.nope.Ip}}", "Nodes.srv.Ip }}", "a=.Job.Id}}", "{{.Nodes.srv.Ip}}}}", "{{{{.Nodes.srv.Ip}}}}", "{{{{.Nodes.srv.Ip}}", "}}.Nodes.srv.Ip{{",
 	} {
 		for place, task := range placed(text) {
 			_, err := bench.ParseSpec(specOf(place, task))
@@ -61,7 +62,8 @@ func TestMisspeltPlaceholdersAreProblems(t *testing.T) {
 func TestWhatIsNoPlaceholderIsKept(t *testing.T) {
 	for _, text := range []string{
 		"{{.Nodes.srv.Ip}}", "{{.Nodes.srv.Host}}:{{.Nodes.srv.Id}}{{.Nodes.srv.BindAddr}}", "{{.Nodes.a.b.Ip}}", "{{{.Nodes.srv.Ip}}}", `{"nodes":["{{.Nodes.srv.Ip}}"]}`,
-		`docker inspect -f '{{"{{"}}.State.Running}}' x`, `{{"{{"}}.Nodes.srv.Ip}}`, `{{"{{"}}range .}}{{"{{"}}.Id}}{{"{{"}}end}}`, "awk '{print $1}'", `{"a":{"b":{"c":1}}}`, "{{a,b},c}", "echo x}}",
+		`docker inspect -f '{{"{{"}}.State.Running}}' x`, `{{"{{"}}.Nodes.srv.Ip}}`, `{{"{{"}}range .}}{{"{{"}}.Id}}{{"{{"}}end}}`, "awk '{print $1}'", `{"a":{"b":{"c":1}}}`, "{{a,b},c}", "echo x}}", `{"a":{"b":"{{.Nodes.srv.Ip}}"}}`, `{"a":{"b":{{.Nodes.srv.Id}}}}`, `{"a":{"b":{"c":{{.Nodes.srv.Id}}}}}`, `{"a":{"x":".Nodes"}}`, "{a: {b: x{{.Nodes.srv.Ip}}}}",
+		"jq '{a: {ip: .nodes.srv.ip}}'", "jq '{a: {ip: .Nodes.srv.Ip}}'", "{{{{.Nodes.srv.Ip}},b},c}", ".Nodes.srv.Ip",
 		"${HOME}", "{}", "{", "{{", "{{}}", "{{ }}", "echo nodes.x.ip .Nodes.srv.Ip", "jq '{ip: .nodes.srv.ip}'", "jq '[.nodes.srv.ip]'", "select (srv.id)", "f(srv.Id)", "[srv.Ip]", "$srv.Ip", "[[ -n $srv ]]",
 	} {
 		for place, task := range placed(text) {
