@@ -40,18 +40,24 @@ func bodyLimit(err *http.MaxBytesError) error {
 	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
 }
 
+// staging is what a part of a change takes beside its text, with its name: more than any does.
+const staging = 4 << 10
+
 // withRemedy adds to the refusal of a body that is too long what takes such a one, if anything does.
-// The body of a change of several files may be longer than each of them may.
-func withRemedy(r *http.Request, rt *route, err error) error {
+// The body of a change of several files may be longer than each of them may, and a small --memory has
+// less room for the parts of a change than a file may have.
+func (g *Gateway) withRemedy(r *http.Request, rt *route, err error) error {
 	var tooLong *http.MaxBytesError
-	if !errors.As(err, &tooLong) || !strings.HasPrefix(rt.name, "config.") && !strings.HasPrefix(rt.name, "history.") {
+	most := min(confstore.MaxFile, g.cfg.Memory.Staged.Limit()-staging)
+	if !errors.As(err, &tooLong) || !strings.HasPrefix(rt.name, "config.") && !strings.HasPrefix(rt.name, "history.") ||
+		rt.right == access.ConfigHistory || most <= tooLong.Limit { // it writes nothing, or apply takes no more
 		return err
 	}
 	remedy := "`confcenter apply` takes larger files, up to %d bytes"
-	if rt.name == "config.put" && r.ContentLength > confstore.MaxFile {
+	if rt.name == "config.put" && r.ContentLength > most {
 		remedy = "a file may have at most %d bytes"
 	}
-	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("%s; "+remedy, codes.Message(err), confstore.MaxFile), Err: err}
+	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("%s; "+remedy, codes.Message(err), most), Err: err}
 }
 
 // bodyError turns an error of reading a body into one with a code.
@@ -68,7 +74,7 @@ func bodyError(err error) error {
 
 // fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
-	err = withRemedy(r, rt, err)
+	err = g.withRemedy(r, rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
 	err = w.rights.Told(err)

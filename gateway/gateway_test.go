@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 )
 
 // serveRows is a gateway of the test's own rows instead of the real ones.
@@ -143,6 +146,14 @@ func TestBodiesAreLimited(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Contains(t, w.Body.String(), "longer than the limit of 10 bytes; a file may have at most 16777216 bytes", "nothing takes it")
+
+	small := memory.Divide(400 << 20)
+	h = serveRows(t, Config{Memory: small}, route{method: "PUT", pattern: "/v1/a", name: "config.put", body: 10, handle: echo})
+	require.Contains(t, ask(h, "PUT", "/v1/a", "01234567890").Body.String(), fmt.Sprintf("takes larger files, up to %d bytes", small.Staged.Limit()-staging), "a small --memory")
+	h = serveRows(t, Config{}, route{method: "POST", pattern: "/v1/a", name: "history.preview", right: access.ConfigHistory, body: 10, handle: echo})
+	w = ask(h, "POST", "/v1/a", "01234567890")
+	require.Contains(t, w.Body.String(), "longer than the limit of 10 bytes")
+	require.NotContains(t, w.Body.String(), "apply", "it writes nothing")
 }
 
 func TestHostsThatAreNotOurs(t *testing.T) {

@@ -189,7 +189,7 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 		return fmt.Errorf("%w (the mtime served is %d)", err, result.Mtime)
 	}
 	if errors.Is(err, codes.TooLarge) && client.SafeToRetry(err) { // not the server says so, which takes longer ones in parts
-		remedy := "`confcenter apply` takes larger files, up to %d bytes"
+		remedy := "`confcenter apply` takes larger files, up to %d bytes, or fewer if the server's --memory is small"
 		if len(request.Contents) > maxDocument {
 			remedy = "a file may have at most %d bytes"
 		}

@@ -43,7 +43,7 @@ func TestWordsForPeople(t *testing.T) {
 		{"the log of nothing", "", words("log never-there"), exitNotFound, ``, `^confcenter: there has never been`},
 		{"a review", "", words("review approve 5"), exitRefused, ``, `^confcenter: this server has no access control`},
 		{"a token that is not there", "", words("auth revoke x"), exitNotFound, ``, `^confcenter: there is no token "x"`},
-		{"too large a request", `"` + strings.Repeat("x", 5<<20) + `"`, words("set big"), exitRefused, ``, "more than the 4194304 .*; `confcenter apply` takes larger files, up to 16777216 bytes\n$"},
+		{"too large a request", `"` + strings.Repeat("x", 5<<20) + `"`, words("set big"), exitRefused, ``, "more than the 4194304 .*; `confcenter apply` takes larger files, up to 16777216 bytes, or fewer if the server's --memory is small\n$"},
 		{"too large a file", `"` + strings.Repeat("x", 16<<20) + `"`, words("set big"), exitRefused, ``, `more than the 4194304 that the server takes; a file may have at most 16777216 bytes\n$`},
 		{"a file without an end", strings.Repeat(" ", maxInput+1), words("set big"), exitRefused, ``, `standard input: .*at most 16777216 bytes\n$`},
 		{"a member twice", `{"x":1,"x":2}`, words("set app1"), exitFailed, ``, `the member "x" stands twice in an object; [^;]*\n$`},
