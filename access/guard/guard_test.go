@@ -106,15 +106,11 @@ func TestOnlyAdministratorsReadWhatIsKeptOfTokens(t *testing.T) {
 
 // What is known of documents is listed, counted and watched like their past.
 func TestWhatIsKnownOfDocumentsIsListedToThoseWhoMayKnowIt(t *testing.T) {
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
-	defer store.Close()
 	ops := []kv.Op{put("@conf", "log")}
 	for _, name := range []string{"_access/r.json", "a.json", "b.json", "game/1.json", "game/2.json", "game/3.json", "z.json"} {
 		ops = append(ops, put("@conf", "doc/"+name))
 	}
-	_, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: ops})
-	require.NoError(t, err)
-	view := store.View()
+	view := storing(t, ops...).View()
 	defer view.Close()
 	for _, c := range []struct {
 		rules, prefix, want string // want "": it is refused

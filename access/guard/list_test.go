@@ -15,12 +15,17 @@ import (
 
 // listed is a store with the keys of one namespace that a test lists, and something in others.
 func listed(t *testing.T, keys ...string) kv.Store {
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	ops := []kv.Op{put("m", "k"), put("nn", "k")}
 	for _, key := range keys {
 		ops = append(ops, put("n", key))
 	}
+	return storing(t, ops...)
+}
+
+// storing is a store in which a test has done this.
+func storing(t *testing.T, ops ...kv.Op) kv.Store {
+	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	_, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: ops})
 	require.NoError(t, err)
 	return store
