@@ -44,7 +44,7 @@ func lockData(root atomicfile.Root) (io.Closer, error) {
 func lockState(data string) (io.Closer, error) {
 	root, err := atomicfile.OS().OpenRoot(stateDir(data))
 	if err != nil {
-		return nil, nil // whoever opens the store says why
+		return nil, nil // opening the store says why
 	}
 	defer root.Close()
 	lock, err := root.Lock(".")
