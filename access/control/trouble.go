@@ -11,7 +11,7 @@ import (
 )
 
 // first is what is in force at the start. A role that was never understood may be one that
-// prohibits or marks something: until it is mended nobody but administrators gets anything, and
+// prohibits or marks something: until it is mended no one but administrators gets anything, and
 // they change nothing alone.
 func (c *Control) first() *ruling {
 	if c.broken() == nil {

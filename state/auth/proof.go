@@ -9,7 +9,7 @@ import (
 	"confcenter/kv"
 )
 
-// What somebody has asked for can wait for another person for days. By then the token or the session that
+// What someone has asked for can wait for another person for days. By then the token or the session that
 // proved who asked may be known to be stolen; another one of the same name must not stand for it. So an
 // [access.Identity] says what it was proved by, and that is asked here.
 

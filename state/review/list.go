@@ -46,7 +46,7 @@ const (
 	mostNamed = 10
 )
 
-// told is a change as somebody is told of it who may.
+// told is a change as the ones who may are told of it.
 func (r *shelf) told(c *guard.Caller, rec *record, things []thing) *Change {
 	change := &Change{
 		Number: rec.Number, State: rec.State, By: rec.By.Identity.Name, Author: rec.By.Author, Comment: rec.By.Comment,

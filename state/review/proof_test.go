@@ -14,21 +14,21 @@ import (
 	"confcenter/state/review"
 )
 
-// admitted is somebody as an edge knows them by a proof.
+// admitted is someone as an edge knows them by a proof.
 func (k *kit) admitted(p control.Proof) *access.Actor {
 	caller, err := k.access.Admit(&p)
 	require.NoError(k.t, err)
 	return &access.Actor{Origin: access.OverTCP, Address: "10.0.0.1:5", Identity: caller.Who}
 }
 
-// signedIn is somebody who has come by a session that was made from a token.
+// signedIn is someone who has come by a session that was made from a token.
 func (k *kit) signedIn(token string) (*access.Actor, string) {
 	s, err := k.access.SignInToken(k.ctx, nil, token)
 	require.NoError(k.t, err)
 	return k.admitted(control.Proof{Session: s.Text}), s.ID
 }
 
-// asked are changes of each kind that somebody has asked for, by what they are about.
+// asked are changes of each kind that someone has asked for, by what they are about.
 func (k *kit) asked(by *access.Actor) map[string]int64 {
 	made, err := k.tokens.Make(k.ctx, by, &auth.MakeAsk{Name: by.Identity.Name[len(policy.ByToken):]})
 	require.NoError(k.t, err)

@@ -27,7 +27,7 @@ type holding string
 const (
 	unsaid  holding = ""        // nothing: the table is not in use
 	empty   holding = "empty"   // as it was left
-	found   holding = "found"   // it has rows, which nobody has told
+	found   holding = "found"   // it has rows, which no one has recorded
 	kept    holding = "kept"    // it has rows, as it had
 	emptied holding = "emptied" // it has none, and had some
 )
@@ -117,14 +117,14 @@ func (c contents) upsert(ctx context.Context, write func() (kept bool, err error
 	return left, err
 }
 
-// giveUp takes a table that was emptied as it is: it is filled anew.
+// giveUp takes a table that was emptied as it is: it is filled again.
 func (c contents) giveUp(ctx context.Context) error {
 	_, err := c.d.db.ExecContext(ctx, c.d.dialect.Bind("UPDATE "+identityTable+" SET name = '' WHERE what = ? AND NOT EXISTS (SELECT 1 FROM "+c.name()+")"), about(c.table))
 	return err
 }
 
 // purge deletes rows. If none is left the database says so at the same moment; that there were some
-// is said before, so that nobody says it after.
+// is recorded before, so that no one records it after.
 func (c contents) purge(ctx context.Context, statement string, args []any) (n int64, err error) {
 	h, err := c.holds(ctx)
 	if err == nil && h == found {

@@ -212,7 +212,7 @@ func tablesThatAreThereAreMissedLater(t *testing.T, d *Database) {
 }
 
 // A table of which an earlier version has not told that it has rows, as those say that read it. Its
-// owners do not begin anew before it is given up.
+// owners do not begin again before it is given up.
 func aTableThatWasEmptiedIsGivenUpOnDemand(t *testing.T, d *Database) {
 	Write(t, d, Row(Player, "a", "1", 1))
 	Exec(t, d, "UPDATE confcenter__identity SET name = ''")
