@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
@@ -343,7 +344,12 @@ func TestKVLockEndsAGroup(t *testing.T) {
 // Without a terminal a command is ended with its group, and Ctrl-C's signal to us is its SIGTERM.
 func TestKVLockWithoutATerminal(t *testing.T) {
 	addr, lock := locker(t)
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+	for _, sig := range signals { // what these tests were started to ignore, as by nohup, the command would ignore too
+		signal.Notify(make(chan os.Signal, 1), sig)
+		defer signal.Reset(sig)
+	}
+	for _, sig := range signals {
 		cmd := exec.Command(lock[0], append(lock[1:], "--", "sh", "-c", `trap 'exit 8' TERM; sleep 1000 & echo $!; wait`)...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		out, err := cmd.StdoutPipe()
