@@ -198,7 +198,7 @@ func routesOf(t *testing.T) (all []string) {
 	text, err := os.ReadFile("../gateway/openapi.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"$ref"`, `"ref"`)), &api))
-	values := map[string]string{"ns": "vault", "namespace": "vault", "key": "k", "confirm": "vault", "name": "secret/hidden.json", "scope": "hidden", "app": "1", "region": "1", "type": "bag", "id": "42", "q": "x", "reveal": "1"}
+	values := map[string]string{"ns": "vault", "namespace": "vault", "key": "k", "confirm": "vault", "name": "secret/hidden.json", "scope": "hidden", "app": "1", "region": "1", "type": "bag", "id": "42", "q": "secret", "reveal": "1"} // q: what every mark has, whatever its value is encrypted to
 	for _, path := range slices.Sorted(maps.Keys(api.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(api.Paths[path])) {
 			var operation struct{ Parameters []parameter }
