@@ -14,13 +14,13 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // A callback that does not return holds up no other, whatever it belongs to.
 func TestCallbackThatBlocksHoldsUpNoOther(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `0`, "b.json": `0`})
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	proceed := make(chan struct{})
 	var errs collector
@@ -80,7 +80,7 @@ func TestCallbacksOfAWatchOneAtATime(t *testing.T) {
 // of it, with its stack, and the other functions are called.
 func TestPanicInACallbackIsToldToOnError(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `0`})
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	var errs collector
 	cfg := quick(s)
 	cfg.OnError = errs.add

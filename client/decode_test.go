@@ -9,7 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 const secret = "hunter2"
@@ -26,7 +26,7 @@ func TestDecodeErrorsPrintNoContents(t *testing.T) {
 	}
 	s := newFakeServer(t, nil)
 	c := dial(t, s)
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	for text, says := range map[string]string{
 		`{"DB":{"Password":"hunter2","Port":"hunter2"}}`: "DB.Port: string at offset 44 does not fit int",
 		`{"DB":{"Port":5.4321,"Password":"hunter2"}}`:    "DB.Port: number at offset 20 does not fit int",

@@ -7,7 +7,7 @@ import (
 
 	"confcenter/internal/jsontext"
 	"confcenter/kvlock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/meta"
 	"confcenter/protocol"
 )
@@ -26,7 +26,7 @@ func ServeExample(files map[string]string) (addr string, stop func()) {
 	for _, name := range sortedKeys(files) {
 		s.docs[name] = fakeDoc{exampleMtime, string(jsontext.AppendCompact(nil, []byte(files[name])))}
 	}
-	state := &fakeState{Memory: kvtest.NewMemory(kvtest.MemoryConfig{HistoryVersions: 10})}
+	state := &fakeState{Store: memory.New(memory.Config{HistoryVersions: 10})}
 	state.locks = kvlock.New(state, kvlock.Config{})
 	s.state = state
 	s.start("127.0.0.1:0")

@@ -16,7 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -215,7 +215,7 @@ func TestKVWriteWaitsForTheServer(t *testing.T) {
 func TestKVWriteOfUnknownOutcome(t *testing.T) {
 	s := newFakeServer(t, nil)
 	fake := clock.NewFake(time.Unix(1000, 0))
-	stateful(t, s, kvtest.MemoryConfig{})
+	stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	cfg.Clock = fake
 	n := dialWith(t, cfg).KV("n")
@@ -370,7 +370,7 @@ func TestKVAnswersThatMakeNoSense(t *testing.T) {
 // as its context lasts and longer than a request may take.
 func TestStateCallsWaitUntilConnected(t *testing.T) {
 	s := newFakeServer(t, nil)
-	stateful(t, s, kvtest.MemoryConfig{})
+	stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	fake := clock.NewFake(time.Unix(1000, 0))
 	cfg.StateWaits, cfg.Clock = true, fake

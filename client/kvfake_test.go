@@ -12,21 +12,22 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/follow"
+	"confcenter/kv/follow/followtest"
 	"confcenter/kvlock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
 // fakeState is the state store of a fakeServer: the engine in memory and the
 // protocol's own functions. A connection's requests are answered one by one.
 type fakeState struct {
-	*kvtest.Memory
+	*memory.Store
 	locks *kvlock.Manager
 }
 
 // stateful gives s a state store.
-func stateful(t testing.TB, s *fakeServer, cfg kvtest.MemoryConfig) *fakeState {
-	state := &fakeState{Memory: kvtest.NewMemory(cfg)}
+func stateful(t testing.TB, s *fakeServer, cfg memory.Config) *fakeState {
+	state := &fakeState{Store: memory.New(cfg)}
 	state.locks = kvlock.New(state, kvlock.Config{Clock: cfg.Clock})
 	s.change(func(s *fakeServer) { s.state = state })
 	t.Cleanup(func() {
@@ -40,22 +41,22 @@ func stateful(t testing.TB, s *fakeServer, cfg kvtest.MemoryConfig) *fakeState {
 // space is a server with a state store, and a namespace of it as a client sees it.
 func space(t testing.TB) (*fakeServer, *fakeState, *KV) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	return s, state, dial(t, s).KV("n")
 }
 
 // fakeWatches are the watches of one connection.
 type fakeWatches struct {
 	mu   sync.Mutex
-	last uint32                     // guarded by mu
-	byID map[uint32]*kvtest.Watcher // guarded by mu
+	last uint32                         // guarded by mu
+	byID map[uint32]*followtest.Watcher // guarded by mu
 }
 
-func (w *fakeWatches) add(watcher *kvtest.Watcher, id uint32) {
+func (w *fakeWatches) add(watcher *followtest.Watcher, id uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID == nil {
-		w.byID = map[uint32]*kvtest.Watcher{}
+		w.byID = map[uint32]*followtest.Watcher{}
 	}
 	w.byID[id] = watcher
 }
@@ -67,7 +68,7 @@ func (w *fakeWatches) next() uint32 {
 	return w.last
 }
 
-func (w *fakeWatches) remove(id uint32) *kvtest.Watcher {
+func (w *fakeWatches) remove(id uint32) *followtest.Watcher {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watcher := w.byID[id]
@@ -299,7 +300,7 @@ func (c *fakeConn) kvWatch(state *fakeState, h protocol.Header, r *protocol.Requ
 	if q.Coalesce {
 		spare = follow.Joined
 	}
-	w, err := kvtest.Watch(state, follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State, Spare: spare}, follow.Cut{Alone: true}, func(n kv.Notice) error {
+	w, err := followtest.Watch(state, follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State, Spare: spare}, follow.Cut{Alone: true}, func(n kv.Notice) error {
 		<-replied
 		ev := protocol.KVEvents{Watch: id, Revision: n.Revision, Events: n.Events, More: n.More,
 			State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync}

@@ -10,7 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -20,7 +20,7 @@ const leaseTime = 30 * time.Second
 // stands still, so that only what the client does counts.
 func leased(t *testing.T) (*fakeServer, *fakeState, *clock.Fake, *Lease) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(5000, 0))})
+	state := stateful(t, s, memory.Config{Clock: clock.NewFake(time.Unix(5000, 0))})
 	fake := clock.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock, cfg.KeepAlive = fake, time.Hour

@@ -12,7 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -281,7 +281,7 @@ func TestLockUnderLoss(t *testing.T) {
 // keeps to that. What is left is given back, so that nobody waits for it.
 func TestUnlockAfterLostIsFenceLost(t *testing.T) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	fake := clock.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock = fake
@@ -344,7 +344,7 @@ func TestCloseGivesLocksUp(t *testing.T) {
 // A server that does not answer holds Close up for Config.CloseTimeout only.
 func TestCloseGivesLocksUpWithinItsTime(t *testing.T) {
 	s := newFakeServer(t, nil)
-	stateful(t, s, kvtest.MemoryConfig{})
+	stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	cfg.CloseTimeout = time.Millisecond
 	c := dialWith(t, cfg)

@@ -9,7 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -107,7 +107,7 @@ func TestKVTypedGetters(t *testing.T) {
 
 func TestKVPast(t *testing.T) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, kvtest.MemoryConfig{HistoryVersions: 3})
+	state := stateful(t, s, memory.Config{HistoryVersions: 3})
 	n := dial(t, s).KV("n")
 	ctx := t.Context()
 	for i := 1; i <= 4; i++ {

@@ -9,7 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -110,7 +110,7 @@ func TestEventsOfAWatchThatHasEndedAreSkipped(t *testing.T) {
 // ends its watch, and nothing else.
 func TestAnEventBeyondMaxBodyEndsItsWatchOnly(t *testing.T) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, kvtest.MemoryConfig{})
+	state := stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	cfg.MaxBody = 10_000
 	n := dialWith(t, cfg).KV("n")

@@ -12,7 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -313,7 +313,7 @@ func TestKVWatchResyncs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeServer(t, nil)
-			state := stateful(t, s, kvtest.MemoryConfig{LogBytes: 20})
+			state := stateful(t, s, memory.Config{LogBytes: 20})
 			n := dial(t, s).KV("n")
 			state.put(t, "a", 1)
 			w := watchKV(t, n, WatchOptions{})

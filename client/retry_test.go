@@ -9,7 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -17,7 +17,7 @@ import (
 // it has answered each.
 func strict(t testing.TB, after time.Duration) *fakeServer {
 	s := newFakeServer(t, map[string]string{"a.json": `{"k":1}`})
-	stateful(t, s, kvtest.MemoryConfig{})
+	stateful(t, s, memory.Config{})
 	refused := map[protocol.Command]int{} // guarded by mu
 	s.change(func(s *fakeServer) {
 		s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {

@@ -30,9 +30,7 @@ import (
 	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kvlock"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore/memory"
 	"confcenter/server"
 	"confcenter/state/host"
 	"confcenter/storage"
@@ -72,7 +70,7 @@ type Server struct {
 
 	t     testing.TB
 	opts  Options
-	state disk.Config // the same across restarts, and so is its file system
+	state *memory.Store // closed while stopped; nil before the first start
 	door  *door
 	tcp   *server.Server // nil while stopped
 	close []func() error // of the stores, in this order
@@ -87,7 +85,6 @@ func Start(t testing.TB, opts Options) *Server {
 	dir := t.TempDir()
 	s := &Server{
 		t: t, opts: opts, ConfDir: filepath.Join(dir, "conf"), DataDir: filepath.Join(dir, "data"),
-		state: disk.Config{Dir: "state"},
 	}
 	s.must(os.Mkdir(s.ConfDir, 0o755))
 	for name, text := range opts.Files {
@@ -131,11 +128,12 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
-	if _, err := os.Stat(s.DataDir); s.state.FS == nil || os.IsNotExist(err) {
-		s.state.FS = disk.MemoryFS()
+	if _, err := os.Stat(s.DataDir); s.state == nil || os.IsNotExist(err) {
+		s.state = memory.New(memory.Config{Clock: scfg.Clock})
+	} else {
+		s.state = s.state.Clone()
 	}
-	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log, WriteTimeout: patience}})
-	s.must(err)
+	state := s.state
 	if cfg.State == nil {
 		cfg.State = state
 	}

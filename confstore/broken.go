@@ -75,14 +75,7 @@ func (w *writer) keepAside(s *setting) error {
 		now := w.cfg.Clock.Now()
 		kept := fmt.Sprintf("%s/%s/%s-%s", asideDir, f.req.Name, now.UTC().Format("20060102T150405.000Z"), f.before.raw.String()[:8])
 		if err == nil {
-			step := &struct{ err error }{}
-			if err := w.rec.scribe.do(func() error {
-				step.err = writeAside(w.data, kept, data, now)
-				return nil // it says nothing of the log
-			}); err != nil {
-				return err
-			}
-			err = step.err
+			err = w.rec.troubles.during(func() error { return writeAside(w.data, kept, data, now) })
 		}
 		if err != nil {
 			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, cause(err))

@@ -148,18 +148,13 @@ func (w *writer) replayed(s *setting) error {
 	if by == nil || by.Token == "" || s.job.check {
 		return nil
 	}
-	if err := w.rec.sure(); err != nil { // it may have been made without anybody knowing
-		return err
+	if w.rec.fault != nil { // it may have been made without anyone knowing
+		return w.rec.fault
 	}
 	s.asked = s.job.question()
-	type answer struct{ made *doclog.Made }
-	got := &answer{}
-	err := w.rec.scribe.do(func() (err error) {
-		got.made, err = w.rec.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
-		return err
-	})
-	if err == nil && got.made != nil {
-		s.made = got.made
+	made, err := w.rec.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
+	if err == nil && made != nil {
+		s.made = made
 		if n := w.in.node(s.files[0].req.Name); n.known() {
 			s.files[0].result = SetResult{Mtime: n.own.served, Deleted: n.Deleted()}
 		}

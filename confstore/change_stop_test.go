@@ -2,7 +2,6 @@ package confstore
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,21 +136,17 @@ func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
 	waits, thaw := p.disk.hangs()
 	answer := make(chan changeOutcome, 1)
 	require.NoError(t, p.Change(change.Request{Documents: []change.Document{write("a.json", newText), write("b.json", newText), write("c.json", newText)}}, func(r change.Result, err error) { answer <- changeOutcome{r, err} }))
-	<-waits // trouble alone may be a turn that a busy machine draws out: then the edit would come first
+	<-waits
 	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
-	p.edit("a.json", `{"v":"edited"}`)
-	require.Equal(t, []string{"a.json"}, names(p.next()))
 	thaw()
 	r := <-answer
 	require.NoError(t, r.err)
-	b := p.next()
-	require.Subset(t, names(b), []string{"b.json", "c.json"})
-	require.Empty(t, slices.DeleteFunc(names(b), func(name string) bool { return len(name) == len("a.json") }))
-	p.await("the store to be well", func() bool { return p.Trouble() == nil && len(p.Problems()) == 0 })
+	require.Equal(t, []string{"a.json", "b.json", "c.json"}, names(p.next()))
+	p.recovers()
 	for _, lose := range []bool{true, false} {
 		k := p.left(lose)
-		require.Equal(t, []string{`{"v":"edited"}`, newText, newText}, []string{k.text("a.json"), k.text("b.json"), k.text("c.json")})
 		for _, name := range []string{"a.json", "b.json", "c.json"} {
+			require.Equal(t, newText, k.text(name))
 			require.Equal(t, p.mtime(name), k.mtime(name), name)
 		}
 		require.NoError(t, k.Close())

@@ -18,11 +18,10 @@
 //     is pure.
 //   - The recorder commits it to a [confcenter/confstore/doclog.Log] in the state store, which
 //     remembers what a directory cannot: every version with its exact bytes, who made it and why,
-//     versions that never fall, tombstones of removed documents (recorder.go, recall.go). It works
-//     on a goroutine of its own (scribe.go). Files are put in place behind it (placer.go) and made
-//     durable in the background (syncer.go). A start puts in place what a stop has kept from it,
-//     and tells that from people's edits (start.go, [confcenter/confstore/placement.Judge]). Changes
-//     of which it was not known whether they happened are read back (reconcile.go).
+//     versions that never fall, tombstones of removed documents (recorder.go, recall.go). Files are
+//     put in place behind it (placer.go) and made durable in the background (syncer.go). A start puts
+//     in place what a stop has kept from it, and tells that from people's edits (start.go,
+//     [confcenter/confstore/placement.Judge]).
 //   - The publisher puts the snapshot in place and tells the subscribers (publish.go). Those
 //     who follow contents by revision are told of what the log has (revisions.go), and what
 //     they missed is read back from there (past.go).

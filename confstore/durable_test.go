@@ -20,7 +20,7 @@ import (
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 const (
@@ -42,7 +42,7 @@ type rig struct {
 // watched is a state store that calls hook when a transaction is handed over, and when it is
 // durable.
 type watched struct {
-	*kvtest.Memory
+	*memory.Store
 	hook func(what string) error // set before it is used; an error is that of the transaction
 	ill  atomic.Pointer[health.Trouble]
 	// doubt, unless it is nil, is what those are told whose transactions have taken effect; set
@@ -54,17 +54,17 @@ func (w *watched) Trouble() *health.Trouble {
 	if ill := w.ill.Load(); ill != nil {
 		return ill
 	}
-	return w.Memory.Trouble()
+	return w.Store.Trouble()
 }
 
 func (w *watched) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	if w.hook == nil {
-		return w.Memory.Commit(txn, done)
+		return w.Store.Commit(txn, done)
 	}
 	if err := w.hook("commit"); err != nil {
 		return err
 	}
-	return w.Memory.Commit(txn, func(res *kv.Result, err error) {
+	return w.Store.Commit(txn, func(res *kv.Result, err error) {
 		_ = w.hook("committed")
 		done(res, err)
 	})
@@ -73,15 +73,15 @@ func (w *watched) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 // CommitEach calls hook once for all.
 func (w *watched) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) {
 	if w.doubt != nil {
-		return w.Memory.CommitEach(doubted{caller, w.doubt}, writes)
+		return w.Store.CommitEach(doubted{caller, w.doubt}, writes)
 	}
 	if w.hook == nil {
-		return w.Memory.CommitEach(caller, writes)
+		return w.Store.CommitEach(caller, writes)
 	}
 	if err := w.hook("commit"); err != nil {
 		return 0, err
 	}
-	return w.Memory.CommitEach(hooked{caller, w}, writes)
+	return w.Store.CommitEach(hooked{caller, w}, writes)
 }
 
 type hooked struct {
@@ -109,7 +109,7 @@ func (h hooked) Committed(list []*kv.Write) {
 func newRig(t *testing.T) *rig {
 	mem, cfg := memDisk(t)
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Memory: kvtest.ForTest(t)}}
+	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Store: memory.ForTest(t)}}
 	r.cfg.FS, r.cfg.State = r.trace, r.log
 	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	r.cfg.DiskPatience, r.cfg.RetryPeriod, r.cfg.SetTimeout = time.Hour, time.Hour, time.Hour // the order of the steps is what counts, and a test may copy the disk at each

@@ -14,7 +14,6 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
-	"confcenter/kv"
 )
 
 // Limits of a group of requests.
@@ -34,7 +33,6 @@ type setting struct {
 	files []fileSetting
 	err   error
 	out   *outcome // what it changes; nil: nothing
-	given bool     // the log has its change, though perhaps no answer yet
 
 	// of a change with a token
 	asked doclog.Digest
@@ -65,13 +63,12 @@ type fileSetting struct {
 // serve carries out one request, and with it those that wait behind it.
 func (w *writer) serve(first *setJob) { w.carryOut(w.collect(first)) }
 
+// errLate is the result of a request that was answered because it took too long.
+var errLate = codes.Errorf(codes.Storage, "the request was answered before its turn came")
+
 func (w *writer) carryOut(jobs []*setJob) {
 	for len(jobs) > 0 {
-		done, ended := w.group(jobs)
-		if !ended {
-			w.suspended = &suspension{done, jobs[len(done):]}
-			return
-		}
+		done := w.group(jobs)
 		w.answerAll(done)
 		jobs = jobs[len(done):]
 	}
@@ -81,55 +78,6 @@ func (w *writer) answerAll(done []setting) {
 	for i := range done {
 		w.answer(done[i].job, &done[i], done[i].err)
 	}
-}
-
-// suspension is what was under way when the log ceased to answer.
-type suspension struct {
-	sets []setting // whose commit has not ended, or could not be given to the log
-	rest []*setJob // behind them
-}
-
-// resume goes on when the log answers again; revisions are those of the requests given to it that
-// took effect, err is why the next did not. If something before them was late, an edit of their
-// files say, they were not given to it: what it answers is not about them, and they are planned
-// again.
-func (w *writer) resume(revisions []kv.Revision, err error) {
-	was := w.suspended
-	w.suspended = nil
-	if was == nil {
-		return
-	}
-	for i := range was.sets {
-		was.sets[i].discard() // what took effect is put in place like what is found in the log
-	}
-	unknown := w.rec.reconcile()
-	var ended []setting
-	var again []*setJob
-	for i := range was.sets {
-		s := &was.sets[i]
-		if s.out != nil && !s.given {
-			again = append(again, s.job)
-			continue
-		}
-		switch {
-		case s.out == nil:
-		case len(revisions) == 0:
-			s.fail(err)
-		case unknown != nil:
-			s.fail(codes.Errorf(codes.Timeout, "%s: it was written, but the server's disk does not answer again; read it later", s.job))
-			revisions = revisions[1:]
-		default:
-			s.out.plan.recorded(revisions[0])
-			for k := range s.files {
-				s.files[k].tell(w.in.rec.snapshot.Load())
-			}
-			revisions = revisions[1:]
-		}
-		ended = append(ended, *s)
-	}
-	w.in.retryPlacing()
-	w.answerAll(ended)
-	w.carryOut(append(again, was.rest...))
 }
 
 // tell says what is served now.
@@ -161,21 +109,14 @@ func (w *writer) collect(first *setJob) []*setJob {
 // group carries jobs out in the order that loses nothing: the new files complete beside the old
 // ones, the versions durable in the log, the renames, and only then the publications. It stops
 // after the first job whose file cannot be made, or after the one with which it has become too
-// large; the rest have not been done. ended is false if the log does not answer: then it is not
-// known what becomes of those in done.
-func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
-	if w.rec.scribe.hangs() {
-		return nil, false
-	}
+// large; the rest have not been done.
+func (w *writer) group(jobs []*setJob) (done []setting) {
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
 		sets[i].begin(job, w.cfg.MaxFileBytes, w.cfg.Ring())
 	}
 	defer w.giveBack(sets)
-	sets = w.prepare(w.plan(sets))
-	if sets, ended = w.commit(sets); !ended {
-		return sets, false
-	}
+	sets = w.commit(w.prepare(w.plan(sets)))
 	overtaken := false
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
@@ -186,7 +127,7 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	if overtaken {
 		w.in.retryPlacing()
 	}
-	return sets, true
+	return sets
 }
 
 // begin reads what a request asks for.
@@ -199,7 +140,7 @@ func (s *setting) begin(job *setJob, limit int64, ring *seal.Ring) {
 		s.files[i].req = &job.reqs[i]
 	}
 	if !job.begin() {
-		s.err = errHanging // it was told so
+		s.err = errLate
 		return
 	}
 	job.conceal(ring)
@@ -283,11 +224,8 @@ func (w *writer) read(s *setting) (size int) {
 
 // writable returns why nothing can be written at all; nil if something can.
 func (w *writer) writable() error {
-	if err := w.rec.refusal(); err != nil {
-		return err
-	}
-	if err := w.rec.sure(); err != nil {
-		return err
+	if w.rec.fault != nil {
+		return w.rec.fault
 	}
 	if !w.in.dir.present() && !w.in.rewatch() {
 		return errDirGone
@@ -444,8 +382,8 @@ func (s *setting) discard() {
 }
 
 // commit makes the versions durable, each request under a revision of its own. The result ends with
-// those of which it is known what became of them. It is false if the log does not answer.
-func (w *writer) commit(sets []setting) (done []setting, ended bool) {
+// those of which it is known what became of them.
+func (w *writer) commit(sets []setting) (done []setting) {
 	var list []doclog.Change
 	full := w.cfg.State.Trouble() != nil
 	for i := range sets {
@@ -468,16 +406,9 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 		}
 	}
 	if len(list) == 0 {
-		return sets, true
+		return sets
 	}
-	hung := w.rec.scribe.hangs() // in a step of the plan
 	revisions, err := w.rec.commit(list...)
-	if errors.Is(err, errHanging) {
-		for i := range sets {
-			sets[i].given = !hung && w.rec.late != nil
-		}
-		return sets, false
-	}
 	for i := range sets {
 		s := &sets[i]
 		switch {
@@ -486,12 +417,12 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 			s.out.plan.recorded(revisions[0])
 			revisions = revisions[1:]
 		case i > 0 && codes.Of(err) == codes.Conflict: // something else came first: plan again
-			return cutOff(sets, i), true
+			return cutOff(sets, i)
 		default:
 			s.fail(err)
 		}
 	}
-	return sets, true
+	return sets
 }
 
 // cutOff are the first n requests. The others are planned again.

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"errors"
 	"slices"
 
 	"confcenter/codes"
@@ -45,19 +44,7 @@ func (w *writer) hold(s *setting) error {
 	if s.approval = marked; marked == nil || s.job.check {
 		return nil
 	}
-	held := s.held()
-	kept := &struct{ err error }{}
-	err := w.rec.scribe.do(func() error {
-		kept.err = w.cfg.Approval.Hold(held)
-		return nil
-	})
-	if errors.Is(err, errHanging) { // it may still be kept
-		return codes.Errorf(codes.Timeout, "%s: the server's disk does not answer; whether it is kept until someone approves it is not known: look for it before you ask again", s.job)
-	}
-	if err == nil {
-		err = kept.err
-	}
-	return err
+	return w.rec.troubles.during(func() error { return w.cfg.Approval.Hold(s.held()) })
 }
 
 // linked are the names that change because symlinks lead from them to files that are written or removed,

@@ -114,6 +114,16 @@ func (w *writer) overdue() []*setJob {
 	return slices.Clone(w.waiting[:n])
 }
 
+// giveUpAll answers all requests: the store ends while a disk holds it up.
+func (w *writer) giveUpAll() {
+	w.mu.Lock()
+	waiting := slices.Clone(w.waiting)
+	w.mu.Unlock()
+	for _, j := range waiting {
+		w.giveUp(j)
+	}
+}
+
 // giveUp answers a request that takes too long.
 func (w *writer) giveUp(j *setJob) {
 	switch {

@@ -13,7 +13,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // patience is how long a test waits for what must happen.
@@ -45,7 +45,7 @@ func newKit(t testing.TB, files map[string]string) *kit {
 
 func (k *kit) open() {
 	if k.cfg.State == nil {
-		k.cfg.State = kvtest.ForTest(k.t)
+		k.cfg.State = memory.ForTest(k.t)
 	}
 	s, err := Open(k.cfg)
 	require.NoError(k.t, err)
@@ -199,7 +199,7 @@ func memDisk(t testing.TB) (*atomicfile.Mem, Config) {
 	m := atomicfile.NewMem(nil)
 	m.MakeDir("/srv/conf")
 	m.MakeDir("/srv/data")
-	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: kvtest.ForTest(t)}
+	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: memory.ForTest(t)}
 }
 
 // held reports whether the store waits for a git command.

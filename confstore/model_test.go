@@ -13,7 +13,7 @@ import (
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // model is a store as simple as can be: contents by name, and for each name the
@@ -45,7 +45,7 @@ func TestStoreAgreesWithAModel(t *testing.T) {
 		mem := atomicfile.NewMem(fake.Now)
 		mem.MakeDir("/srv/conf/d")
 		mem.MakeDir("/srv/data")
-		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		store := memory.New(memory.Config{})
 		defer func() { store.Close() }()
 		w := &world{
 			t: t, mem: mem, clock: fake, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake, State: store, Machine: placement.Machine{Boot: "x", Since: time.Unix(1, 0)}},

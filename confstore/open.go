@@ -151,12 +151,11 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	log, err := s.openLog(marks, restored)
+	log, err := s.openLog(restored)
 	if err != nil {
 		return err
 	}
 	s.recorder.log = log
-	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
 	s.syncer.marks = marks
 	s.directory.gitWorks(nil)
 	readings, err := s.recall(marks, restored)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore/change"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // What somebody does to a file while it is being replaced is not lost: it is an edit that comes
@@ -37,7 +37,7 @@ func TestAnEditDuringAWriteComesAfterIt(t *testing.T) {
 			}
 			k := newKit(t, files)
 			require.NoError(t, k.Close())
-			state := &watched{Memory: k.cfg.State.(*kvtest.Memory)}
+			state := &watched{Store: k.cfg.State.(*memory.Store)}
 			k.cfg.State = state
 			k.open()
 			made := 0

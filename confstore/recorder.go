@@ -2,7 +2,6 @@ package confstore
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -24,16 +23,13 @@ type recorder struct {
 	clock     clock.Clock
 	problems  *problems
 	troubles  *troubles
-	log       *doclog.Log // used in steps of the scribe
-	scribe    *scribe
+	log       *doclog.Log
 	documents *memory.Pool
 	placer    *placer
 
 	// store's goroutine only
 	known   kv.Revision           // all versions through it are served, or were
 	unsaved map[string]*doclog.By // who made versions that the log does not have; nil: only the list of bases is missing
-	unsure  bool                  // the log may have changes that are not served
-	late    *writing              // what the scribe has not ended yet
 	tries   attempts
 	fault   error // why nothing is accepted until a restart; nil: no reason
 	faulted bool  // a file that was never good has come or gone since the last checkMeta
@@ -61,16 +57,9 @@ func (a *attempts) ended(now time.Time, err error) {
 	a.next = now.Add(a.pause)
 }
 
-// writing is a commit that is under way, or has ended.
-type writing struct {
-	missed    []string // names that are saved by its first change
-	revisions []kv.Revision
-}
-
-// misses reports whether the writing is about a document of a change.
-func (w *writing) misses(c *doclog.Change) bool {
-	return slices.ContainsFunc(c.Versions, func(v doclog.Version) bool { return slices.Contains(w.missed, v.Name) })
-}
+// errPanicked is why nothing is written after a panic of the store's goroutine: what it leaves is
+// not to be used.
+var errPanicked = codes.Errorf(codes.Storage, "the configuration store has failed and takes no changes until a restart; the server's log says why")
 
 // maxPause is the longest time between attempts to write the log.
 const maxPause = 30 * time.Second
@@ -96,7 +85,6 @@ func (r *recorder) found(edits []edit) {
 	if len(edits) == 0 {
 		return
 	}
-	_ = r.sure() // else it is remembered later
 	planner := r.planner()
 	p, err := planner.plan(edits, false)
 	if err != nil {
@@ -114,10 +102,6 @@ func (r *recorder) found(edits []edit) {
 
 // take carries out a plan whether or not it can be remembered. The files are in place.
 func (r *recorder) take(p *plan) {
-	if r.unsure { // of what came before it
-		r.carryOut(p.apply(&r.limits), true)
-		return
-	}
 	revisions, err := r.commit(p.change())
 	if err == nil && len(revisions) > 0 {
 		p.recorded(revisions[0])
@@ -147,79 +131,50 @@ func (r *recorder) completes(list ...found) {
 	r.commits.find(list...)
 }
 
-// sure serves what the log may have and the snapshot has not, before anything is planned on top of
-// that. It returns why it cannot be known.
-func (r *recorder) sure() error {
-	if !r.unsure {
-		return nil
-	}
-	if err := r.refusal(); err != nil {
-		return err
-	}
-	err := r.reconcile()
-	if err != nil {
-		r.ended(err)
-	}
-	return err
-}
-
-// commit makes changes durable, behind what the log missed while it could not be written. It
-// returns the revisions of those that are, and why the next is not.
+// commit makes changes durable, behind what the log missed while it could not be written. It waits
+// as long as the disk takes. It returns the revisions of those that are durable, and why the next is
+// not. Of one that failed midway nobody knows before a restart, so nothing more is tried.
 func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err error) {
-	if err := r.refusal(); err != nil {
-		return nil, err
+	if r.fault != nil {
+		return nil, r.fault
 	}
-	if err := r.sure(); err != nil {
-		return nil, err
-	}
-	w := &writing{}
-	missed := r.missed(w)
+	missed, names := r.missed()
 	switch {
-	case len(list) == 1 && list[0].Lessens && !w.misses(&list[0]):
-		w.missed = nil // that may find no space; it comes later
-	case len(w.missed) > 0:
+	case len(list) == 1 && list[0].Lessens && !isAbout(&list[0], names):
+		names = nil // that may find no space; it comes later
+	case len(names) > 0:
 		list = append([]doclog.Change{missed}, list...)
 	}
 	if len(list) == 0 || len(list) == 1 && list[0].Empty() {
 		r.ended(r.troubles.stillFailed())
 		return nil, nil
 	}
-	r.late = w
-	err = r.scribe.do(func() (err error) {
-		w.revisions, err = r.log.Commit(context.Background(), list)
+	err = r.troubles.during(func() (err error) {
+		revisions, err = r.log.Commit(context.Background(), list)
 		return err
 	})
-	if errors.Is(err, errHanging) {
-		r.ended(err)
-		return nil, err
-	}
-	return r.settled(err, false)
-}
-
-// settled goes on after a commit that has ended with err. Of what was late it is found out by
-// reconciling what it has saved: it may have been edited meanwhile.
-func (r *recorder) settled(err error, late bool) (revisions []kv.Revision, _ error) {
-	w := r.late
-	r.late = nil
-	revisions = w.revisions
 	if len(revisions) > 0 {
 		r.known = max(r.known, revisions[len(revisions)-1])
-		if len(w.missed) > 0 {
-			if !late {
-				r.saved(w.missed, revisions[0])
-			}
+		if len(names) > 0 {
+			r.saved(names, revisions[0])
 			revisions = revisions[1:]
 		}
 	}
-	code := codes.Of(err)
-	r.unsure = err != nil && (code == codes.Timeout || code == codes.Conflict)
+	if code := codes.Of(err); err != nil && (code == codes.Timeout || code == codes.Conflict) {
+		r.fault = codes.Errorf(codes.Storage, "the configuration store takes no changes until a restart, because a write has failed midway: %w", err)
+	}
 	r.ended(err)
 	return revisions, err
 }
 
-// missed is a change that brings the log up to what is served.
-func (r *recorder) missed(w *writing) doclog.Change {
-	c := doclog.Change{Seq: r.snapshot.Load().seq, By: by(onDisk, r.clock.Now())}
+// isAbout reports whether a change is about one of these documents.
+func isAbout(c *doclog.Change, names []string) bool {
+	return slices.ContainsFunc(c.Versions, func(v doclog.Version) bool { return slices.Contains(names, v.Name) })
+}
+
+// missed is a change that brings the log up to what is served, of these names.
+func (r *recorder) missed() (c doclog.Change, names []string) {
+	c = doclog.Change{Seq: r.snapshot.Load().seq, By: by(onDisk, r.clock.Now())}
 	for name, by := range r.unsaved {
 		if n := r.snapshot.Load().Node(name); n.known() {
 			if by != nil {
@@ -231,11 +186,11 @@ func (r *recorder) missed(w *writing) doclog.Change {
 			if n.floor != 0 || n.list != (doclog.Digest{}) {
 				c.Lists = append(c.Lists, doclog.List{Name: name, Floor: n.floor, Digest: n.list})
 			}
-			w.missed = append(w.missed, name)
+			names = append(names, name)
 		}
 	}
 	c.Sign()
-	return c
+	return c, names
 }
 
 // saved takes note of documents that the log has by now.
@@ -256,27 +211,12 @@ func (r *recorder) saved(names []string, rev kv.Revision) {
 	r.completes(list...)
 }
 
-// caughtUp goes on after a commit that was late.
-func (r *recorder) caughtUp(err error) (revisions []kv.Revision, _ error) {
-	r.problems.log.Info().Dur("after", r.clock.Now().Sub(r.scribe.late)).Msg("the disk of the data directory answers again")
-	r.scribe.late = time.Time{}
-	if r.late != nil {
-		known := r.known
-		revisions, err = r.settled(err, true)
-		r.known = known // what took effect is not served yet
-	} else {
-		r.ended(err)
-	}
-	r.unsure, r.tries.next = true, time.Time{}
-	return revisions, err
-}
-
 // retry has the log remember what it missed, if it is time.
 func (r *recorder) retry() {
-	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.tries.next) && !r.troubles.over() {
+	if r.fault != nil || r.clock.Now().Before(r.tries.next) && !r.troubles.over() {
 		return
 	}
-	if r.tries.failed != nil || r.unsure || len(r.unsaved) > 0 {
+	if r.tries.failed != nil || len(r.unsaved) > 0 {
 		_, _ = r.commit() // noted
 	}
 }
@@ -284,11 +224,8 @@ func (r *recorder) retry() {
 // ended takes note of how the last attempt to write the log ended.
 func (r *recorder) ended(err error) {
 	r.tries.ended(r.clock.Now(), err)
-	if errors.Is(err, errPanicked) {
-		r.fault = errPanicked
-	}
 	if err == nil {
-		err = r.refusal()
+		err = r.fault
 	}
 	r.tries.failed = err
 	r.troubles.ofLog(err)
@@ -303,17 +240,6 @@ func (r *recorder) ended(err error) {
 func (r *recorder) stop(why error) {
 	r.fault = why
 	r.ended(nil)
-}
-
-// refusal returns why nothing can be written, nil if something can.
-func (r *recorder) refusal() error {
-	switch {
-	case r.fault != nil:
-		return r.fault
-	case r.scribe.hangs():
-		return errHanging
-	}
-	return nil
 }
 
 // carryOut publishes an outcome; unsaved: it could not be remembered.

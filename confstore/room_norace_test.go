@@ -28,7 +28,7 @@ func TestAGroupOfWritesIsBoundedByItsFiles(t *testing.T) {
 	var groups [][]setting
 	m.inside(func() {
 		for rest := jobs; len(rest) > 0; rest = rest[len(groups[len(groups)-1]):] {
-			group, _ := m.writer.group(rest)
+			group := m.writer.group(rest)
 			groups = append(groups, group)
 		}
 	})

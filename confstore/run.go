@@ -53,9 +53,6 @@ func (s *Store) turn(t *timers) bool {
 	case job := <-s.writer.next():
 		s.began()
 		s.writer.serve(job)
-	case err := <-s.recorder.scribe.caughtUp():
-		s.began()
-		s.writer.resume(s.recorder.caughtUp(err))
 	case <-s.directory.wake():
 		s.began()
 		in.takeEvents()
@@ -112,7 +109,6 @@ func (s *Store) arm(timer clock.Timer) {
 
 // abandon answers the requests that were under way when the store's goroutine panicked.
 func (w *writer) abandon() {
-	w.suspended = nil
 	w.mu.Lock()
 	begun := w.waiting
 	w.mu.Unlock()

@@ -18,7 +18,7 @@ func (in *intake) startScan() {
 	in.scanning = true
 	w := in.dir.walker(nil)
 	in.scanners.Go(func() {
-		list := w.guarded()
+		list := w.walk(".")
 		select {
 		case in.scans <- list:
 		case <-in.closing:
@@ -30,9 +30,6 @@ func (in *intake) startScan() {
 // too.
 func (in *intake) takeScan(list *listing) {
 	in.scanning = false
-	if list.panicked != "" {
-		panic(list.panicked) // where it is dealt with
-	}
 	if in.scanAgain {
 		in.scanAgain = false
 		in.startScan()

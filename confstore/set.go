@@ -77,8 +77,6 @@ type writer struct {
 	queued atomic.Int64 // bytes of contents in jobs
 	moved  atomic.Int64 // ns since 1970 when one was last carried out
 
-	suspended *suspension // store's goroutine only; nil: nothing is
-
 	mu      sync.Mutex
 	closed  bool      // guarded by mu
 	waiting []*setJob // guarded by mu: in the order of put, some of them answered
@@ -133,15 +131,6 @@ func (w *writer) close() {
 
 // refuse answers the requests that will not be carried out.
 func (w *writer) refuse(why error) {
-	if was := w.suspended; was != nil {
-		for i := range was.sets {
-			was.sets[i].discard()
-			w.answer(was.sets[i].job, nil, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether it will be written is not known", was.sets[i].job))
-		}
-		for _, job := range was.rest {
-			w.answer(job, nil, why)
-		}
-	}
 	for {
 		select {
 		case job := <-w.held:
@@ -154,13 +143,9 @@ func (w *writer) refuse(why error) {
 	}
 }
 
-// next is where the next request comes from. While the log does not answer they stay where
-// they are.
+// next is where the next request comes from.
 func (w *writer) next() <-chan *setJob {
-	switch {
-	case w.rec.scribe.hangs():
-		return nil
-	case len(w.held) > 0:
+	if len(w.held) > 0 {
 		return w.held
 	}
 	return w.jobs

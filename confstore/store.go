@@ -111,6 +111,7 @@ func (s *Store) Close() (err error) {
 		select {
 		case err = <-closed:
 		case <-timer.C():
+			s.writer.giveUpAll()
 			err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: a disk has not answered for %s", s.cfg.SetTimeout)
 			if t := s.Trouble(); t != nil {
 				err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: %w (%s)", t.Err, t.Dir)
@@ -125,9 +126,6 @@ func (s *Store) release() error {
 	var errs []error
 	if s.directory.watch != nil {
 		errs = append(errs, s.directory.watch.close())
-	}
-	if s.recorder.scribe != nil {
-		s.recorder.scribe.end()
 	}
 	if s.syncer.marks != nil {
 		errs = append(errs, s.syncer.end())

@@ -2,6 +2,8 @@ package confstore
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ type troubles struct {
 
 	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
+	ofData        atomic.Int64                   // likewise, when it began to wait for the data directory
 	panics        atomic.Uint64                  // of whoever writes
 
 	ofState bool // store's goroutine only: writing is the state store's trouble
@@ -48,21 +51,38 @@ func (t *troubles) now() *health.Trouble {
 	return t.root.Load()
 }
 
-// hanging is the trouble of a turn that does not end: what it waits for is the directory of the
-// documents, since no step in the other one takes that long.
+// hanging is the trouble of a turn that does not end: what it waits for is one of the two
+// directories.
 func (t *troubles) hanging() *health.Trouble {
+	trouble := &health.Trouble{Kind: health.Hanging, Dir: t.dir, Err: errDirHanging}
 	began := t.turn.Load()
-	if began == 0 {
+	if data := t.ofData.Load(); data != 0 {
+		began, trouble.Dir, trouble.Err = data, t.data, errDataHanging
+	}
+	if trouble.Since = time.Unix(0, began); began == 0 || t.clock.Now().Sub(trouble.Since) < t.patience {
 		return nil
 	}
-	since := time.Unix(0, began)
-	if t.clock.Now().Sub(since) < t.patience {
-		return nil
-	}
-	return &health.Trouble{Kind: health.Hanging, Dir: t.dir, Since: since, Err: errDirHanging}
+	return trouble
 }
 
-var errDirHanging = codes.Errorf(codes.Storage, "the disk of the configuration directory does not answer; files are read and written again when it does")
+var (
+	errDirHanging  = codes.Errorf(codes.Storage, "the disk of the configuration directory does not answer; files are read and written again when it does")
+	errDataHanging = codes.Errorf(codes.Storage, "the disk of the data directory does not answer; files are read and written again when it does")
+)
+
+// during does what may have to wait for the data directory.
+func (t *troubles) during(step func() error) error {
+	t.ofData.Store(t.clock.Now().UnixNano())
+	defer t.ofData.Store(0)
+	return step()
+}
+
+// panicked counts a panic, logs what it left and returns it as an error that peers may see.
+func (t *troubles) panicked(what any) error {
+	t.panics.Add(1)
+	t.log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
+	return errPanicked
+}
 
 // ofLog takes note of why the log cannot be written; nil: it can.
 func (t *troubles) ofLog(err error) {
@@ -71,7 +91,7 @@ func (t *troubles) ofLog(err error) {
 		return
 	}
 	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
-	trouble.Restart = trouble.Kind == health.Stopped
+	trouble.Restart = trouble.Kind == health.Stopped || codes.Of(err) == codes.Timeout
 	t.ofState = false
 	if trouble.Kind == health.Failed {
 		if of := t.state.Trouble(); of != nil {
@@ -110,8 +130,6 @@ var errDirGone = codes.Errorf(codes.Storage, "the configuration directory is gon
 
 func kindOf(err error) health.Kind {
 	switch {
-	case errors.Is(err, errHanging):
-		return health.Hanging
 	case errors.Is(err, errPanicked):
 		return health.Stopped
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestTroubleThatStaysIsLoggedOnceAMinute(t *testing.T) {
 	m := newMemKit(t, nil)
 	var log syncBuffer
 	troubles := &troubles{clock: m.clock, log: zerolog.New(&log), data: sickData, patience: time.Second}
-	troubles.ofLog(errHanging)
+	troubles.ofLog(codes.Errorf(codes.Storage, "the disk is full: %w", syscall.ENOSPC))
 	for range 130 {
 		troubles.remind()
 		m.clock.Advance(time.Second)

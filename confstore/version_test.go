@@ -13,7 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 const oneDay = 86_400
@@ -85,7 +85,7 @@ func TestABaseIsBusyOnlyAfterADayOfVersionsOfItsHeir(t *testing.T) {
 	m.mustSet("base.json", `{"v":3}`)
 }
 
-// atVersion opens a store whose journal says that a.json is served with version.
+// atVersion opens a store whose log says that a.json is served with version.
 func atVersion(t *testing.T, version int32) *memKit {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	m.remember(doclog.Version{Seq: 2, Served: version, Given: version, Name: "a.json", File: []byte(`1`)})
@@ -96,7 +96,7 @@ func atVersion(t *testing.T, version int32) *memKit {
 
 // What an older server or a wrong clock left behind: no writer is told that it is
 // old, the error says what helps, and that does.
-func TestJournalWithAVersionOfYearsAhead(t *testing.T) {
+func TestLogWithAVersionOfYearsAhead(t *testing.T) {
 	const far = 2_114_380_800
 	m := atVersion(t, far)
 	for _, req := range []SetRequest{
@@ -112,9 +112,9 @@ func TestJournalWithAVersionOfYearsAhead(t *testing.T) {
 	require.EqualValues(t, far+1, m.mtime("a.json"), "an edit always counts")
 	require.Equal(t, []string{"a.json"}, names(m.next()))
 
-	// docs/operator.md: move the journal away.
+	// With another log versions begin again.
 	require.NoError(t, m.Close())
-	m.cfg.State = kvtest.ForTest(t)
+	m.cfg.State = memory.ForTest(t)
 	m.open()
 	require.EqualValues(t, noon.Unix(), m.mtime("a.json"))
 	m.mustSet("a.json", `3`)

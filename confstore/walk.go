@@ -3,10 +3,8 @@ package confstore
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -51,7 +49,6 @@ type listing struct {
 	links    []string // symlinks to directories, or to nothing
 	temps    []string // left by a killed process
 	problems []Problem
-	panicked string // if the walk has; nothing else is of use then
 }
 
 type foundDir struct {
@@ -90,16 +87,6 @@ func (w *walker) walk(dir string) *listing {
 		w.report(dir, "cannot be read: "+cause(err))
 	}
 	return &w.out
-}
-
-// guarded is walk on everything, on a goroutine of its own.
-func (w *walker) guarded() (list *listing) {
-	defer func() {
-		if what := recover(); what != nil {
-			list = &listing{panicked: fmt.Sprintf("%v\n%s", what, debug.Stack())}
-		}
-	}()
-	return w.walk(".")
 }
 
 // above returns the identities of the directories that contain dir, from the root down; none for

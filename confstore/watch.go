@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,24 +66,14 @@ func (w *watcher) run() {
 			if !ok {
 				return
 			}
-			w.guarded(func() { w.take(event) })
+			w.take(event)
 		case err, ok := <-w.notify.Errors:
 			if !ok {
 				return
 			}
-			w.guarded(func() { w.lose(err) })
+			w.lose(err)
 		}
 	}
-}
-
-// guarded has a scan find what is lost to a panic.
-func (w *watcher) guarded(fn func()) {
-	defer func() {
-		if what := recover(); what != nil {
-			w.lose(fmt.Errorf("the watcher panicked: %v\n%s", what, debug.Stack()))
-		}
-	}()
-	fn()
 }
 
 func (w *watcher) take(event fsnotify.Event) {

@@ -17,7 +17,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/roster"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
@@ -126,7 +126,7 @@ func TestFilesAreCountedAlikeEverywhere(t *testing.T) {
 	for name, text := range map[string]string{"good.json": `{}`, "never.json": `{`, "later.json": `{}`, "gone.json": `{}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o600))
 	}
-	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, config.Close()) })
 	k := start(t, func(_ *Config, s *Stores) { s.Config = config })

@@ -14,7 +14,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/confstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // configKit is a gateway on a config store that finds what happens in its directory
@@ -23,13 +23,13 @@ type configKit struct {
 	*kit
 	conf, data string
 	change     []func(*Config) // of the gateway
-	log        *kvtest.Memory
+	log        *memory.Store
 	files      *confstore.Store
 }
 
 func startConfig(t testing.TB, files map[string]string, change ...func(*Config)) *configKit {
 	base := t.TempDir()
-	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data"), change: change, log: kvtest.ForTest(t)}
+	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data"), change: change, log: memory.ForTest(t)}
 	require.NoError(t, os.Mkdir(k.conf, 0o755))
 	for name, text := range files {
 		k.write(t, name, text)

@@ -44,6 +44,8 @@ type Config struct {
 	TLS       *tls.Config
 	// Certificates says what is wrong with the files that TLS comes from; nil: nothing can be.
 	Certificates func() error
+	// Restart says why a restart would have a store take writes again; nil: nothing says so.
+	Restart func() error
 	// Hosts are further names accepted in the Host header. Always accepted are
 	// localhost, the host of Listen and the address that the request came to, and any
 	// IP address unless the request came to loopback.

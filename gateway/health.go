@@ -21,10 +21,14 @@ type check struct {
 
 // liveChecks are the checks whose failure only a restart repairs.
 func (g *Gateway) liveChecks() []check {
-	if g.fleet == nil {
-		return nil
+	var checks []check
+	if g.fleet != nil {
+		checks = append(checks, check{name: "server", run: g.fleet.Live})
 	}
-	return []check{{name: "server", run: g.fleet.Live}}
+	if g.cfg.Restart != nil {
+		checks = append(checks, check{name: "restart", run: g.cfg.Restart})
+	}
+	return checks
 }
 
 // readyChecks decide whether this server should get requests, writes among them: who
@@ -37,6 +41,14 @@ func (g *Gateway) readyChecks() []check {
 	}
 	for _, s := range g.troubledStores() {
 		checks = append(checks, check{name: s.name, run: func() error { return g.writable(s) }})
+	}
+	for _, s := range g.damagedStores() {
+		checks = append(checks, check{name: s.name, mild: true, run: func() error {
+			if t := s.Damage(); t != nil {
+				return t.Err
+			}
+			return nil
+		}})
 	}
 	if docs := g.stores.Config; docs != nil && docs.NeverGood([]byte(confstore.MetaName)) != nil { // since the start
 		checks = append(checks, check{name: "meta", run: func() error {

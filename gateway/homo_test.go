@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 )
 
 // startRealStorage is a gateway on player storage as it is, without a database.
 func startRealStorage(t testing.TB) *storeKit {
 	t.Helper()
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	real, err := storage.Open(storage.Config{Store: k.memory, Clock: k.time})
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // dict is a JSON object.
@@ -277,7 +277,7 @@ func TestOpenAPIIsServed(t *testing.T) {
 // What the document says of our own REST is what the handlers do: they know the
 // parameters and members that it lists, and answer in its schemas.
 func TestOpenAPIIsTrue(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	doc := openapiDocument(t)
 	all := operations(t, doc)
 	k.put("k", `{"value":1}`)
@@ -342,7 +342,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 
 // What the document says of the models is made from their tables; this is how the routes read it.
 func TestOpenAPIKnowsWhatModelsAreAsked(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	doc := openapiDocument(t)
 	for id, d := range operations(t, doc) {
 		if family, _, _ := strings.Cut(id, "."); family == "flow" || family == "bench" {

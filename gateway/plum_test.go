@@ -14,7 +14,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // plumItem is an item of a list as Plum's clients read it.
@@ -453,7 +453,7 @@ func TestPlumMembersInOtherCases(t *testing.T) {
 
 // Plum has no time to live and takes no notice of one. Here it is kept.
 func TestPlumPutsTakeATimeToLive(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	for body, ttl := range map[string]int64{
 		`"ttl":1`: 1000, `"ttl_ms":1`: 1, `"ttl":"2"`: 2000, `"TTL":3`: 3000, `"ttl":1,"ttl_ms":1000`: 1000,
 		`"ttl":null`: 0,

@@ -19,7 +19,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 func (k *kit) search(t *testing.T, q string) (found foundBody) {
@@ -37,7 +37,7 @@ func startOn(t *testing.T, files map[string]string) *kit {
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o600))
 	}
-	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, config.Close()) })
 	return start(t, func(_ *Config, s *Stores) { s.Config = config })

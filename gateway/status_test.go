@@ -22,7 +22,7 @@ import (
 	"confcenter/internal/health"
 	"confcenter/internal/metric"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // startFleet is start with a TCP side.
@@ -167,7 +167,7 @@ func TestTroubleIsTold(t *testing.T) {
 func TestABrokenFileLeavesTheServerReady(t *testing.T) {
 	conf := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "broken.json"), []byte(`{`), 0o644))
-	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, config.Close()) })
 	k := start(t, func(_ *Config, s *Stores) { s.Config = config })

@@ -13,7 +13,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // storeTime is when everything in these tests is written.
@@ -22,14 +22,14 @@ const storeTime = 1_700_000_000_000
 // storeKit is a gateway on an engine in memory whose clock stands still.
 type storeKit struct {
 	*kit
-	memory *kvtest.Memory
+	memory *memory.Store
 	time   *clock.Fake
 }
 
-func startStore(t testing.TB, cfg kvtest.MemoryConfig, change func(*Config)) *storeKit {
+func startStore(t testing.TB, cfg memory.Config, change func(*Config)) *storeKit {
 	k := &storeKit{time: clock.NewFake(time.UnixMilli(storeTime))}
 	cfg.Clock = k.time
-	k.memory = kvtest.NewMemory(cfg)
+	k.memory = memory.New(cfg)
 	t.Cleanup(func() { require.NoError(t, k.memory.Close()) })
 	k.kit = start(t, func(cfg *Config, stores *Stores) {
 		stores.State, stores.StateStats = k.memory, k.memory.Stats
@@ -92,7 +92,7 @@ func errorName(t testing.TB, a answer) string {
 }
 
 func TestStoreKeepsAllTypes(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	path := "/v1/store/key?ns=n&key=k"
 	for i, c := range []struct{ body, typ, value string }{
 		{`{"type":"string","value":"a\"<b>\n\u00e9"}`, "string", `"a\"<b>\né"`},
@@ -121,7 +121,7 @@ func TestStoreKeepsAllTypes(t *testing.T) {
 }
 
 func TestStoreCRUD(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const key = "/v1/store/key?ns=n&key=k"
 	k.exchange([]exchange{
 		{"GET", key, "", "", 404, "not_found", ""},
@@ -160,7 +160,7 @@ func TestStoreCRUD(t *testing.T) {
 }
 
 func TestStoreTokensMakeAWriteHappenOnce(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const key = "/v1/store/key?ns=n&key=k"
 	first := entryText("k", "json", `{"a":1}`, 7, 1, 1, 1, "")
 	k.exchange([]exchange{
@@ -172,7 +172,7 @@ func TestStoreTokensMakeAWriteHappenOnce(t *testing.T) {
 }
 
 func TestStoreIncrAndCas(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const incr, cas = "/v1/store/incr?ns=n&key=i", "/v1/store/cas?ns=n&key=c"
 	k.exchange([]exchange{
 		{"POST", incr, ``, "", 200, entryText("i", "int", `"1"`, 1, 1, 1, 1, ""), `"1"`},
@@ -194,7 +194,7 @@ func TestStoreIncrAndCas(t *testing.T) {
 }
 
 func TestStoreListsAndNamespaces(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	a, b := entryText("a/1", "string", `"x"`, 1, 1, 1, 1, ""), entryText("a/2", "int", `"2"`, 1, 1, 1, 1, "")
 	bare := strings.Replace(a, `"value":"x",`, "", 1)
 	k.exchange([]exchange{
@@ -218,7 +218,7 @@ func TestStoreListsAndNamespaces(t *testing.T) {
 
 // Any name works, because names are query parameters.
 func TestStoreTakesAnyName(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	for _, name := range []string{"a/b/../c", "..", "a b+c", "x?y=z&w#f", "é/batch", "%2F", `"<script>`, "stream"} {
 		path := "/v1/store/key?ns=" + url.QueryEscape(name) + "&key=" + url.QueryEscape(name)
 		require.Equal(t, 200, k.do("PUT", path, `{"value":"v"}`).status, name)
@@ -230,7 +230,7 @@ func TestStoreTakesAnyName(t *testing.T) {
 }
 
 func TestStoreTransactions(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const txn = "/v1/store/txn"
 	order := entryText("order", "json", `{"item":7}`, 10, 2, 2, 1, "")
 	k.exchange([]exchange{
@@ -272,7 +272,7 @@ func TestStoreTransactions(t *testing.T) {
 }
 
 func TestStoreRefusals(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const key = "/v1/store/key?ns=n&key=k"
 	long := strings.Repeat("k", kv.MaxKey+1)
 	k.exchange([]exchange{
@@ -332,7 +332,7 @@ func TestStoreRefusals(t *testing.T) {
 
 // A namespace of more keys than a transaction deletes says that there are more.
 func TestStoreDropsALargeNamespaceInParts(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	for from := 0; from <= kv.MaxDeletePrefix; from += kv.MaxOps {
 		var items []string
 		for i := from; i < min(from+kv.MaxOps, kv.MaxDeletePrefix+1); i++ {
@@ -348,7 +348,7 @@ func TestStoreDropsALargeNamespaceInParts(t *testing.T) {
 
 // ttl is ms on the wire and seconds in Plum's part, so that neither would do here.
 func TestStoreWritesRefuseTTLAndNameTTLMs(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	for path, body := range map[string]string{
 		"PUT /v1/store/key?ns=n&key=k":   `{"value":1,"ttl":1}`,
 		"POST /v1/store/incr?ns=n&key=k": `{"ttl":1}`,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 func (k *storeKit) put(key, body string) {
@@ -21,7 +21,7 @@ func (k *storeKit) put(key, body string) {
 func storeURL(more string) string { return "/v1/store/stream?ns=n" + more }
 
 func TestStoreStreamTellsOfAllKinds(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	k.put("a", `{"value":"1"}`)
 	k.put("other/b", `{"value":{"x" : "\n"},"type":"json"}`)
 	s := k.listen(storeURL("&state=1&prev=1"), "")
@@ -45,7 +45,7 @@ func TestStoreStreamTellsOfAllKinds(t *testing.T) {
 }
 
 func TestStoreStreamFilters(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	k.put("seed", `{"value":0}`)
 	exact, prefix, all := k.listen(storeURL("&key=a"), ""), k.listen(storeURL("&prefix=a"), ""), k.listen("/v1/store/stream", "")
 	for _, s := range []*eventSource{exact, prefix, all} {
@@ -71,7 +71,7 @@ func TestStoreStreamFilters(t *testing.T) {
 // what one that does not sees: every revision, once it has seen one of its events
 // with an id never again, in order.
 func TestStoreStreamResumesWithoutGapOrDuplicate(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	k.put("first", `{"value":0}`)
 	const rounds, keys = 150, 3
 	var writer sync.WaitGroup
@@ -117,7 +117,7 @@ func TestStoreStreamResumesWithoutGapOrDuplicate(t *testing.T) {
 
 // Nothing is left out where the reader is not behind.
 func TestStoreStreamResumeTellsEachRevision(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	for i := range 5 {
 		k.put(fmt.Sprintf("k%d", i), `{"value":1}`)
 	}
@@ -138,7 +138,7 @@ func TestStoreStreamResumeTellsEachRevision(t *testing.T) {
 }
 
 func TestStoreStreamWithAnUnknownIDGetsTheWholeState(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{LogBytes: 64}, nil)
+	k := startStore(t, memory.Config{LogBytes: 64}, nil)
 	for i := range 50 {
 		k.put("k", fmt.Sprintf(`{"value":%d}`, i))
 	}
@@ -156,7 +156,7 @@ func TestStoreStreamWithAnUnknownIDGetsTheWholeState(t *testing.T) {
 
 // Who has seen the empty store goes on from there.
 func TestStoreStreamResumesFromTheEmptyStore(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	s := k.listen(storeURL(""), "")
 	require.Equal(t, []string{"synced {} @0"}, s.take(1))
 	s.closeNow()
@@ -169,7 +169,7 @@ func TestStoreStreamResumesFromTheEmptyStore(t *testing.T) {
 
 // A resumed stream carries on live, and its last state is the store's.
 func TestStoreStreamStateOfManyKeys(t *testing.T) {
-	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	k := startStore(t, memory.Config{}, nil)
 	const n = 3000
 	txn := &kv.Txn{}
 	for i := range n {

@@ -30,6 +30,23 @@ func (g *Gateway) troubledStores() []troubledStore {
 	return list
 }
 
+// damaged is a store that says what it cannot read any more although writes go on. Damage must be
+// cheap and must not wait.
+type damaged interface{ Damage() *health.Trouble }
+
+// damagedStore is one of our stores, under the name it has for people.
+type damagedStore struct {
+	name string
+	damaged
+}
+
+func (g *Gateway) damagedStores() []damagedStore {
+	if state, ok := g.stores.State.(damaged); ok {
+		return []damagedStore{{"state", state}}
+	}
+	return nil
+}
+
 // writable is nil, or says why the store takes no writes, where and since when.
 func (g *Gateway) writable(s troubledStore) error {
 	trouble := s.Trouble()
@@ -73,10 +90,16 @@ type troubleBody struct {
 
 func (g *Gateway) troubles() []troubleBody {
 	list := []troubleBody{}
-	for _, s := range g.troubledStores() {
-		if t := s.Trouble(); t != nil {
-			list = append(list, troubleBody{Store: s.name, Kind: t.Kind, Dir: t.Dir, Text: t.Err.Error(), Since: t.Since.UnixMilli(), Restart: t.Restart})
+	add := func(name string, t *health.Trouble) {
+		if t != nil {
+			list = append(list, troubleBody{Store: name, Kind: t.Kind, Dir: t.Dir, Text: t.Err.Error(), Since: t.Since.UnixMilli(), Restart: t.Restart})
 		}
+	}
+	for _, s := range g.troubledStores() {
+		add(s.name, s.Trouble())
+	}
+	for _, s := range g.damagedStores() {
+		add(s.name, s.Damage())
 	}
 	return list
 }

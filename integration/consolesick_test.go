@@ -25,7 +25,7 @@ func TestConsoleTellsOfASickDisk(t *testing.T) {
 	tb.sees("#troubles", "Configurations cannot be written:")
 	tb.click("#language")
 	tb.sees("#troubles", "配置目录不存在")
-	tb.sees("#troubles", "中的文件不见了")
+	tb.sees("#troubles", "中的文件不见了，请用备份恢复")
 	require.NoError(t, os.Rename(p.Conf+".away", p.Conf))
 	tb.until(`document.querySelectorAll("#troubles .banner").length === 1`)
 	tb.sees("#troubles", "存储不接受写入：")

@@ -16,7 +16,7 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 )
 
@@ -99,7 +99,7 @@ func (noRows) Tables(context.Context) ([]string, error) { return nil, nil }
 
 func startLanded(t *testing.T) (*landed, *Process) {
 	t.Helper()
-	l := &landed{t: t, engine: kvtest.NewMemory(kvtest.MemoryConfig{})}
+	l := &landed{t: t, engine: memory.New(memory.Config{})}
 	var err error
 	l.Storage, err = storage.Open(storage.Config{Store: l.engine, Backing: noRows{}})
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/pebblekv/disk/disktest"
 	"confcenter/kvstore/replica"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -65,7 +66,7 @@ func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowd
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "_access/game.json"), []byte(`{"rules": [{"who": ["token:game"], "allow": ["*"], "what": ["kv", "clients", "config:app/*"]}]}`), 0o644))
 	var err error
-	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disk.MemoryFS()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
+	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
 	require.NoError(t, err)
 	docs, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: c.store, SetTimeout: time.Minute})
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/servertest"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
 
@@ -372,7 +372,7 @@ func TestSetConfigThatCannotBeWritten(t *testing.T) {
 				}
 				return nil
 			}}
-			log := kvtest.ForTest(t)
+			log := memory.ForTest(t)
 			srv := start(t, servertest.Options{Files: files("a.json", `{"k":1}`), Store: confstore.Config{FS: trace, State: log}, Before: func(dir string) {
 				require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(dir), "data"), 0o755))
 			}})

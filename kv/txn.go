@@ -208,6 +208,9 @@ type Txn struct {
 	// cannot wait until there is space: it is written to the last byte of the disk, whatever is kept
 	// in reserve.
 	Lessens bool
+	// Patient marks a System transaction whose caller waits as long as the disk takes: it is not
+	// answered with codes.Timeout while the disk hangs.
+	Patient bool
 
 	// Actor is who asks for the transaction. A Token does not depend on it, and the store keeps
 	// it only in the audit, which has no line about what nobody asked for.

@@ -3,7 +3,6 @@ package kvlock
 import (
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,40 +24,26 @@ const patience = time.Minute
 type kit struct {
 	t     *testing.T
 	clock *clock.Fake
-	disk  disk.Config
-	full  atomic.Bool
-	store *replica.Store
+	store *memory.Store // closed before it is opened again
 	m     *Manager
 	cfg   Config
 }
 
 func start(t *testing.T, cfg Config) *kit {
-	k := &kit{t: t, clock: clock.NewFake(time.Unix(1_700_000_000, 0)), disk: disk.Config{Dir: "state", FS: disk.MemoryFS()}, cfg: cfg}
+	k := &kit{t: t, clock: clock.NewFake(time.Unix(1_700_000_000, 0)), cfg: cfg}
 	k.cfg.Clock = k.clock
-	k.disk.Free = k.free
 	k.open()
 	t.Cleanup(k.close)
 	return k
 }
 
 func (k *kit) open() {
-	var err error
-	k.store, err = pebblekv.Open(pebblekv.Config{Disk: k.disk, Replica: replica.Config{Clock: k.clock}})
-	require.NoError(k.t, err)
-	k.m = New(k.store, k.cfg)
-}
-
-func (k *kit) free() (uint64, error) {
-	if k.full.Load() {
-		return 200 << 20, nil // too little for writes, enough for deletes
+	if k.store == nil {
+		k.store = memory.New(memory.Config{Clock: k.clock})
+	} else {
+		k.store = k.store.Clone()
 	}
-	return 100 << 30, nil
-}
-
-// setFull returns when the store knows that its disk is full, or no longer.
-func (k *kit) setFull(full bool) {
-	k.full.Store(full)
-	k.advanceUntil(func() bool { return (k.store.Writable() != nil) == full })
+	k.m = New(k.store, k.cfg)
 }
 
 func (k *kit) close() {

@@ -64,7 +64,7 @@ func TestAFullDiskOnlyDelaysTheNext(t *testing.T) {
 	fence := k.lock(k.lease(long), true).has()
 	next, lease := k.lock(k.lease(long), true), k.lease(long)
 	next.waits()
-	k.setFull(true)
+	k.store.SetFull(true)
 	require.NoError(t, k.unlock(fence))
 	require.Eventually(t, func() bool {
 		k.m.mu.Lock()
@@ -76,7 +76,7 @@ func TestAFullDiskOnlyDelaysTheNext(t *testing.T) {
 	k.clock.Advance(time.Second)
 	k.settled()
 	require.Empty(t, next.granted)
-	k.setFull(false)
+	k.store.SetFull(false)
 	k.clock.Advance(time.Second)
 	fence = next.gets()
 	require.Empty(t, late.granted)

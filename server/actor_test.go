@@ -13,7 +13,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/kv"
 	"confcenter/kvlock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 )
@@ -68,7 +68,7 @@ func (n namedFiles) Set(req confstore.SetRequest, done func(confstore.SetResult,
 }
 
 func TestWritersAreNamed(t *testing.T) {
-	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{})}
+	state := &named{Store: memory.New(memory.Config{})}
 	s, _ := identifiedWire(t, Stores{Config: namedFiles{gatetest.Documents(t, nil), state}, State: state})
 	write := func() *access.Actor {
 		state.by = nil
@@ -91,7 +91,7 @@ func TestWritersAreNamed(t *testing.T) {
 
 // A lock is taken by whoever asks for it, and given back by whoever does that.
 func TestLockersAreNamed(t *testing.T) {
-	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{}), pass: true}
+	state := &named{Store: memory.New(memory.Config{}), pass: true}
 	locks := kvlock.New(state, kvlock.Config{})
 	t.Cleanup(locks.Close)
 	s, _ := identifiedWire(t, Stores{Config: gatetest.Documents(t, nil), State: state, Locks: locks})

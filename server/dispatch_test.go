@@ -7,13 +7,13 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 )
 
 func TestRoutesAreTheTable(t *testing.T) {
-	srv := New(Config{}, Stores{State: kvtest.NewMemory(kvtest.MemoryConfig{})})
+	srv := New(Config{}, Stores{State: memory.New(memory.Config{})})
 	for _, row := range protocol.Commands {
 		routed := srv.gate.Handles(row.ID)
 		switch row.Role {

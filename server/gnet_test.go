@@ -19,7 +19,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -64,7 +64,7 @@ func TestOutOfFilesIsSurvived(t *testing.T) {
 func serveWithFewFiles(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	defer store.Close()
 	lobby := admission.New(admission.Limits{Strangers: 1024})
@@ -210,7 +210,7 @@ func TestTheLastReplyIsReadBeforeTheClose(t *testing.T) {
 func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	defer store.Close()
 	addr := "127.0.0.1:0"

@@ -9,7 +9,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // memoryStore is a store of documents on a disk in memory.
@@ -17,7 +17,7 @@ func memoryStore(t *testing.T) *confstore.Store {
 	mem := atomicfile.NewMem(nil)
 	mem.MakeDir("/srv/conf")
 	mem.MakeDir("/srv/data")
-	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -23,7 +23,7 @@ type wired struct {
 
 // newHeldWire is one on a state store that waits.
 func newHeldWire(t testing.TB, cfg Config) (*wired, *looptest.Wire, *gatetest.HeldState) {
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	memory := memory.New(memory.Config{})
 	t.Cleanup(func() { require.NoError(t, memory.Close()) })
 	state := &gatetest.HeldState{Store: memory, Room: 1 << 20}
 	s, w := newWire(t, cfg, Stores{Config: gatetest.Documents(t, nil), State: state})

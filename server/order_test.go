@@ -13,7 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -90,12 +90,12 @@ type conversation struct {
 // converse begins one with a server whose documents are those of store, as the test
 // left them, and whose state is empty.
 func converse(t testing.TB, store Store) *conversation {
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	keys := memory.New(memory.Config{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
 	// The revisions of one store depend on what is finished first: players have another one.
-	fields := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	fields := memory.New(memory.Config{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
 	players, err := storage.Open(storage.Config{Store: fields, Clock: clock.NewFake(time.Unix(1_000_000, 0))})
 	require.NoError(t, err)
-	c := &conversation{state: &gatetest.HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
+	c := &conversation{state: &gatetest.HeldState{Store: keys, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
 	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
 	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
 	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
@@ -108,7 +108,7 @@ func converse(t testing.TB, store Store) *conversation {
 		c.s.Abort("the conversation is over")
 		c.settle()
 		srv.unfollow()
-		require.NoError(t, memory.Close())
+		require.NoError(t, keys.Close())
 		require.NoError(t, players.Close())
 		require.NoError(t, fields.Close())
 	}

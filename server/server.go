@@ -135,8 +135,6 @@ type Stores struct {
 	Revisions follow.Store
 	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
 	StateStats func() protocol.KVStats
-	// KeepAliveWaits says that State.KeepAlive may wait: a worker calls it then.
-	KeepAliveWaits bool
 	// Locks is made on State; nil only without State. It is closed before State.
 	Locks *kvlock.Manager
 	// Storage is made on State and answers the commands of player storage; nil: they get
@@ -196,7 +194,7 @@ func New(cfg Config, stores Stores) *Server {
 	if stores.State == nil {
 		state.AddNone(s.gate)
 	} else {
-		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats, stores.KeepAliveWaits)
+		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
 		s.watches = append(s.watches, watch.Add(s.life, s.gate, stores.State))
 	}
 	if documents := watch.AddDocuments(s.life, s.gate, stores.Revisions); documents != nil {

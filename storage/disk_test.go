@@ -12,6 +12,7 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/pebblekv/disk/disktest"
 	"confcenter/kvstore/replica"
 	"confcenter/storage/field"
 )
@@ -22,7 +23,7 @@ func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *k
 	k.shut()
 	require.NoError(t, k.engine.Close())
 	sql.set(func(d *database) { d.is = Identity{} }) // which was of the engine that it began with
-	fs := disk.MemoryFS()
+	fs := disktest.New()
 	open := func() {
 		// The clock of these tests leaps while a write is under way: that is no disk that hangs.
 		const patience = 100 * time.Hour

@@ -13,7 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	kvmemory "confcenter/kvstore/memory"
 )
 
 // Near the limit of memory landed owners leave, those used longest ago first, and no write is
@@ -21,7 +21,7 @@ import (
 func TestOwnersLeaveBeforeTheMemoryIsFull(t *testing.T) {
 	pool := memory.NewPool(4 << 20)
 	k := startOn(t, newDatabase(), func(c *Config) { c.Memory = pool }, func(c *Config) {
-		k := kvtest.NewMemory(kvtest.MemoryConfig{Clock: c.Clock, Store: pool})
+		k := kvmemory.New(kvmemory.Config{Clock: c.Clock, Store: pool})
 		t.Cleanup(func() { require.NoError(t, k.Close()) })
 		c.Store = k
 	})

@@ -17,7 +17,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage/field"
 )
 
@@ -46,7 +46,7 @@ func start(t testing.TB) *kit { return startOn(t, nil) }
 // startOn opens a Storage that is landed in a database.
 func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
-	k := &kit{t: t, clock: fake, engine: kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
+	k := &kit{t: t, clock: fake, engine: memory.New(memory.Config{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
 	k.cfg = Config{Store: k.engine, Clock: fake, Settings: field.Defaults()}
 	k.cfg.Settings.Idle = 0
 	if sql != nil {

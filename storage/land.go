@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -23,15 +24,21 @@ func tableOf(cursorKey string) (int, bool) {
 
 // Dirty returns the oldest dirty fields of a dirty table, and refused ones whose time has come:
 // about limit rows (0: the settings'), and more if one transaction wrote more. It returns nil if
-// there is nothing to land, and waits for nothing.
+// there is nothing to land, and waits for nothing. It fails while the store takes no writes until a
+// restart.
 func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
 	if s.dirty == nil {
 		return nil, errNoBacking()
 	}
+	d := s.dirty
+	if store, ok := d.store.(interface{ Trouble() *health.Trouble }); ok {
+		if t := store.Trouble(); t != nil && t.Restart { // what lands could not be noted
+			return nil, t.Err
+		}
+	}
 	if limit <= 0 || limit > field.MaxBatch {
 		limit = s.Settings().Batch
 	}
-	d := s.dirty
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if table < 0 || table >= len(d.tables) {

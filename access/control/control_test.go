@@ -25,7 +25,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -47,7 +47,7 @@ const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"]
 
 func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
 	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
-	store := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	store := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	k.state = store
 	for name, text := range files {

@@ -15,7 +15,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 func put(ns, key string) kv.Op {
@@ -228,7 +228,7 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 			return
 		}
 		allowed++
-		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		store := memory.New(memory.Config{})
 		defer store.Close()
 		_, err := kv.Commit(context.Background(), store, kv.PutTxn("n", "ab", kv.Value{Type: kv.Int, Data: []byte("1")}))
 		require.NoError(t, err)

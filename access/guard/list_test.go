@@ -10,7 +10,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // listed is a store with the keys of one namespace that a test lists, and something in others.
@@ -24,7 +24,7 @@ func listed(t *testing.T, keys ...string) kv.Store {
 
 // storing is a store in which a test has done this.
 func storing(t *testing.T, ops ...kv.Op) kv.Store {
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	store := memory.New(memory.Config{})
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	_, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: ops})
 	require.NoError(t, err)

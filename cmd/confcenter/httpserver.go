@@ -58,7 +58,7 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, state *state, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
 		Control:        access.control,
 		OpenID:         access.provider,
@@ -68,6 +68,7 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, cert
 		TLSListen:      o.tls,
 		TLS:            certs.config,
 		Certificates:   certs.trouble,
+		Restart:        state.restart.helps,
 		Lobby:          lobby,
 		Memory:         budget,
 		Listen:         o.listen,
@@ -89,7 +90,7 @@ func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs 
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.edge, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Audit: state.models.Audit(), Lander: state.landed.readings}
-	g, err := gateway.New(o.http.config(lobby, budget, certs, access, log), stores, srv)
+	g, err := gateway.New(o.http.config(lobby, budget, certs, access, state, log), stores, srv)
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,7 @@ type state struct {
 	models  *host.Host
 	server  *server.Server // set before it starts
 	landed  landed
+	restart restartDue
 
 	closing  chan struct{}
 	watching sync.WaitGroup
@@ -186,6 +187,8 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, players: players, landed: landed, closing: make(chan struct{})}
+	s.restart.troubles = []func() *health.Trouble{store.Trouble, config.Trouble}
+	s.restart.probe = func() error { return disk.Probe(disk.Config{Dir: stateDir(o.data)}) }
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names(), Waiting: o.access.reviews.keep}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
@@ -197,15 +200,18 @@ func openState(o *options, lines *trail.Trail, store *replica.Store, config *con
 	return s, nil
 }
 
-// remind logs trouble that stays.
+// remind logs trouble that stays, and has the disk probed while a restart is due.
 func (s *state) remind(log zerolog.Logger) {
-	ticker := time.NewTicker(time.Second)
+	ticker, probes := time.NewTicker(time.Second), time.NewTicker(probeEvery)
 	defer ticker.Stop()
+	defer probes.Stop()
 	var reminder health.Reminder
 	for {
 		select {
 		case <-s.closing:
 			return
+		case <-probes.C:
+			s.restart.look()
 		case now := <-ticker.C:
 			if trouble := s.store.Trouble(); reminder.Due(now, trouble) {
 				log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
@@ -231,6 +237,5 @@ func (s *state) close() error {
 func (s *state) serve(stores server.Stores) server.Stores {
 	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.edge, s.locks, s.store.Stats, s.players
 	stores.Models = s.models.Models()
-	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory
 	return stores
 }

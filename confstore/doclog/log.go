@@ -117,7 +117,7 @@ func (l *Log) state() (now state, text []byte, err error) {
 
 // txn begins a transaction that follows the one that left text in log.
 func (l *Log) txn(text []byte, next state) *kv.Txn {
-	return &kv.Txn{System: true, Must: true, If: []kv.Compare{unchanged(stateKey, text)}, Then: []kv.Op{put(space, stateKey, encode(next))}}
+	return &kv.Txn{System: true, Must: true, Patient: true, If: []kv.Compare{unchanged(stateKey, text)}, Then: []kv.Op{put(space, stateKey, encode(next))}}
 }
 
 func put(ns, key string, text []byte) kv.Op {

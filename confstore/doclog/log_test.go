@@ -16,7 +16,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,7 +78,7 @@ func (m *mortal) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, er
 }
 
 func newBed(t testing.TB) *bed {
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{})
+	engine := memory.New(memory.Config{})
 	b := &bed{t: t, store: &mortal{Engine: engine, left: -1}}
 	b.open()
 	return b

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/dbtest"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
@@ -74,7 +74,7 @@ func TestWhateverSessionsBeginWithWhatIsWrittenIsThere(t *testing.T) {
 func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 	d := mariaDB.Open(t)
 	name := d.Address.Database()
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	store := memory.New(memory.Config{})
 	s, err := storage.Open(storage.Config{Store: store, Backing: d.Database})
 	require.NoError(t, err)
 	t.Cleanup(func() {

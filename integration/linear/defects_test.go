@@ -8,7 +8,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,7 +41,7 @@ func TestPlantedDefectsAreFound(t *testing.T) {
 
 // planted opens engines in memory that have a fault.
 func planted(plant func(kvstore.Engine) kvstore.Engine) opener {
-	return func(t testing.TB) kvtest.Instance {
+	return func(t testing.TB) instance {
 		on := openMemory(t)
 		kill := on.Kill
 		on.Engine, on.Kill = plant(on.Engine), func() kvstore.Engine { return plant(kill()) }
@@ -69,13 +69,13 @@ func (u unconditional) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 
 // early answers before it is durable what it answers: a kill leaves what there was a while ago.
 type early struct {
-	*kvtest.Memory
+	*memory.Store
 	mu      sync.Mutex
-	asked   int            // guarded by mu: how many transactions
-	durable *kvtest.Memory // guarded by mu
+	asked   int           // guarded by mu: how many transactions
+	durable *memory.Store // guarded by mu
 }
 
-func newEarly(on *kvtest.Memory) *early { return &early{Memory: on, durable: on.Clone()} }
+func newEarly(on *memory.Store) *early { return &early{Store: on, durable: on.Clone()} }
 
 // left opens what a kill leaves.
 func (e *early) left() *early {
@@ -93,7 +93,7 @@ func (e *early) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 		}
 		e.durable = e.Clone()
 	}
-	return e.Memory.Commit(txn, done)
+	return e.Store.Commit(txn, done)
 }
 
 func (e *early) Close() error {
@@ -102,11 +102,11 @@ func (e *early) Close() error {
 	if err := e.durable.Close(); err != nil {
 		return err
 	}
-	return e.Memory.Close()
+	return e.Store.Close()
 }
 
-func openEarly(t testing.TB) kvtest.Instance {
-	now := newEarly(kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(noon)}))
+func openEarly(t testing.TB) instance {
+	now := newEarly(memory.New(memory.Config{Clock: clock.NewFake(noon)}))
 	return killable(t, now, func() func() kvstore.Engine {
 		now = now.left()
 		return func() kvstore.Engine { return now }

@@ -9,9 +9,10 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/pebblekv/disk/disktest"
 	"confcenter/kvstore/replica"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,11 +46,18 @@ func (m *mortal) kill(left func()) {
 	left()
 }
 
+// instance is an engine that can be killed.
+type instance struct {
+	Engine kvstore.Engine
+	// Kill ends the engine like a crash, and returns a new one on the same data.
+	Kill func() kvstore.Engine
+}
+
 // killable makes an instance that begins with the engine first. left is called when an engine is
 // killed: it takes what that one leaves, and returns how to open the next one with it.
-func killable(t testing.TB, first kvstore.Engine, left func() (open func() kvstore.Engine)) kvtest.Instance {
+func killable(t testing.TB, first kvstore.Engine, left func() (open func() kvstore.Engine)) instance {
 	now := &mortal{Engine: first}
-	return kvtest.Instance{Engine: now, Kill: func() kvstore.Engine {
+	return instance{Engine: now, Kill: func() kvstore.Engine {
 		var open func() kvstore.Engine
 		now.kill(func() { open = left() })
 		require.NoError(t, now.Close())
@@ -58,16 +66,8 @@ func killable(t testing.TB, first kvstore.Engine, left func() (open func() kvsto
 	}}
 }
 
-func openMemory(t testing.TB) kvtest.Instance {
-	return openMemoryOf(t, kvtest.MemoryConfig{Clock: clock.NewFake(noon)})
-}
-
-func openKeeping(t testing.TB) kvtest.Instance {
-	return openMemoryOf(t, kvtest.MemoryConfig{Clock: clock.NewFake(noon), KeepsLeases: true})
-}
-
-func openMemoryOf(t testing.TB, cfg kvtest.MemoryConfig) kvtest.Instance {
-	now := kvtest.NewMemory(cfg)
+func openMemory(t testing.TB) instance {
+	now := memory.New(memory.Config{Clock: clock.NewFake(noon)})
 	return killable(t, now, func() func() kvstore.Engine {
 		now = now.Clone()
 		return func() kvstore.Engine { return now }
@@ -75,8 +75,8 @@ func openMemoryOf(t testing.TB, cfg kvtest.MemoryConfig) kvtest.Instance {
 }
 
 // openPebble opens the embedded engine in a file system that loses what was not synced when it crashes.
-func openPebble(t testing.TB) kvtest.Instance {
-	files, dice := newLosable(), rand.New(rand.NewPCG(1, 2))
+func openPebble(t testing.TB) instance {
+	files, dice := disktest.New(), rand.New(rand.NewPCG(1, 2))
 	cfg := pebblekv.Config{
 		Replica: replica.Config{Clock: clock.NewFake(noon), PauseAfter: 500 * time.Millisecond},
 		Disk:    disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
@@ -88,29 +88,7 @@ func openPebble(t testing.TB) kvtest.Instance {
 		return s
 	}
 	return killable(t, open(), func() func() kvstore.Engine {
-		files = files.lose(vfs.CrashCloneCfg{UnsyncedDataPercent: dice.IntN(101), RNG: dice})
+		files = files.Lose(vfs.CrashCloneCfg{UnsyncedDataPercent: dice.IntN(101), RNG: dice})
 		return open
 	})
-}
-
-// losable is a file system in memory that can lose its power while it is used: its own Link
-// takes a lock twice, and would wait for ever for a copy that is made in between.
-type losable struct {
-	*vfs.MemFS
-	links sync.RWMutex // held by each Link, and by a copy against all of them
-}
-
-func newLosable() *losable { return &losable{MemFS: vfs.NewCrashableMem()} }
-
-func (l *losable) Link(from, to string) error {
-	l.links.RLock()
-	defer l.links.RUnlock()
-	return l.MemFS.Link(from, to)
-}
-
-// lose returns what a loss of power would leave.
-func (l *losable) lose(cfg vfs.CrashCloneCfg) *losable {
-	l.links.Lock()
-	defer l.links.Unlock()
-	return &losable{MemFS: l.CrashClone(cfg)}
 }

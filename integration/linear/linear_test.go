@@ -14,7 +14,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
@@ -42,13 +41,11 @@ var checks = []check{
 }
 
 // opener opens an engine on data of its own. The checks need Engine and Kill of it.
-type opener func(t testing.TB) kvtest.Instance
+type opener func(t testing.TB) instance
 
 func TestPebbleIsLinearizable(t *testing.T) { run(t, openPebble) }
 
 func TestMemoryIsLinearizable(t *testing.T) { run(t, openMemory) }
-
-func TestMemoryOnALogThatKeepsLeasesIsLinearizable(t *testing.T) { run(t, openKeeping) }
 
 func run(t *testing.T, open opener) {
 	for i := range checks {
@@ -89,7 +86,7 @@ type output struct {
 // world is the engine as seen by concurrent clients. Their operations form one history; times
 // are ticks of one counter.
 type world struct {
-	on      *kvtest.Instance
+	on      *instance
 	ticks   atomic.Int64
 	steps   atomic.Int64
 	clients atomic.Int64 // numbers given to clients so far

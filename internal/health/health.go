@@ -15,6 +15,7 @@ const (
 	Hanging  Kind = "hanging"   // a write or a sync does not return
 	Missing  Kind = "missing"   // files are gone that must be there
 	Stopped  Kind = "stopped"   // the store has stopped writing because of a fault of its own
+	Damaged  Kind = "damaged"   // files cannot be read, and what needs them fails; writes go on
 )
 
 // Trouble is why a store takes no writes, or not all of them; reads go on. nil is good

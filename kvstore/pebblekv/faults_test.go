@@ -64,11 +64,14 @@ func faultsAtRandom(t *testing.T, seed uint64) {
 			}
 		})
 		p.sick(nil)
+		if p.healed() {
+			w.follow()
+		}
 		p.until(p.well)
 		w.settle()
 	}
 	w.check()
-	lost := p.fs.lose(vfs.CrashCloneCfg{})
+	lost := p.fs.Lose(vfs.CrashCloneCfg{})
 	require.NoError(t, p.Close())
 	p.cfg.Disk.FS = lost
 	p.open()
@@ -83,21 +86,39 @@ type counting struct {
 	sure    map[string]int64
 	unknown []*kv.Txn
 	told    map[string]int64 // by the changes that a follower has seen
+	seen    kv.Revision      // the newest of them
 }
 
 func witness(p *patient) *counting {
 	w := &counting{patient: p, sure: map[string]int64{}, told: map[string]int64{}}
-	stop := p.Follow(func(b *kv.Batch) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for i := range b.Changes {
-			for j := range b.Changes[i].Events {
-				w.told[b.Changes[i].Events[j].Entry.Key]++
-			}
-		}
-	})
-	p.Cleanup(stop)
+	w.follow()
 	return w
+}
+
+// follow goes on, behind what was told, when the store is open.
+func (w *counting) follow() {
+	stop := w.Follow(func(b *kv.Batch) { w.tell(b.Changes) })
+	w.Cleanup(stop)
+	w.mu.Lock()
+	from := w.seen
+	w.mu.Unlock()
+	list, err := w.Changes(w.Context(), from, 1<<30)
+	require.NoError(w, err)
+	w.tell(list)
+}
+
+func (w *counting) tell(changes []kv.Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range changes {
+		if changes[i].Revision <= w.seen {
+			continue
+		}
+		w.seen = changes[i].Revision
+		for j := range changes[i].Events {
+			w.told[changes[i].Events[j].Entry.Key]++
+		}
+	}
 }
 
 func (w *counting) increment(key string) {

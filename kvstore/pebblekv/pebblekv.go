@@ -5,10 +5,11 @@ package pebblekv
 import (
 	"cmp"
 	"context"
+	"errors"
 
+	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 )
@@ -21,65 +22,33 @@ type Config struct {
 }
 
 // Open opens the store in cfg.Disk.Dir, which is created if it does not exist, and loads
-// it. It fails if another process has it open, if its format is newer than this program,
-// or if acknowledged writes are missing from it.
+// it. A directory that can only be read is served and takes no writes. Open fails if another
+// process has the directory open, if its format is newer than this program, or if
+// acknowledged writes are missing from it.
 func Open(cfg Config) (*replica.Store, error) {
-	return replica.Open(context.Background(), cfg.Replica, newLog(cfg))
-}
-
-// log adapts the disk to a replica. It is opened when it is loaded.
-type log struct {
-	*mender
-	tail []replica.Commit // taken by the last Propose, and not asked for yet
-}
-
-func newLog(cfg Config) *log {
 	d := cfg.Disk
 	d.Clock, d.Log, d.TokenAge = cmp.Or(cfg.Replica.Clock, clock.Real()), cfg.Replica.Log, cfg.Replica.TokenAge
-	return &log{mender: &mender{cfg: d, clock: d.Clock, log: d.Log, arrived: make(chan struct{}, 1), stop: make(chan struct{})}}
+	return replica.Open(context.Background(), cfg.Replica, &log{cfg: d})
+}
+
+// log is a disk that is opened when it is loaded.
+type log struct {
+	*disk.Disk // set by Load
+	cfg        disk.Config
 }
 
 // Load implements replica.Log.
-func (l *log) Load(_ context.Context, load replica.Loader) (kv.Revision, error) {
-	return l.mender.open(load)
-}
-
-// Capabilities implements replica.Log: all of them.
-func (l *log) Capabilities() kvstore.Capabilities {
-	return kvstore.Everything()
-}
-
-// Shared implements replica.Log: the data directory is locked.
-func (l *log) Shared() bool { return false }
-
-// Arrived implements replica.Log: it tells when a disk that had failed is open again.
-func (l *log) Arrived() <-chan struct{} { return l.arrived }
-
-// Propose implements replica.Log: all or nothing, in one write.
-func (l *log) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
-	if err := l.disk.Load().Append(group); err != nil {
-		return 0, unknown{err}
+func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+	l.Disk, newest, err = disk.Open(l.cfg, load)
+	if atomicfile.IsReadOnly(err) {
+		cfg := l.cfg
+		cfg.ReadOnly = true
+		var again error
+		if l.Disk, newest, again = disk.Open(cfg, load); again != nil {
+			return 0, errors.Join(err, again)
+		}
+		cfg.Log.Warn().Err(err).Msg("the state store takes no writes: its directory can only be read; restart the server when it can be written")
+		err = nil
 	}
-	l.tail = group
-	return len(group), nil
+	return newest, err
 }
-
-// unknown is an error of Append for the replica.
-type unknown struct{ error }
-
-func (u unknown) Unwrap() error        { return u.error }
-func (u unknown) Is(target error) bool { return target == replica.ErrUnknown }
-
-// Tail implements replica.Log.
-func (l *log) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {
-	if tail, l.tail = l.tail, nil; len(tail) > 0 {
-		return tail, tail[len(tail)-1].Revision, nil
-	}
-	if l.broken() {
-		return l.settle(after)
-	}
-	return nil, after, nil
-}
-
-// Barrier implements replica.Log.
-func (l *log) Barrier(context.Context) (kv.Revision, error) { return l.disk.Load().Newest(), nil }

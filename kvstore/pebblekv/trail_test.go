@@ -209,6 +209,7 @@ func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 					}
 				})
 				p.sick(nil)
+				p.healed()
 				p.until(p.well)
 			}
 			check := func() {
@@ -227,7 +228,7 @@ func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 			}
 			p.must(&kv.Txn{})
 			check()
-			lost := p.fs.lose(vfs.CrashCloneCfg{})
+			lost := p.fs.Lose(vfs.CrashCloneCfg{})
 			require.NoError(t, p.Close())
 			p.cfg.Disk.FS, p.cfg.Replica.Trail = lost, trail.New(1<<20)
 			p.open()

@@ -25,10 +25,7 @@ func (n *nowhere) Load(_ context.Context, load Loader) (kv.Revision, error) {
 	return 1, nil
 }
 
-func (n *nowhere) Propose(_ context.Context, group []Commit, _ []Proof) (int, error) {
-	n.tail = group
-	return len(group), nil
-}
+func (n *nowhere) Append([]Commit) error { return nil }
 
 func (*nowhere) Writable(Room) error      { return nil }
 func (*nowhere) Trouble() *health.Trouble { return nil }

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +31,7 @@ type committer struct {
 	hold     time.Time // no expiry before: the disk did not take one
 	outcomes outcomes
 	doing    []queued // of the group under way, those whose callers wait
+	told     int      // of these
 }
 
 // count is what Stats tells of the committer's work.
@@ -67,6 +67,10 @@ func (c *committer) work() (ended bool) {
 	s := c.store
 	for {
 		s.running()
+		if closed(s.log.Failed()) {
+			c.fail(s.log.Trouble().Err, nil)
+			return false
+		}
 		group, ended := s.queue.take(s.cfg.GroupSize, s.cfg.GroupBytes)
 		if !c.commit(group) {
 			return false
@@ -81,6 +85,16 @@ func (c *committer) work() (ended bool) {
 		default:
 			c.wait()
 		}
+	}
+}
+
+// closed reports whether a channel is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -100,7 +114,7 @@ func (c *committer) wait() {
 	}
 	select {
 	case <-c.store.queue.wake:
-	case <-c.store.log.Arrived():
+	case <-c.store.log.Failed():
 	case <-c.timer.C():
 	}
 }
@@ -136,80 +150,27 @@ func (c *committer) nap() (time.Duration, bool) {
 
 // commit does all that a group takes. It is false if writing has failed for good.
 func (c *committer) commit(list []queued) bool {
-	c.doing = list
-	if !c.catchUp(list) {
-		return false
-	}
-	defer clear(c.store.leases.asked)
-	for {
-		answered, ok := c.turn(list)
-		if !ok || answered == len(list) {
-			c.doing = nil
-			return ok
-		}
-		list = list[answered:]
-		c.doing = list
-	}
-}
-
-// turn evaluates transactions, has the log take them and applies what it brings. It
-// says how many it has answered: with a log that others write to, not always all.
-func (c *committer) turn(list []queued) (answered int, ok bool) {
-	g := &c.group
-	ready, ok := c.ask(list)
-	if !ok {
-		return 0, false
-	}
-	waiting, all, list := len(list), list, list[:ready]
+	s, g := c.store, &c.group
+	c.doing, c.told = list, 0
 	c.evaluate(list)
-	if len(g.answers) == 0 && len(g.commits) == 0 {
-		return len(list), true
-	}
 	if len(g.commits) > 0 {
-		came, taken, refused, late, err := c.propose(all)
-		if late {
-			all, list, g.answers = nil, nil, emptied(g.answers)
+		s.queue.depart(list, s.cfg.Clock.Now())
+		err := s.log.Append(g.commits)
+		if late := s.queue.arrive(); late {
+			s.cfg.Log.Warn().Err(err).Msg("the log answers again")
+			list, g.answers = patient(list, g.answers)
+			c.doing = list
 		}
 		if err != nil {
-			c.fail(err, all)
-			return 0, false
-		}
-		if came.anew != nil || !g.asGuessed(taken) {
-			n := c.mend(list, came, taken, refused)
-			if late {
-				n = waiting
-			}
-			return n, true
-		}
-		if late {
-			c.publish(nil, nil)
-			return waiting, true
+			c.fail(err, list)
+			return false
 		}
 	}
-	c.publish(list, g.answers)
-	return len(list), true
-}
-
-// propose has the log take the group, for which the callers of all wait. late: answerLate has
-// answered them meanwhile.
-func (c *committer) propose(all []queued) (came arrival, taken int, refused error, late bool, err error) {
-	s, g := c.store, &c.group
-	s.queue.depart(all, s.cfg.Clock.Now())
-	taken, err = s.log.Propose(s.life, g.commits, g.proofs)
-	refused = err
-	switch {
-	case errors.Is(err, ErrUnknown) && !g.shared:
-		s.cfg.Log.Error().Err(err).Msg("a write to the log has failed: writes are refused until it is known what became of it, reads go on")
-		g.tokens.doubt(g.commits)
-		came, err = arrival{through: g.base}, nil
-	case err == nil || refusal(err):
-		came, err = c.brought(taken, refused)
+	if len(g.answers) > 0 || len(g.commits) > 0 {
+		c.publish(list, g.answers)
 	}
-	if late = s.queue.arrive(); late {
-		c.doing = nil
-		s.cfg.Log.Warn().Err(refused).Msg("the log answers again")
-	}
-	return came, taken, refused, late, err
+	c.doing = nil
+	return true
 }
 
 // evaluate adds what is due and the transactions to the group.
@@ -250,13 +211,13 @@ func (c *committer) publish(list []queued, answers []answer) {
 	g.books.tell()
 	s.publishTrail(g.commits)
 	if len(g.commits) > 0 {
-		s.followers.tell(g.commits, g.missed)
+		s.followers.tell(g.commits)
 	}
-	c.doing = c.doing[len(list):]
 	s.queue.release(list)
 	for i := range answers {
 		a := &answers[i]
 		c.tally(a.result, a.err)
+		c.told++
 		c.outcomes.add(a.to, a.result, a.err, len(answers)-i)
 	}
 	c.outcomes.tell()
@@ -343,30 +304,40 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 	timer.Stop()
 	c := &committer{
 		store: s,
-		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, terms: terms{writable: s.log.Writable, shared: s.log.Shared()}, rev: newest},
+		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, terms: terms{writable: s.log.Writable}, rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}
-	c.outcomes.contain = c.contain
 	return c
 }
 
 // fail ends all writing because the log has failed.
 func (c *committer) fail(cause error, list []queued) {
-	c.store.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
-	c.stop(health.Failed, codes.Errorf(codes.Storage, "the store accepts no writes because writing to its disk has failed; restart the server"), list)
+	c.store.cfg.Log.Error().Err(cause).Msg("the store takes no writes until the server is restarted, because its log has failed; reads go on")
+	t := health.Trouble{Kind: health.Failed, Since: c.store.cfg.Clock.Now(), Err: cause}
+	if known := c.store.log.Trouble(); known != nil {
+		t = *known
+	}
+	if t.Kind != health.Missing { // a restart would not help
+		t.Err = codes.Errorf(codes.Storage, "%w; writes resume when the server is restarted", t.Err)
+	}
+	c.stop(t, list)
 }
 
 // stop ends all writing. Whether the group became durable is not known, so nobody is told
-// that it did or that it did not.
-func (c *committer) stop(kind health.Kind, err error, list []queued) {
-	s := c.store
-	c.trouble.Store(&health.Trouble{Kind: kind, Since: s.cfg.Clock.Now(), Err: err, Restart: true})
+// that it did or that it did not, now or when a token is used again.
+func (c *committer) stop(t health.Trouble, list []queued) {
+	s, err := c.store, t.Err
+	t.Restart = true
+	c.trouble.Store(&t)
+	s.leases.freeze()
 	s.queue.close(err)
-	s.queue.release(list)
+	if c.told == 0 {
+		s.queue.release(list)
+	}
 	unknown := codes.Errorf(codes.Timeout, "it is not known whether the write has taken effect, so read after the restart, or ask again with its token: %w", err)
 	c.doing = nil
-	for i := range list {
+	for i := c.told; i < len(list); i++ {
 		result, why := verdict(c.group.answers, i, err, unknown)
 		c.outcomes.add(&list[i], result, why, len(list)-i)
 	}
@@ -383,7 +354,7 @@ func (c *committer) refuse() {
 		}
 		q.release(list)
 		for i := range list {
-			c.outcomes.add(&list[i], nil, c.trouble.Load().Err, len(list)-i)
+			c.outcomes.add(&list[i], nil, q.unlessKnown(&list[i], c.trouble.Load().Err), len(list)-i)
 		}
 		c.outcomes.tell()
 	}

@@ -24,7 +24,7 @@ type Config struct {
 	//
 	// Store is for keys, values and leases with what finds them; nil: one of 4 GiB. Writes
 	// that need more are refused with codes.Quota; deletes are not, and neither is what
-	// was stored already when the store is opened, or what others write to a shared log.
+	// was stored already when the store is opened.
 	Store *memory.Pool
 	// Tokens is for request tokens with their remembered results, which are long if values
 	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the oldest are

@@ -4,16 +4,11 @@ import (
 	"context"
 	"sync"
 
-	"confcenter/codes"
 	"confcenter/kv"
 )
 
-// Copy implements kv.Copier, if the log is one.
-func (s *Store) Copy(ctx context.Context) (kv.Copy, error) {
-	from, able := s.log.(kv.Copier)
-	if !able {
-		return nil, codes.Errorf(codes.NotImplemented, "this state store cannot be backed up by itself: back up where it keeps its data")
-	}
+// Copy implements kv.Copier.
+func (s *Store) Copy(context.Context) (kv.Copy, error) {
 	if _, err := s.use(0); err != nil {
 		return nil, err
 	}
@@ -21,7 +16,7 @@ func (s *Store) Copy(ctx context.Context) (kv.Copy, error) {
 	var begun kv.Copy // guarded by mu
 	var late bool     // guarded by mu
 	c, err := slow(s, func() (kv.Copy, error) {
-		c, err := from.Copy(ctx)
+		c, err := s.log.Copy()
 		mu.Lock()
 		defer mu.Unlock()
 		if begun = c; late && err == nil {

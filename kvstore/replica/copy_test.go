@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"io"
 	"testing"
 
@@ -19,7 +18,7 @@ type copyLog struct {
 	closed chan struct{} // gets one for each that is closed
 }
 
-func (l *copyLog) Copy(context.Context) (kv.Copy, error) {
+func (l *copyLog) Copy() (kv.Copy, error) {
 	<-l.gate
 	return &fakeCopy{l}, nil
 }
@@ -32,11 +31,6 @@ func (c *fakeCopy) Close()                { c.log.closed <- struct{}{} }
 func (c *fakeCopy) Next(dst []byte) ([]byte, error) {
 	<-c.log.gate
 	return dst, io.EOF
-}
-
-func TestACopyOfALogThatHasNone(t *testing.T) {
-	_, err := onFake(t, Config{}).Copy(t.Context())
-	require.ErrorIs(t, err, codes.NotImplemented)
 }
 
 // A copy that a hanging disk begins too late is closed by nobody else.

@@ -57,7 +57,6 @@ func (q *quiet) commit(n int, txn func(i int) *kv.Txn) (last *kv.Result) {
 		group, _ := q.queue.take(atOnce, math.MaxInt)
 		require.True(q, q.committer.commit(group))
 		q.committer.tend()
-		q.log.tail = nil
 	}
 	return last
 }

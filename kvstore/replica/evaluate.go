@@ -20,9 +20,6 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		if known := g.tokens.find(txn.TokenNS, txn.Token); known != nil {
 			return g.tokens.replay(known, txn, q.digest)
 		}
-		if g.tokens.doubtful[tokenName{txn.TokenNS, txn.Token}] {
-			return nil, codes.Errorf(codes.Timeout, "it is not known yet whether the write with this token has taken effect, because the disk has failed; ask again")
-		}
 	}
 	g.start(kv.Delete)
 	g.noting = g.cfg.Trail != nil && txn.System && len(txn.Note) > 0 && len(txn.Then) == 0
@@ -41,7 +38,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		g.clerk.note(g.cfg, txn, result, g.rev, g.millis)
 	}
 	if token != nil {
-		token.Result = appendResult(nil, txn, result, token.Revision, g.books.leases.keeper == nil)
+		token.Result = appendResult(nil, txn, result, token.Revision)
 		g.tokens.add(token)
 	}
 	return result, nil
@@ -218,7 +215,6 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 			r.Prev = g.before(op.NS, op.Key)
 		}
 		sp, s := g.books.index.find(op.NS, op.Key)
-		g.saw(op.NS, op.Key, s)
 		if s.now() != nil {
 			g.set(g.touch(sp, s), nil)
 			r.Count = 1
@@ -235,7 +231,6 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) error {
 	next := g.rev + 1
 	sp, s := g.find(op)
-	g.saw(op.NS, op.Key, s)
 	old := s.now()
 	if err := mayWrite(op, old, txn, g.rev); err != nil {
 		return err
@@ -304,7 +299,6 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry, txn *kv.Txn) error {
 	if l == nil {
 		return kv.NoLease(id)
 	}
-	g.sawLease(id)
 	if (old == nil || old.Lease != id) && len(l.keys) >= g.cfg.MaxLeaseKeys {
 		return codes.Errorf(codes.Limit, "lease %d has %d keys, which is the limit", id, g.cfg.MaxLeaseKeys)
 	}
@@ -337,7 +331,6 @@ func (g *group) incr(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 }
 
 func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
-	g.sawRange(op.NS, op.Key)
 	sp := g.books.index.spaces[op.NS]
 	if sp == nil {
 		return nil
@@ -355,11 +348,9 @@ func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
 		case s.now() == nil:
 			return true
 		case r.Count == limit:
-			g.saw(op.NS, s.entry.Key, s)
 			r.More = true
 			return false
 		}
-		g.saw(op.NS, s.entry.Key, s)
 		g.set(g.touch(sp, s), nil)
 		r.Count++
 		return len(g.touched) <= maxChanges
@@ -383,22 +374,12 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 		return err
 	}
 	id, ttl := kv.LeaseID(g.rev+1), op.TTL.Round(time.Millisecond)
-	if said := l.answerOf(op); said != nil {
-		if said.err != nil {
-			return said.err
-		}
-		id, ttl = said.id, said.ttl
-	}
 	g.granted = l.grant(id, ttl, txn.Actor.Proved())
 	r.Lease = kv.Lease{ID: g.granted.id, TTL: ttl, Left: ttl}
 	return nil
 }
 
 func (g *group) revoke(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
-	if said := g.books.leases.answerOf(op); said != nil {
-		r.Count = said.keys
-		return said.err
-	}
 	l := g.books.leases.usable(op.Lease, txn)
 	if l == nil || l == g.granted {
 		return kv.NoLease(op.Lease)
@@ -412,12 +393,10 @@ func (g *group) revoke(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 
 // end deletes a lease with its keys and returns how many there were.
 func (g *group) end(l *lease) int64 {
-	g.sawKeysOf(l.id)
 	l.ending = true
 	g.ending = append(g.ending, l)
 	n := int64(len(l.keys))
 	for s, sp := range l.keys {
-		g.saw(sp.name, s.entry.Key, s)
 		g.set(g.touch(sp, s), nil)
 	}
 	return n
@@ -426,7 +405,6 @@ func (g *group) end(l *lease) int64 {
 // expireKey is a transaction of the store's own that ends a key whose time is up.
 func (g *group) expireKey(p *plan) error {
 	g.start(kv.Expire)
-	g.saw(p.space.name, p.slot.entry.Key, p.slot)
 	g.set(g.touch(p.space, p.slot), nil)
 	return g.endExpiry()
 }

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kv"
-	"confcenter/kvstore"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,20 +22,17 @@ var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 // fakeLog is a log in memory that fails and waits on request. What it keeps
 // outlives the store: open another one on it.
 type fakeLog struct {
-	entered chan struct{} // gets one for every Propose that gates holds up
-	gate    chan struct{} // if not nil, Propose waits for one
-
-	arrived chan struct{}
+	entered chan struct{} // gets one for every Append that gate holds up
+	gate    chan struct{} // if not nil, Append waits for one
+	failed  chan struct{} // closed by broken
 
 	mu         sync.Mutex
-	tail       []Commit // proposed last
 	commits    []Commit
-	fail       error // of Propose; if ErrUnknown, it keeps what keeps says, and Tail fails
-	keeps      bool
-	down       bool  // fail was ErrUnknown, and has happened
+	fail       error // of Append
+	keeps      bool  // what it failed to append
+	down       error // set by broken
 	hangs      bool  // as Trouble says
-	panics     any   // by Propose
-	lost       any   // what Tail panics with
+	panics     any   // by Append
 	full       error // of Writable, but for deletions
 	dead       error // of Writable, for these too
 	dropped    kv.Revision
@@ -57,29 +52,17 @@ func (f *fakeLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
 	return newest, nil
 }
 
-func (f *fakeLog) Shared() bool { return false }
+func (f *fakeLog) Failed() <-chan struct{} { return f.failed }
 
-func (f *fakeLog) Arrived() <-chan struct{} { return f.arrived }
-
-func (f *fakeLog) Barrier(context.Context) (kv.Revision, error) {
-	panic("not asked of a log that is not shared")
-}
-
-func (f *fakeLog) Tail(after kv.Revision) ([]Commit, kv.Revision, error) {
+// broken has the log take nothing more, as if the disk had failed in the background.
+func (f *fakeLog) broken(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lost != nil {
-		panic(f.lost)
-	}
-	if f.down {
-		return nil, after, f.fail
-	}
-	tail := f.tail
-	f.tail = nil
-	return tail, after + kv.Revision(len(tail)), nil
+	f.down = why
+	close(f.failed)
 }
 
-func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, error) {
+func (f *fakeLog) Append(group []Commit) error {
 	if f.gate != nil {
 		f.entered <- struct{}{}
 		<-f.gate
@@ -91,22 +74,16 @@ func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 	}
 	if f.fail == nil || f.keeps {
 		f.commits = append(f.commits, group...)
-		f.tail = group
 	}
-	if errors.Is(f.fail, ErrUnknown) {
-		f.down = true
-		return 0, f.fail
-	}
-	return len(group), f.fail
+	return f.fail
 }
 
 func (f *fakeLog) Writable(uses Room) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.down {
-		return codes.Errorf(codes.Storage, "the disk has failed")
-	}
 	switch {
+	case f.down != nil:
+		return codes.Errorf(codes.Storage, "the disk has failed: %w", f.down)
 	case uses == LastByte:
 		return nil
 	case f.dead != nil || uses == Reserve:
@@ -131,10 +108,10 @@ func (f *fakeLog) Trouble() *health.Trouble {
 func (f *fakeLog) set(fail, full, dead error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fail, f.full, f.dead, f.down = fail, full, dead, false
+	f.fail, f.full, f.dead = fail, full, dead
 }
 
-func (f *fakeLog) Changes(_ context.Context, after kv.Revision, _ int) (list []kv.Change, err error) {
+func (f *fakeLog) Changes(after kv.Revision, _ int) (list []kv.Change, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.commits {
@@ -159,7 +136,7 @@ func (f *fakeLog) versions(ns, key string) (list []*kv.Entry) {
 	return list
 }
 
-func (f *fakeLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
+func (f *fakeLog) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod <= rev {
 			found = live(e)
@@ -168,7 +145,7 @@ func (f *fakeLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (fou
 	return found, nil
 }
 
-func (f *fakeLog) Versions(_ context.Context, ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
+func (f *fakeLog) Versions(ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod < before {
 			h.Entries = append([]*kv.Entry{e}, h.Entries...)
@@ -190,7 +167,9 @@ func (f *fakeLog) Forget(entries []*kv.Entry) {
 	f.forgot += len(entries)
 }
 
-func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
+func (f *fakeLog) Damage() *health.Trouble { return nil }
+
+func (f *fakeLog) Copy() (kv.Copy, error) { panic("not asked of this log") }
 
 func (f *fakeLog) Stats() LogStats { return LogStats{DiskBytes: 1, FreeBytes: 2} }
 
@@ -288,6 +267,6 @@ func until(op kv.Op, ttl time.Duration) kv.Op {
 
 func grant(ttl time.Duration) kv.Op { return kv.Op{Kind: kv.OpGrant, TTL: ttl} }
 
-func (f *fakeLog) ListArchive(context.Context, kv.List) (kv.Page, error) {
+func (f *fakeLog) ListArchive(kv.List) (kv.Page, error) {
 	panic("not asked of this log")
 }

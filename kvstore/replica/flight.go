@@ -9,10 +9,10 @@ import (
 )
 
 // A disk that hangs holds the committer up inside the log. Those who wait must not hang
-// with it: after WriteTimeout they are answered in the committer's place. What the log was
-// given may become durable yet, so its writers are told that nobody knows; it is applied
-// and shown to readers and followers when the log returns. What was not given to the log is
-// refused, and so is everything that comes until then.
+// with it: after WriteTimeout they are answered in the committer's place, but for those who
+// are patient. What the log was given may become durable yet, so its writers are told that
+// nobody knows; it is applied and shown to readers and followers when the log returns. What was
+// not given to the log is refused, and so is everything that comes until then.
 
 // flight is a group that the log is making durable.
 type flight struct {
@@ -38,13 +38,13 @@ func (q *queue) arrive() (late bool) {
 	return late
 }
 
-// lateLocked refuses a transaction while the log is late. One that repeats another must
-// not be told that nothing was changed.
-func (q *queue) lateLocked(one *queued) error {
-	if txn := one.txn; txn.Token != "" && q.tokens.find(txn.TokenNS, txn.Token) != nil {
-		return codes.Errorf(codes.Timeout, "what became of the request with this token cannot be said before the log answers; ask again: %w", q.flight.late)
+// unlessKnown is why a transaction is refused while the log is late, or since it has failed:
+// tokens are only read then. One that repeats another must not be told that nothing was changed.
+func (q *queue) unlessKnown(one *queued, why error) error {
+	if txn := one.txn; txn.Token != "" && codes.Of(why) != codes.Closed && q.tokens.find(txn.TokenNS, txn.Token) != nil {
+		return codes.Errorf(codes.Timeout, "what became of the request with this token cannot be said yet: %w", why)
 	}
-	return q.flight.late
+	return why
 }
 
 // flying reports whether the log has had a group for longer than limit, and nobody has been
@@ -62,8 +62,8 @@ type told struct {
 	err    error
 }
 
-// overdue takes everybody who waits if the log has had a group for longer than limit: the
-// callers of that group, with what verdict says of each, and those behind them.
+// overdue takes all who wait if the log has had a group for longer than limit: the callers of
+// that group, with what verdict says of each, and those behind them. The patient stay.
 func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdict func(i int) (*kv.Result, error)) (all []told) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,15 +74,22 @@ func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdi
 	f.late = refused
 	all = make([]told, 0, q.count)
 	for i := range f.list {
-		result, err := verdict(i)
-		all = append(all, told{f.list[i], result, err})
-	}
-	for _, behind := range [2][]queued{q.taken[q.pos:], q.list} {
-		for i := range behind {
-			all = append(all, told{behind[i], nil, refused})
+		if !f.list[i].txn.Patient {
+			result, err := verdict(i)
+			all = append(all, told{f.list[i], result, err})
 		}
 	}
-	q.pos, q.list, f.list = len(q.taken), emptied(q.list), nil
+	var stay []queued
+	for _, behind := range [2][]queued{q.taken[q.pos:], q.list} {
+		for i := range behind {
+			if behind[i].txn.Patient {
+				stay = append(stay, behind[i])
+			} else {
+				all = append(all, told{behind[i], nil, refused})
+			}
+		}
+	}
+	q.pos, q.list, f.list = len(q.taken), stay, nil
 	q.count -= len(all)
 	bytes := 0
 	for i := range all {
@@ -91,6 +98,16 @@ func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdi
 	q.bytes -= bytes
 	q.pool.Give(int64(bytes))
 	return all
+}
+
+// patient are those of a late group who still wait for their answers.
+func patient(list []queued, answers []answer) (waiting []queued, theirs []answer) {
+	for i := range list {
+		if list[i].txn.Patient {
+			waiting, theirs = append(waiting, list[i]), append(theirs, answers[i])
+		}
+	}
+	return waiting, theirs
 }
 
 // lateSince returns since when the log has had the group for which it is late; zero if it
@@ -118,7 +135,7 @@ func (c *committer) answerLate(limit time.Duration) {
 		return verdict(c.group.answers, i, refused, unknown)
 	})
 	s.cfg.Log.Error().Err(why).Int("waiting", len(all)).Msg("the log does not answer: writes are refused, reads go on")
-	o := outcomes{contain: c.contain}
+	var o outcomes
 	for i := range all {
 		c.tally(all[i].result, all[i].err)
 		o.add(&all[i].queued, all[i].result, all[i].err, len(all)-i)

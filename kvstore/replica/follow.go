@@ -29,28 +29,17 @@ func (f *followers) add(fn func(*kv.Batch)) (stop func()) {
 }
 
 // tell passes a group, which is visible by now, to all followers.
-func (f *followers) tell(commits []Commit, reset bool) {
+func (f *followers) tell(commits []Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) == 0 {
 		return
 	}
-	batch := &kv.Batch{Changes: make([]kv.Change, len(commits)), Reset: reset}
+	batch := &kv.Batch{Changes: make([]kv.Change, len(commits))}
 	for i := range commits {
 		batch.Changes[i] = commits[i].Change
 	}
-	tellRest(f.list, batch)
-}
-
-// tellRest tells all of them, also if one panics.
-func tellRest(list []*follower, batch *kv.Batch) {
-	next := 0
-	defer func() {
-		if next < len(list) { // this one panics
-			tellRest(list[next+1:], batch)
-		}
-	}()
-	for ; next < len(list); next++ {
-		list[next].fn(batch)
+	for _, one := range f.list {
+		one.fn(batch)
 	}
 }

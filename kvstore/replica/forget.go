@@ -8,16 +8,6 @@ import (
 	"confcenter/kv"
 )
 
-// Forgetter is a Log that can forget entries, as kv.Forgetter says. A Shared log is not
-// asked: another replica may need them.
-type Forgetter interface {
-	Log
-	// Forget has the log forget entries, each the newest of its key. It does not wait, and
-	// need not last: what is still there when the log is loaded again is there again. The
-	// goroutine that calls Propose calls it, between two groups.
-	Forget(entries []*kv.Entry)
-}
-
 const (
 	// mostForgetting is how many entries may wait to be forgotten.
 	mostForgetting = 1 << 18
@@ -50,9 +40,6 @@ type forgets struct {
 
 // Forget implements kv.Forgetter.
 func (s *Store) Forget(list []kv.Held, done func(n int, err error)) error {
-	if !s.able.Forgets {
-		return codes.Errorf(codes.NotImplemented, "this store cannot forget entries")
-	}
 	f := &forgetting{list: list, done: done}
 	for i := range list {
 		if !kv.Reserved(list[i].NS) {
@@ -87,7 +74,6 @@ func (s *Store) Forget(list []kv.Held, done func(n int, err error)) error {
 func (s *Store) forgotten(f *forgetting, err error) {
 	s.forgets.reserve(-len(f.list))
 	s.cfg.Queues.Give(f.bytes)
-	defer s.committer.contain("telling who forgot entries")
 	f.done(f.n, err)
 }
 
@@ -150,7 +136,7 @@ func (c *committer) forget() (more bool) {
 	f.at += len(part)
 	if gone := s.index.forget(part, c.group.books); len(gone) > 0 {
 		f.n += len(gone)
-		s.log.(Forgetter).Forget(gone)
+		s.log.Forget(gone)
 		c.group.books.tell()
 		c.group.books.settled()
 	}

@@ -35,18 +35,8 @@ func (b *bench) field(key string) kv.Held {
 	return kv.Held{NS: fields, Key: key, Mod: r.Revision}
 }
 
-type forgetsNot struct{ Log }
-
-func TestALogThatCannotForgetIsNotAsked(t *testing.T) {
-	f := &fakeLog{}
-	s, err := Open(t.Context(), Config{Clock: clock.NewFake(noon)}, forgetsNot{f})
-	require.NoError(t, err)
-	defer s.Close()
-	require.False(t, s.Capabilities().Forgets)
-	require.ErrorIs(t, s.Forget(nil, nil), codes.NotImplemented)
-
+func TestTheLogForgetsWhatIsForgotten(t *testing.T) {
 	b := onFake(t, Config{})
-	require.True(t, b.Capabilities().Forgets)
 	h := b.field("key")
 	c, err := b.forget([]kv.Held{h, h})
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ type group struct {
 
 	// of the group under way
 	proposal
-	rev     kv.Revision // newest revision given out; a guess if the log is shared
+	rev     kv.Revision // newest revision given out
 	millis  int64       // the group's time, in ms since 1970
 	steady  int64       // the same by the monotonic clock
 	changes []*change
@@ -54,17 +54,13 @@ type group struct {
 type terms struct {
 	// set at open
 	writable func(uses Room) error
-	shared   bool // transactions need proofs
 
 	quotas atomic.Pointer[kv.Quotas] // any goroutine; nil: there are none
 }
 
 // proposal is what the log is to take.
 type proposal struct {
-	base    kv.Revision // visible
 	commits []Commit
-	proofs  []Proof // of the commits, if they are needed
-	missed  bool    // its one commit stands for some that were not brought
 }
 
 // trial is what one transaction has done so far.
@@ -76,8 +72,7 @@ type trial struct {
 	ending  []*lease
 	archive []kv.Event // replaced, since the log keeps it
 	began   tally      // the books' total before it
-	proof   Proof
-	noting  bool // it is there for its lines in the audit only
+	noting  bool       // it is there for its lines in the audit only
 }
 
 // spare is room for what the next transactions need.
@@ -100,9 +95,8 @@ type answer struct {
 // begin starts a group of at most about n transactions.
 func (g *group) begin(now time.Time, n int) {
 	g.millis, g.steady = now.UnixMilli(), g.cfg.Clock.Steady().UnixMilli()
-	g.base = g.rev
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
-	g.expired, g.missed = 0, false
+	g.expired = 0
 	if g.cfg.Trail != nil {
 		g.cfg.Trail.Begin()
 	}
@@ -116,7 +110,7 @@ func (g *group) reset() {
 	}
 	g.changes, g.answers, g.leases = emptied(g.changes), emptied(g.answers), emptied(g.leases)
 	g.touched, g.ending = emptied(g.touched), emptied(g.ending)
-	g.commits, g.proofs, g.granted, g.archive = nil, nil, nil, nil
+	g.commits, g.granted, g.archive = nil, nil, nil
 	g.lookAhead = lookAhead{}
 }
 
@@ -135,7 +129,6 @@ func (g *group) start(kind kv.EventKind) {
 	g.txn++
 	g.kind = kind
 	g.touched, g.ending, g.granted, g.archive, g.noting = g.touched[:0], g.ending[:0], nil, nil, false
-	g.proof = Proof{After: g.base}
 	g.began = g.books.total()
 }
 
@@ -167,7 +160,6 @@ func (s *slot) now() *kv.Entry {
 // get is the key as the transaction under way sees it, nil if it is absent.
 func (g *group) get(ns, key string) *kv.Entry {
 	_, s := g.books.index.find(ns, key)
-	g.saw(ns, key, s)
 	return s.now()
 }
 
@@ -279,9 +271,6 @@ func (g *group) finish(token *Token) bool {
 		Leases:  leases,
 		Archive: sortedArchive(g.archive),
 	})
-	if g.shared {
-		g.proofs = append(g.proofs, g.proof)
-	}
 	return changed
 }
 

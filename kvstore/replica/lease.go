@@ -43,12 +43,10 @@ type leases struct {
 	clock      clock.Clock
 	opened     time.Time     // by the monotonic clock
 	pauseAfter time.Duration // not above 0: pauses are not looked for
-	keeper     LeaseKeeper   // nil: the replica keeps them
 
 	// committer only
-	asked map[*kv.Op]*leaseAnswer // what the keeper answered to the transactions under way
-	cost  int64                   // of them all in memory
-	most  int                     // leases since the map was made
+	cost int64 // of them all in memory
+	most int   // leases since the map was made
 
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
@@ -56,14 +54,11 @@ type leases struct {
 	ends  agenda[*lease]        // guarded by mu
 	alive time.Duration         // when the process was last seen running; guarded by mu
 	shut  bool                  // the store is closed; guarded by mu
+	still bool                  // nothing is written any more, so none ends; guarded by mu
 }
 
-func newLeases(c clock.Clock, pauseAfter time.Duration, log Log) *leases {
-	l := &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
-	if keeper, keeps := log.(LeaseKeeper); keeps {
-		l.keeper, l.asked = keeper, map[*kv.Op]*leaseAnswer{}
-	}
-	return l
+func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
+	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
 }
 
 func (l *leases) now() time.Duration { return l.clock.Steady().Sub(l.opened) }
@@ -209,7 +204,7 @@ func (l *leases) publish(changed []*lease) {
 
 func (l *leases) beginLocked(one *lease, now time.Duration) {
 	one.deadline = now + one.ttl
-	if one.pos < 0 && l.keeper == nil {
+	if one.pos < 0 {
 		one.planned = one.deadline
 		l.ends.set(one)
 	}
@@ -311,28 +306,14 @@ func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
 	return one.describe(now), nil
 }
 
-// renewed notes that the log has restarted a lease's time, at some moment after asked.
-func (l *leases) renewed(id kv.LeaseID, asked, ttl time.Duration) kv.Lease {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one := l.byID[id]
-	if one == nil || !one.seen { // Tail has not brought it yet
-		return kv.Lease{ID: id, TTL: ttl, Left: max(asked+ttl-now, 0)}
-	}
-	one.deadline = asked + ttl
-	return one.describe(now)
-}
-
 // knownLocked treats a lease whose time is up as ended even before the committer has
-// got to it, unless the process was paused. If the log keeps the leases, only the log
-// decides when one has ended.
+// got to it, unless the process was paused, or no end can be written any more.
 func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 	if l.shut {
 		return nil, errClosed()
 	}
 	one := l.byID[id]
-	if one == nil || !one.seen || one.over || (l.keeper == nil && one.deadline <= now && l.stoodLocked(now) == 0) {
+	if one == nil || !one.seen || !l.still && (one.over || one.deadline <= now && l.stoodLocked(now) == 0) {
 		return nil, kv.NoLease(id)
 	}
 	return one, nil
@@ -377,6 +358,13 @@ func (l *leases) held(id kv.LeaseID) map[*slot]*space {
 		return maps.Clone(one.keys)
 	}
 	return nil
+}
+
+// freeze has no lease end any more.
+func (l *leases) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.still = true
 }
 
 func (l *leases) close() {

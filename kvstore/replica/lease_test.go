@@ -257,7 +257,7 @@ func (c *slowClock) Steady() time.Time {
 // at the clock and saying so does not make a pause of what the other has shown since.
 func TestALateSignOfLifeIsNoPause(t *testing.T) {
 	c := &slowClock{Fake: clock.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
-	l := newLeases(c, 500*time.Millisecond, nil)
+	l := newLeases(c, 500*time.Millisecond)
 	l.publish([]*lease{l.grant(1, time.Minute, nil)})
 	require.Zero(t, l.running())
 	c.hold.Store(true)
@@ -308,7 +308,7 @@ func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
 // leases that are over.
 func TestNoLeaseEndsBeforeAPauseIsNoticed(t *testing.T) {
 	c := clock.NewFake(noon)
-	l := newLeases(c, 500*time.Millisecond, nil)
+	l := newLeases(c, 500*time.Millisecond)
 	one := l.grant(1, time.Second, nil)
 	l.publish([]*lease{one})
 	require.Zero(t, l.running())

@@ -5,8 +5,8 @@ import "confcenter/kv"
 // outcomes tells those who committed what became of it: callers once for all that is
 // theirs.
 type outcomes struct {
-	contain func(what string) // deferred around those who are told
 	callers []given
+	told    int // of the callers
 }
 
 type given struct {
@@ -18,7 +18,7 @@ type given struct {
 func (o *outcomes) add(q *queued, result *kv.Result, err error, most int) {
 	w := q.write
 	if w == nil {
-		o.done(q, result, err)
+		q.done(result, err)
 		return
 	}
 	if w.Err = err; result != nil && result != &w.Result {
@@ -33,19 +33,12 @@ func (o *outcomes) add(q *queued, result *kv.Result, err error, most int) {
 	o.callers = append(o.callers, given{q.caller, append(make([]*kv.Write, 0, most), w)})
 }
 
-func (o *outcomes) done(q *queued, result *kv.Result, err error) {
-	defer o.contain("telling who committed")
-	q.done(result, err)
-}
-
+// tell goes on behind a caller that has panicked.
 func (o *outcomes) tell() {
-	for i := range o.callers {
-		o.committed(&o.callers[i])
+	for o.told < len(o.callers) {
+		one := &o.callers[o.told]
+		o.told++
+		one.caller.Committed(one.writes)
 	}
-	o.callers = emptied(o.callers)
-}
-
-func (o *outcomes) committed(g *given) {
-	defer o.contain("telling who committed")
-	g.caller.Committed(g.writes)
+	o.callers, o.told = emptied(o.callers), 0
 }

@@ -39,20 +39,6 @@ func TestAPanicOfTheCommitterEndsWriting(t *testing.T) {
 	require.Zero(t, b.Stats().Queue)
 }
 
-// Likewise if it comes before the group was looked at.
-func TestAPanicBetweenGroupsAnswersTheNext(t *testing.T) {
-	b := onFake(t, Config{})
-	b.must(put("k", "kept"))
-	b.disk.mu.Lock()
-	b.disk.lost = "planted"
-	b.disk.mu.Unlock()
-	_, err := b.do(kv.PutTxn("a", "k", kv.IntValue(1)))
-	require.ErrorIs(t, err, codes.Storage, "it was not tried")
-	require.Equal(t, "kept", b.text("a", "k"))
-	require.Equal(t, health.Stopped, b.Trouble().Kind)
-	require.Zero(t, b.Stats().Queue)
-}
-
 // Likewise if it comes after those who waited were answered.
 func TestAPanicOfALogThatHungAnswersNobodyTwice(t *testing.T) {
 	b := gated(t, Config{})
@@ -67,32 +53,32 @@ func TestAPanicOfALogThatHungAnswersNobodyTwice(t *testing.T) {
 	require.Zero(t, b.Stats().Queue)
 }
 
-// Who is told may panic without harm to others.
-func TestAPanicOfACallerIsContained(t *testing.T) {
-	b := onFake(t, Config{})
-	require.NoError(t, b.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), func(*kv.Result, error) { panic("planted") }))
-	_, err := b.CommitEach(panicking{}, writesOf(kv.PutTxn("a", "k", kv.IntValue(2))))
-	require.NoError(t, err)
-	b.must(put("k", "3"))
-	require.Equal(t, "3", b.text("a", "k"))
-	b.settled() // of one group, callers of several transactions are told last
-	require.EqualValues(t, 2, b.Stats().Panics)
-	require.Nil(t, b.Trouble())
+// Likewise if it is in what a caller or a follower does with what it is told.
+func TestAPanicOfWhoIsToldEndsWriting(t *testing.T) {
+	for name, begin := range map[string]func(b *bench) error{
+		"caller": func(b *bench) error {
+			return b.Commit(kv.PutTxn("a", "k", kv.StringValue("1")), func(*kv.Result, error) { panic("planted") })
+		},
+		"caller of several": func(b *bench) error {
+			_, err := b.CommitEach(panicking{}, writesOf(kv.PutTxn("a", "k", kv.StringValue("1"))))
+			return err
+		},
+		"follower": func(b *bench) error {
+			b.Follow(func(*kv.Batch) { panic("planted") })
+			return b.Commit(kv.PutTxn("a", "k", kv.StringValue("1")), func(*kv.Result, error) {})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := onFake(t, Config{})
+			require.NoError(t, begin(b))
+			<-b.committer.ended
+			require.Equal(t, "1", b.text("a", "k"))
+			require.Equal(t, health.Stopped, b.Trouble().Kind)
+			require.EqualValues(t, 1, b.Stats().Panics)
+		})
+	}
 }
 
 type panicking struct{}
 
 func (panicking) Committed([]*kv.Write) { panic("planted") }
-
-// A follower that panics has missed something, but the others have not.
-func TestAPanicOfAFollowerEndsWritingAfterTheOthersWereTold(t *testing.T) {
-	b := onFake(t, Config{})
-	b.Follow(func(*kv.Batch) { panic("planted") })
-	told := make(chan *kv.Batch, 1)
-	b.Follow(func(batch *kv.Batch) { told <- batch })
-	_, err := b.do(kv.PutTxn("a", "k", kv.IntValue(1)))
-	require.ErrorIs(t, err, codes.Timeout)
-	require.EqualValues(t, 1, (<-told).Changes[0].Revision)
-	require.Equal(t, "1", b.text("a", "k"))
-	require.Equal(t, health.Stopped, b.Trouble().Kind)
-}

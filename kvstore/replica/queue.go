@@ -100,9 +100,9 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 func (q *queue) refusedLocked(one *queued) error {
 	switch maxBytes := q.maxBytes(); {
 	case q.closed != nil:
-		return q.closed
-	case q.flight.late != nil:
-		return q.lateLocked(one)
+		return q.unlessKnown(one, q.closed)
+	case q.flight.late != nil && !one.txn.Patient:
+		return q.unlessKnown(one, q.flight.late)
 	case q.count < q.maxCount && (q.bytes+one.size <= maxBytes || q.count == 0):
 		return nil
 	case one.txn.Actor.Administrator() && q.count < q.maxCount+max(1, q.maxCount/reserve) && q.bytes+one.size <= maxBytes+maxBytes/reserve:

@@ -35,7 +35,7 @@ func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv
 		s.reading.RUnlock()
 		return e, nil
 	}
-	return slow(s, func() (*kv.Entry, error) { return s.log.GetAt(ctx, ns, key, rev) })
+	return slow(s, func() (*kv.Entry, error) { return s.log.GetAt(ns, key, rev) })
 }
 
 // History implements kv.Store.
@@ -56,7 +56,7 @@ func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision,
 	if limit == 0 || limit > kv.MaxHistory {
 		limit = kv.MaxHistory
 	}
-	return slow(s, func() (kv.Versions, error) { return s.log.Versions(ctx, ns, key, before, limit) })
+	return slow(s, func() (kv.Versions, error) { return s.log.Versions(ns, key, before, limit) })
 }
 
 // checkPast reports whether there is anything to know of a key's past.
@@ -77,7 +77,7 @@ func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([
 		s.reading.RUnlock()
 		return nil, nil
 	}
-	list, err := slow(s, func() ([]kv.Change, error) { return s.log.Changes(ctx, after, maxBytes) })
+	list, err := slow(s, func() ([]kv.Change, error) { return s.log.Changes(after, maxBytes) })
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *Store) ListArchive(ctx context.Context, l kv.List) (kv.Page, error) {
 	if _, err := s.use(0); err != nil {
 		return kv.Page{}, err
 	}
-	return slow(s, func() (kv.Page, error) { return s.log.ListArchive(ctx, l) })
+	return slow(s, func() (kv.Page, error) { return s.log.ListArchive(l) })
 }
 
 // use begins a read of the log at rev. Unless it returns an error, reading is held.
@@ -147,7 +147,11 @@ func slow[T any](s *Store, read func() (T, error)) (answer T, err error) {
 		}()
 		o := outcome{err: codes.Errorf(codes.Internal, "reading earlier revisions failed; the server's log says why")}
 		defer func() { done <- o }()
-		defer s.committer.contain("a read of earlier revisions")
+		defer func() {
+			if what := recover(); what != nil {
+				s.caught("a read of earlier revisions", what)
+			}
+		}()
 		o.answer, o.err = read()
 	}()
 	timer := s.cfg.Clock.NewTimer(s.cfg.ReadTimeout)

@@ -58,8 +58,8 @@ func resultSize(txn *kv.Txn, r *kv.Result) int {
 }
 
 // appendResult appends the stored form of the result of a transaction that has the
-// revision own. named: the ID of a lease it granted is that revision.
-func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision, named bool) []byte {
+// revision own.
+func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision) []byte {
 	held := byte(0)
 	if r.Held {
 		held = 1
@@ -76,11 +76,7 @@ func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision, named bo
 	}
 	ops := branch(txn, r.Held)
 	for i := range r.Ops {
-		lease := uint64(r.Ops[i].Lease.ID) + 1
-		if named {
-			lease = relative(kv.Revision(r.Ops[i].Lease.ID), own)
-		}
-		b = w.op(b, &r.Ops[i], lease, ops[i].Kind != kv.OpPut)
+		b = w.op(b, &r.Ops[i], ops[i].Kind != kv.OpPut)
 	}
 	return b
 }
@@ -92,7 +88,7 @@ type resultWriter struct {
 	ns    string // of the entry before
 }
 
-func (w *resultWriter) op(b []byte, r *kv.OpResult, lease uint64, withValue bool) []byte {
+func (w *resultWriter) op(b []byte, r *kv.OpResult, withValue bool) []byte {
 	var parts byte
 	if r.Entry != nil {
 		parts |= hasEntry
@@ -120,7 +116,7 @@ func (w *resultWriter) op(b []byte, r *kv.OpResult, lease uint64, withValue bool
 		b = w.entry(b, r.Prev, true)
 	}
 	if r.Lease.ID != 0 {
-		b = binary.AppendUvarint(b, lease)
+		b = binary.AppendUvarint(b, relative(kv.Revision(r.Lease.ID), w.own)) // it is named after its revision
 		b = binary.AppendUvarint(b, uint64(r.Lease.TTL))
 	}
 	if r.Count != 0 {

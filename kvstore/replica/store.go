@@ -4,17 +4,9 @@
 //
 // The path of a transaction: Commit puts it into the queue (queue.go). The committer
 // (committer.go) takes everything that is queued, evaluates it in order against the index
-// and the transactions before it (evaluate.go, group.go), proposes the group to the log
-// (log.go), makes what the log returns visible at once (index.go), tells the followers
-// and completes the callers. Readers therefore see only what is durable, and never half
-// of a transaction.
-//
-// Others may write to the log. A group is then evaluated with guessed revisions, and each
-// transaction carries a proof of what its evaluation relied on (proof.go). If the log
-// returns anything other than the group, that is applied instead, and transactions that
-// were not taken are evaluated again (tail.go).
-//
-// Leases are kept here (lease.go), unless the log keeps them (keeper.go).
+// and the transactions before it (evaluate.go, group.go), appends the group to the log
+// (log.go), makes it visible at once (index.go), tells the followers and completes the
+// callers. Readers therefore see only what is durable, and never half of a transaction.
 //
 // Reads return the newest version of a key at or below the visible revision. A View
 // keeps the versions of its revision (view.go). Past state (GetAt, History, Changes)
@@ -38,7 +30,6 @@ type Store struct {
 	// set at open
 	cfg       Config
 	log       Log
-	able      kvstore.Capabilities
 	index     *index
 	leases    *leases
 	tokens    *tokens
@@ -107,9 +98,8 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	s := &Store{
 		cfg:     cfg,
 		log:     log,
-		able:    capabilities(log),
 		index:   x,
-		leases:  newLeases(cfg.Clock, cfg.PauseAfter, log),
+		leases:  newLeases(cfg.Clock, cfg.PauseAfter),
 		tokens:  known,
 		queue:   newQueue(cfg.MaxQueue, cfg.Queues, known),
 		reading: reading{slow: make(chan struct{}, cfg.MaxSlowReads)},
@@ -120,7 +110,7 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	l := &loading{books: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())
 	if err == nil {
-		err = s.resumeTrail(ctx, l.lines)
+		err = s.resumeTrail(l.lines)
 	}
 	if err != nil {
 		s.end()
@@ -131,9 +121,6 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	s.committer = newCommitter(s, b, newest)
 	return s, nil
 }
-
-// Capabilities implements kvstore.Engine: those of the log, less what no log that keeps leases can do.
-func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
 // closeGrace is how long Close waits for a log that does not answer. lastGrace is how long
 // once it is known that the log is late, or has been told to hurry.
@@ -235,6 +222,9 @@ func (s *Store) Writable() error {
 	return nil
 }
 
+// Damage implements kvstore.Engine.
+func (s *Store) Damage() *health.Trouble { return s.log.Damage() }
+
 // Trouble implements kvstore.Engine: the store's own, or else that of the log.
 func (s *Store) Trouble() *health.Trouble {
 	if t := s.committer.trouble.Load(); t != nil {
@@ -283,9 +273,6 @@ func (s *Store) prepare(one *queued) error {
 	if err := one.txn.Check(); err != nil {
 		return s.counted(one.txn, err)
 	}
-	if err := s.able.Check(one.txn); err != nil {
-		return err
-	}
 	one.size = sizeOf(one.txn)
 	if one.txn.Token != "" {
 		one.digest = digestOf(one.txn)
@@ -319,10 +306,7 @@ func (s *Store) noted(err error) error {
 func (s *Store) Follow(fn func(*kv.Batch)) (stop func()) { return s.followers.add(fn) }
 
 // KeepAlive implements kv.Store.
-func (s *Store) KeepAlive(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
-	if s.leases.keeper != nil {
-		return s.keepThere(ctx, id)
-	}
+func (s *Store) KeepAlive(_ context.Context, id kv.LeaseID) (kv.Lease, error) {
 	return s.leases.keepAlive(id)
 }
 

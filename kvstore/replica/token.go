@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"math"
-	"slices"
 	"sync/atomic"
 
 	"confcenter/codes"
@@ -28,8 +26,6 @@ type tokens struct {
 	out    kv.Revision   // all tokens up to it were dropped because there were too many; 0: none
 	outs   []kv.Revision // those of others that were
 	count  atomic.Int64  // for Stats
-
-	doubtful map[tokenName]bool // those of a group of which nobody knows what became of it; nil if there is none
 }
 
 type tokenName struct{ ns, name string }
@@ -129,33 +125,6 @@ func (t *tokens) settled() {
 	t.held.tell(t.bytes)
 }
 
-// replace replaces all tokens by these, oldest first.
-func (t *tokens) replace(list []*Token) {
-	t.forget(math.MaxInt64)
-	for _, token := range list {
-		t.add(token)
-	}
-}
-
-// takeBack forgets a token whose transaction did not take effect as evaluated.
-func (t *tokens) takeBack(token *Token) {
-	a := t.askers[token.Who]
-	if a == nil {
-		return
-	}
-	last := len(a.queue) - 1
-	for last >= 0 && a.queue[last] != token {
-		last--
-	}
-	if last < 0 {
-		return // crowded out by others of the group
-	}
-	a.queue = slices.Delete(a.queue, last, last+1)
-	t.weigh(a, -tokenBytes(token))
-	delete(t.byName, tokenName{token.NS, token.Name})
-	t.count.Store(int64(len(t.byName)))
-}
-
 // forget forgets the tokens from before a time of the monotonic clock.
 func (t *tokens) forget(before int64) {
 	for {
@@ -185,17 +154,6 @@ func (t *tokens) crowdedOut() (through kv.Revision, others []kv.Revision) {
 	through, others = t.out, t.outs
 	t.out, t.outs = 0, nil
 	return through, others
-}
-
-// doubt remembers the tokens of transactions of which nobody knows whether they take effect:
-// they must be neither replayed nor used anew before that is known.
-func (t *tokens) doubt(commits []Commit) {
-	t.doubtful = map[tokenName]bool{}
-	for i := range commits {
-		if token := commits[i].Token; token != nil {
-			t.doubtful[tokenName{token.NS, token.Name}] = true
-		}
-	}
 }
 
 func (t *tokens) forgetOldest(a *asker) {

@@ -277,7 +277,7 @@ func TestResultsComeBackAsTheyWere(t *testing.T) {
 			r.Ops = append(r.Ops, one)
 		}
 		own := rapid.SampledFrom([]kv.Revision{r.Revision, 4, 1 << 50}).Draw(t, "own")
-		stored := appendResult(nil, txn, r, own, true)
+		stored := appendResult(nil, txn, r, own)
 		got, err := parseResult(stored, repeated, own)
 		require.NoError(t, err)
 		require.Equal(t, r, got)
@@ -304,7 +304,7 @@ func TestResultsWithAbsoluteRevisionsAreRead(t *testing.T) {
 func TestResultsFollowTheRevisionOfTheirTransaction(t *testing.T) {
 	txn := &kv.Txn{Then: []kv.Op{put("k", "v"), grant(time.Second)}}
 	r := &kv.Result{Revision: 7, Held: true, Ops: []kv.OpResult{{Entry: &kv.Entry{Create: 3, Mod: 7, Version: 2}}, {Lease: kv.Lease{ID: 7}}}}
-	got, err := parseResult(appendResult(nil, txn, r, 7, true), txn, 11)
+	got, err := parseResult(appendResult(nil, txn, r, 7), txn, 11)
 	require.NoError(t, err)
 	require.EqualValues(t, 11, got.Revision)
 	require.EqualValues(t, 3, got.Ops[0].Entry.Create)
@@ -323,7 +323,7 @@ func FuzzResult(f *testing.F) {
 		if err != nil || len(stored) > 0 && stored[0] == askedResultFormat {
 			return // of another transaction
 		}
-		again, err := parseResult(appendResult(nil, txn, r, 6, true), txn, 6)
+		again, err := parseResult(appendResult(nil, txn, r, 6), txn, 6)
 		if err == nil && r.Ops[0].Lease.ID == 0 { // a put's value, a lease without a name: never written
 			require.Equal(t, r.Revision, again.Revision)
 			require.Len(t, again.Ops, len(r.Ops))

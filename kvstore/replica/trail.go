@@ -1,14 +1,12 @@
 package replica
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
 
 	"confcenter/access"
 	"confcenter/access/trail"
-	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -144,16 +142,13 @@ func (s *Store) publishTrail(commits []Commit) {
 
 // resumeTrail has the audit go on behind the last line that the log has; newest is that of the
 // transactions that are in no tables yet, if there is one.
-func (s *Store) resumeTrail(ctx context.Context, newest *kv.Entry) error {
+func (s *Store) resumeTrail(newest *kv.Entry) error {
 	if s.cfg.Trail == nil {
 		return nil
 	}
-	if s.log.Shared() {
-		return codes.Errorf(codes.NotImplemented, "this store cannot keep an audit: others write to its log")
-	}
 	if newest == nil {
 		var err error
-		if newest, err = s.lastLines(ctx); err != nil {
+		if newest, err = s.lastLines(); err != nil {
 			return err
 		}
 	}
@@ -170,13 +165,13 @@ func (s *Store) resumeTrail(ctx context.Context, newest *kv.Entry) error {
 
 // lastLines finds the last block of lines by halving: archives are listed forward only. nil: there
 // is none.
-func (s *Store) lastLines(ctx context.Context) (last *kv.Entry, err error) {
+func (s *Store) lastLines() (last *kv.Entry, err error) {
 	behind := func(seq int64) (*kv.Entry, error) {
 		after := ""
 		if seq > 0 {
 			after = trail.KeyOf(seq)
 		}
-		page, err := s.log.ListArchive(ctx, kv.List{NS: kv.AuditLines, After: after, Limit: 1, MaxBytes: 1})
+		page, err := s.log.ListArchive(kv.List{NS: kv.AuditLines, After: after, Limit: 1, MaxBytes: 1})
 		if err != nil || len(page.Entries) == 0 {
 			return nil, err
 		}

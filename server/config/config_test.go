@@ -14,7 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -279,7 +279,7 @@ func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
 	mem := atomicfile.NewMem(nil)
 	mem.MakeDir("/srv/conf")
 	mem.MakeDir("/srv/data")
-	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	setMany(t, store, 10)

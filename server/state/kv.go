@@ -31,7 +31,6 @@ type Handlers struct {
 	locks *kvlock.Manager
 	stats func() protocol.KVStats // must be cheap
 	life  context.Context         // of the workers' reads
-	waits bool                    // KeepAlive may wait
 }
 
 // desk is what is kept for one loop.
@@ -46,10 +45,9 @@ type desk struct {
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
-// only its revision is known. Workers read it as long as life lasts, and keep its leases
-// alive if that may wait.
-func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats, waits bool) *Handlers {
-	f := &Handlers{store: store, locks: locks, stats: stats, life: life, waits: waits}
+// only its revision is known. Workers read it as long as life lasts.
+func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats) *Handlers {
+	f := &Handlers{store: store, locks: locks, stats: stats, life: life}
 	if stats == nil {
 		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
 	}
@@ -123,42 +121,25 @@ func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// keptAlive is a worker's result.
-type keptAlive struct {
-	lease kv.Lease
-	err   error
-}
-
-// kvAlive renews a lease; a worker does it if that may wait.
+// kvAlive renews a lease.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, err := f.leaseAsked(s)
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
 	}
-	made := new(keptAlive)
-	if f.waits {
-		if made, _ = s.TakePrepared().(*keptAlive); made == nil {
-			s.Prepare(h.Command, func() any {
-				lease, err := f.store.KeepAlive(f.life, id)
-				return &keptAlive{lease, err}
-			})
-			return false
-		}
-	} else {
-		made.lease, made.err = f.store.KeepAlive(f.life, id)
-	}
-	if made.err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
+	lease, err := f.store.KeepAlive(f.life, id)
+	if err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
 		holdingsOf(s).lease(id)
 	}
-	answerLease(s, h, made.lease, made.err, protocol.AppendKVAlive)
+	answerLease(s, h, lease, err, protocol.AppendKVAlive)
 	return true
 }
 
 // kvAliveEarly renews a lease before it is the request's turn. Nothing that was sent before can make
-// that wrong: what ends the lease does so all the same. An engine that may wait is not asked.
+// that wrong: what ends the lease does so all the same.
 func (f *Handlers) kvAliveEarly(s *gate.Session) {
-	if id, err := f.leaseAsked(s); err == nil && !f.waits {
+	if id, err := f.leaseAsked(s); err == nil {
 		_, _ = f.store.KeepAlive(f.life, id)
 	}
 }

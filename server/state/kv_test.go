@@ -15,7 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvlock"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -35,18 +35,16 @@ type stateKit struct {
 	handlers *Handlers
 }
 
-func newStateKit(t gatetest.T, limits loop.Limits) *stateKit { return stateKitOf(t, limits, false) }
-
-func stateKitOf(t gatetest.T, limits loop.Limits, waits bool) *stateKit {
+func newStateKit(t gatetest.T, limits loop.Limits) *stateKit {
 	k := &stateKit{Bench: gatetest.NewBench(t, limits)}
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.Clock})
-	k.state = &gatetest.HeldState{Store: memory, Room: 1 << 20}
-	locks := kvlock.New(memory, kvlock.Config{}) // it has the store to itself
+	store := memory.New(memory.Config{Clock: k.Clock})
+	k.state = &gatetest.HeldState{Store: store, Room: 1 << 20}
+	locks := kvlock.New(store, kvlock.Config{}) // it has the store to itself
 	t.Cleanup(func() {
 		locks.Close()
-		require.NoError(t, memory.Close())
+		require.NoError(t, store.Close())
 	})
-	k.handlers = Add(context.Background(), k.Bench.Gate, k.state, locks, nil, waits)
+	k.handlers = Add(context.Background(), k.Bench.Gate, k.state, locks, nil)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k
@@ -169,11 +167,11 @@ func (t telling) Committed(writes []*kv.Write) {
 
 func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
 	const writes = 40
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	memory := memory.New(memory.Config{})
 	t.Cleanup(func() { require.NoError(t, memory.Close()) })
 	state := &counted{Store: memory, back: make(chan struct{}, writes)}
 	bench := gatetest.NewBench(t, loop.Limits{})
-	Add(context.Background(), bench.Gate, state, nil, nil, false)
+	Add(context.Background(), bench.Gate, state, nil, nil)
 	bench.Open()
 	s, w := bench.Peer(gatetest.Unlimited)
 	var burst []byte
@@ -321,31 +319,6 @@ func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
 	require.Contains(t, got[1], `KVLOCK_RSP/2 {"code":0`)
 	require.Contains(t, got[2], `KVGRANT/`)
 	require.Contains(t, got[2], `"fence":9`)
-}
-
-// A store whose leases are kept elsewhere is asked by a worker, and the answer keeps its
-// place.
-func TestALoopDoesNotWaitForAKeepAlive(t *testing.T) {
-	s := stateKitOf(t, loop.Limits{}, true)
-	s.Receive(gatetest.Requests(protocol.KVLease, `{"ttl":60000}`))
-	s.state.Finish(1)
-	s.Loop.Wake()
-	require.Contains(t, gatetest.Frames(t, s.w)[0], `"lease":1`)
-	holdingsOf(s.Session).leases = nil
-	s.Receive(gatetest.Requests(protocol.KVAlive, `{"lease":1}`, protocol.KVAlive, `{"lease":2}`, protocol.KVGet, `{"ns":"n","key":"a"}`))
-	var got []string
-	for n := range 2 {
-		require.Len(t, got, n)
-		require.Equal(t, 1, s.Bench.Group.Jobs())
-		s.Bench.Group.DoJob(0)
-		s.Loop.Wake()
-		got = append(got, gatetest.Frames(t, s.w)...)
-	}
-	require.Len(t, got, 3)
-	require.Contains(t, got[0], `"ttl":60000`)
-	require.Contains(t, got[1], `"code":`)
-	require.Contains(t, got[2], `KVGET_RSP/3`)
-	require.Len(t, holdingsOf(s.Session).leases, 1)
 }
 
 func TestWaitsForLocksAreLimited(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/protocol"
@@ -104,7 +104,7 @@ func BenchmarkUpdate(b *testing.B) {
 
 // Players are read as often as keys are, see TestKVGetDoesNotAllocate.
 func TestAWarmGetDoesNotAllocate(t *testing.T) {
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	memory := memory.New(memory.Config{})
 	defer func() { require.NoError(t, memory.Close()) }()
 	s := owners(t, memory, 2)
 	for _, rest := range []string{`"names":["state"]`, `"names":["state","nope","state"],"versions":1`, `"names": ["state"]`, `"names":[]`} {

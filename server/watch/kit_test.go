@@ -13,7 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -28,7 +28,7 @@ type watchKit struct {
 	*gatetest.Bench
 	t       gatetest.T
 	watches *Handlers
-	state   *kvtest.Memory
+	state   *memory.Store
 	stop    func() // may be called early
 
 	mu      sync.Mutex
@@ -36,8 +36,8 @@ type watchKit struct {
 }
 
 // newWatchKit starts one. wrap, if given, puts something between server and store.
-func newWatchKit(t gatetest.T, limits loop.Limits, mem kvtest.MemoryConfig, wrap func(kv.Store) kv.Store) *watchKit {
-	k := &watchKit{Bench: gatetest.NewBench(t, limits), t: t, state: kvtest.NewMemory(mem)}
+func newWatchKit(t gatetest.T, limits loop.Limits, mem memory.Config, wrap func(kv.Store) kv.Store) *watchKit {
+	k := &watchKit{Bench: gatetest.NewBench(t, limits), t: t, state: memory.New(mem)}
 	unfollow := k.state.Follow(func(b *kv.Batch) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func newWatchKit(t gatetest.T, limits loop.Limits, mem kvtest.MemoryConfig, wrap
 		store = wrap(store)
 	}
 	k.watches = Add(context.Background(), k.Gate, store)
-	state.Add(context.Background(), k.Gate, store, nil, nil, false)
+	state.Add(context.Background(), k.Gate, store, nil, nil)
 	k.Open()
 	k.Group.Start()
 	k.watches.Follow()

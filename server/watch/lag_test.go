@@ -12,7 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
@@ -33,7 +33,7 @@ func (k *watchKit) follow(p *watchPeer, w *witness, n int) {
 }
 
 func TestTheStateComesFirstAndTheMarkerBehindIt(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	for _, ns := range []string{"a", "b", "c"} {
 		txn := &kv.Txn{}
 		for i := range 1500 {
@@ -61,7 +61,7 @@ func TestTheStateComesFirstAndTheMarkerBehindIt(t *testing.T) {
 }
 
 func TestBelowTheFloorOfTheLogTheStateIsGivenAnew(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{LogBytes: 10_000}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{LogBytes: 10_000}, nil)
 	for i := range 300 {
 		k.put("n", fmt.Sprintf("k%d", i%100), strings.Repeat("v", 100))
 	}
@@ -103,7 +103,7 @@ func (f *forgetful) Follow(fn func(*kv.Batch)) (stop func()) {
 
 func TestWhatTheStoreHasMissedIsReadBack(t *testing.T) {
 	var store *forgetful
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{LogBytes: 64}, func(s kv.Store) kv.Store {
+	k := newWatchKit(t, loop.Limits{}, memory.Config{LogBytes: 64}, func(s kv.Store) kv.Store {
 		store = &forgetful{Store: s}
 		return store
 	})
@@ -162,7 +162,7 @@ func (v *vanishing) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
 func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T) {
 	var k *watchKit
 	lose := sync.OnceFunc(func() { k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "m", Key: "", Confirm: "m"}}}) })
-	k = newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
+	k = newWatchKit(t, loop.Limits{}, memory.Config{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
 	k.put("m", "gone", "v")
 	k.put("n", "stays", "v")
 	p := k.peer(gatetest.Unlimited)
@@ -176,7 +176,7 @@ func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T)
 
 func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 	var store *fragile
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, func(s kv.Store) kv.Store {
 		store = &fragile{Store: s, lists: 3}
 		return store
 	})
@@ -217,7 +217,7 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 
 func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
 	var store *fragile
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, func(s kv.Store) kv.Store {
 		store = &fragile{Store: s, lists: 1}
 		store.budget.Store(1)
 		return store
@@ -240,7 +240,7 @@ func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
 }
 
 func TestServerStoppedInTheMiddleLeavesNoViewOpen(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil) // its clean-up checks
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil) // its clean-up checks
 	for i := range 1000 {
 		k.put("n", fmt.Sprintf("key%04d", i), strings.Repeat("v", 200))
 	}
@@ -254,7 +254,7 @@ func TestServerStoppedInTheMiddleLeavesNoViewOpen(t *testing.T) {
 }
 
 func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	for i := range 2000 {
 		k.put("n", fmt.Sprintf("key%04d", i), strings.Repeat("v", 500))
 	}
@@ -297,7 +297,7 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 }
 
 func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	p := k.peer(200)
 	_, rev := p.watch(`{"ns":"n","coalesce":1,"prev":1}`)
 	w := newWitness(k, kv.Filter{NS: "n"}, rev)
@@ -327,7 +327,7 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 		floor := rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(rt, "log")
 		fragileLists := rapid.SampledFrom([]int64{1 << 40, 2}).Draw(rt, "lists")
 		limits := loop.Limits{Pending: rapid.SampledFrom([]int{500, 64 << 10}).Draw(rt, "pending"), Backlog: rapid.SampledFrom([]int64{1000, 32 << 20}).Draw(rt, "backlog")}
-		k := newWatchKit(rt, limits, kvtest.MemoryConfig{LogBytes: floor}, func(s kv.Store) kv.Store {
+		k := newWatchKit(rt, limits, memory.Config{LogBytes: floor}, func(s kv.Store) kv.Store {
 			f := &fragile{Store: s, lists: fragileLists}
 			f.budget.Store(3)
 			return f

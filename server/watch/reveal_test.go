@@ -9,7 +9,7 @@ import (
 
 	"confcenter/access/guard/guardtest"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
@@ -60,7 +60,7 @@ func TestAWatchRevealsWhatItsPeerMayKnowIfItIsAskedTo(t *testing.T) {
 // Watches of the same keys share frames, those with the right as well as those without: who is revealed
 // something shares none.
 func TestWatchesOfKeysThatRevealShareNothingWithThoseThatDoNot(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	k.Ring = guardtest.Ring()
 	put := func(key, value string) kv.Revision {
 		sealed, err := guardtest.Ring().SealTyped("kv:game/"+key, "string", []byte(`"`+value+`"`))

@@ -8,7 +8,7 @@ import (
 
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
@@ -24,7 +24,7 @@ func TestAWatchNeedsTheRightsToAllThatItTells(t *testing.T) {
 		{`{"ns":"@conf","prefix":"doc/a"}`, "watch config:a*,history config:a*,read config:a*,watch kv:x"},
 		{`{"ns":"@storage/1"}`, "watch storage,read storage,watch kv:x"},
 	} {
-		k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+		k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 		p := k.peer(gatetest.Unlimited)
 		rights := strings.Split(c.rights, ",")
 		for i, without := range rights {

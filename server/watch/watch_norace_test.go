@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
 )
 
 func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{Memory: 4 << 30}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{Memory: 4 << 30}, memory.Config{}, nil)
 	big := bytes.Repeat([]byte{0xFF}, kv.MaxValue)
 	values := kv.PutTxn("n", "big0", kv.BytesValue(big))
 	for i := range 2 {

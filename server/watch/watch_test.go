@@ -9,14 +9,14 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
 )
 
 func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	k.put("n", "a/before", "0")
 	filters := []kv.Filter{{}, {NS: "n"}, {NS: "n", Text: "a/"}, {NS: "n", Text: "a/1"}, {NS: "n", Text: "a/1", Exact: true}, {NS: "m"}, {NS: "n", Text: strings.Repeat("x", 99)}}
@@ -62,7 +62,7 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 // KVWATCH of an empty store is answered with revision 0. Who lost the connection
 // then goes on from there and misses nothing.
 func TestAPanicWhileOneWatchIsToldEndsItsConnectionOnly(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	bad, good := k.peer(gatetest.Unlimited), k.peer(gatetest.Unlimited)
 	bad.send(protocol.KVWatch, `{"ns":"a"}`)
 	good.send(protocol.KVWatch, `{"ns":"a"}`)
@@ -77,7 +77,7 @@ func TestAPanicWhileOneWatchIsToldEndsItsConnectionOnly(t *testing.T) {
 }
 
 func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	_, rev := p.watch(`{"ns":"n"}`)
 	require.Zero(t, rev)
@@ -98,7 +98,7 @@ func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
 }
 
 func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	p.watch(`{"ns":"n"}`)
 	const writes = 20
@@ -131,7 +131,7 @@ func repliesIn(frames []watchFrame) (n int) {
 }
 
 func TestNothingOfAWatchFollowsTheReplyThatEndsIt(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	for i := range 2000 {
 		k.put("n", fmt.Sprintf("key%d", i), strings.Repeat("v", 100))
 	}
@@ -152,7 +152,7 @@ func TestNothingOfAWatchFollowsTheReplyThatEndsIt(t *testing.T) {
 }
 
 func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	var ids []uint32
 	for range 400 {
@@ -173,7 +173,7 @@ func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
 }
 
 func TestAThousandWatchersAreToldInSlices(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	peers := make([]*watchPeer, 1000)
 	for i := range peers {
 		peers[i] = k.peer(gatetest.Unlimited)
@@ -193,7 +193,7 @@ func TestAThousandWatchersAreToldInSlices(t *testing.T) {
 }
 
 func TestWhatAWatchMayNotAskFor(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{Watches: 3}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{Watches: 3}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	rev := k.put("n", "k", "v")
 	p.refused(protocol.KVWatch, fmt.Sprintf(`{"ns":"n","from":%d}`, rev+1), codes.FutureRevision)
@@ -211,7 +211,7 @@ func TestWhatAWatchMayNotAskFor(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{}, memory.Config{}, nil)
 	slow, fast := k.peer(200), k.peer(gatetest.Unlimited)
 	_, rev := slow.watch(`{"ns":"n"}`)
 	fast.watch(`{"ns":"n"}`)
@@ -249,7 +249,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 }
 
 func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
-	k := newWatchKit(t, loop.Limits{Backlog: 10_000}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, loop.Limits{Backlog: 10_000}, memory.Config{}, nil)
 	p := k.peer(gatetest.Unlimited)
 	_, rev := p.watch(`{"ns":"n"}`)
 	w := newWitness(k, kv.Filter{NS: "n"}, rev)

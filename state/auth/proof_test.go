@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state/auth"
 )
 
@@ -70,7 +70,7 @@ func TestEndedSessionsOfANameAreLimited(t *testing.T) {
 func TestASessionIsEndedThoughTheDiskIsFull(t *testing.T) {
 	k := open(t, auth.Config{})
 	who := k.opened(t, person("pat@example.org")).Who
-	k.store.(*kvtest.Memory).SetFull(true)
+	k.store.(*memory.Store).SetFull(true)
 	_, err := k.End(t.Context(), nil, &auth.EndAsk{ID: who.Session})
 	require.NoError(t, err)
 	require.Nil(t, k.Renewed(who))

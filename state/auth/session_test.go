@@ -12,7 +12,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -255,7 +255,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 
 func FuzzVerifySession(f *testing.F) {
 	f.Add("ccs_0123456789abcdef_" + strings.Repeat("A", 43))
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{})
+	engine := memory.New(memory.Config{})
 	f.Cleanup(func() { _ = engine.Close() })
 	store := state.Embed(engine, nil)
 	f.Cleanup(store.Close)

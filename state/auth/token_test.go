@@ -13,7 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -31,7 +31,7 @@ var zoe = &access.Actor{Origin: access.OverHTTP, Address: "10.0.0.1:5"}
 
 func open(t *testing.T, cfg auth.Config) *kit {
 	fake := clock.NewFake(time.UnixMilli(1_000_000))
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake})
+	engine := memory.New(memory.Config{Clock: fake})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	store := state.Embed(engine, nil)
 	t.Cleanup(store.Close)
@@ -55,7 +55,7 @@ func (k *kit) listed(t *testing.T) []auth.Token {
 func TestATokenIsRevokedThoughTheDiskIsFull(t *testing.T) {
 	k := open(t, auth.Config{})
 	made := k.made(t, auth.MakeAsk{Name: "game-1"})
-	k.store.(*kvtest.Memory).SetFull(true)
+	k.store.(*memory.Store).SetFull(true)
 	_, err := k.Make(t.Context(), zoe, &auth.MakeAsk{Name: "game-2"})
 	require.Equal(t, codes.Storage, codes.Of(err))
 	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: made.ID})
@@ -261,7 +261,7 @@ func TestTokensHaveLimits(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	f.Add("cct_0123456789abcdef_" + strings.Repeat("A", 43))
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{})
+	engine := memory.New(memory.Config{})
 	f.Cleanup(func() { _ = engine.Close() })
 	store := state.Embed(engine, nil)
 	f.Cleanup(store.Close)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 )
 
 // Whatever happens just before a write, what is stored agrees with itself.
 func TestWhateverHappensInBetween(t *testing.T) {
 	for seed := range uint64(20) {
-		mem := kvtest.NewMemory(kvtest.MemoryConfig{})
+		mem := memory.New(memory.Config{})
 		near := state.Embed(mem, nil)
 		w := &crowd{Store: near, t: t, mem: mem, rand: rand.New(rand.NewPCG(seed, 0))}
 		t.Cleanup(func() {

@@ -15,7 +15,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 )
 
@@ -24,7 +24,7 @@ import (
 type crowd struct {
 	state.Store
 	t       require.TestingT
-	mem     *kvtest.Memory
+	mem     *memory.Store
 	benches []*Bench // one acts within the other
 	depth   int
 	holds   []*TakeAnswer
@@ -245,7 +245,7 @@ func (w *crowd) checkHistory(of string, seq int64, now string, all map[string]*k
 
 // What the server does by itself waits for its turn, however many do: it keeps no worker.
 func TestTheSweepIsNotRefusedBecauseOthersWait(t *testing.T) {
-	mem := kvtest.NewMemory(kvtest.MemoryConfig{})
+	mem := memory.New(memory.Config{})
 	defer func() { require.NoError(t, mem.Close()) }()
 	near := state.Embed(mem, nil)
 	defer near.Close()

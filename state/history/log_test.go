@@ -10,7 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/confstore/doclog"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state/history"
 )
 
@@ -51,7 +51,7 @@ func TestTheLogOfADocument(t *testing.T) {
 
 // Files that are found together are one change, also if each is somebody else's.
 func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
-	store := kvtest.ForTest(t)
+	store := memory.ForTest(t)
 	log, err := doclog.Open(t.Context(), store, "")
 	require.NoError(t, err)
 	version := func(name, author, commit string) doclog.Version {
@@ -78,7 +78,7 @@ func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 
 // What git tells of versions later counts in the log of all, of one, in blame and in diff alike.
 func TestCompletionsAreTold(t *testing.T) {
-	store := kvtest.ForTest(t)
+	store := memory.ForTest(t)
 	log, err := doclog.Open(t.Context(), store, "")
 	require.NoError(t, err)
 	owner := doclog.By{Author: "owner", Origin: access.OnDisk, Time: 1}

@@ -13,7 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
-	"confcenter/kvstore/kvtest"
+	kvmemory "confcenter/kvstore/memory"
 	"confcenter/state"
 )
 
@@ -27,7 +27,7 @@ func used(t *testing.T, h *History) (list []state.Used) {
 // What is staged is bounded, in number and in bytes, and forgotten if nothing more comes.
 func TestLimitsOfWhatIsStaged(t *testing.T) {
 	now := clock.NewFake(time.Unix(1_000_000, 0))
-	h := Open(kvtest.ForTest(t), Config{Clock: now, Staged: memory.NewPool(100_000)})
+	h := Open(kvmemory.ForTest(t), Config{Clock: now, Staged: memory.NewPool(100_000)})
 	stage := func(token, name, text string) error {
 		_, err := h.Stage(t.Context(), nil, &StageAsk{Token: token, Documents: []Wanted{{Name: name, Text: text}}})
 		return err
@@ -58,7 +58,7 @@ func TestLimitsOfWhatIsStaged(t *testing.T) {
 
 // Nobody has more than a part of the stages, or of their memory, so that there is something for others.
 func TestNobodyStagesForAllOthers(t *testing.T) {
-	h := Open(kvtest.ForTest(t), Config{Staged: memory.NewPool(100_000)})
+	h := Open(kvmemory.ForTest(t), Config{Staged: memory.NewPool(100_000)})
 	stage := func(who, token string, size int, groups ...string) error {
 		var by *access.Actor
 		if who != "" {
@@ -85,7 +85,7 @@ func TestNobodyStagesForAllOthers(t *testing.T) {
 
 // Where a piece says that it begins is not believed.
 func TestPiecesThatDoNotFollowOneAnother(t *testing.T) {
-	h := Open(kvtest.ForTest(t), Config{})
+	h := Open(kvmemory.ForTest(t), Config{})
 	stage := func(offset int64, text string) error {
 		_, err := h.Stage(t.Context(), nil, &StageAsk{Token: "t", Documents: []Wanted{{Name: "a.json", Text: text, Offset: offset}}})
 		return err

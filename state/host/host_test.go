@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state/audit"
 	"confcenter/state/auth"
 	"confcenter/state/bench"
@@ -21,7 +21,7 @@ import (
 
 func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	store := memory.New(memory.Config{})
 	defer func() { require.NoError(t, store.Close()) }()
 	h := host.Open(store, host.Config{})
 	for i, m := range h.Models() {

@@ -24,7 +24,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/auth"
 	"confcenter/state/review"
@@ -96,7 +96,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, ctx: ctx, clock: clock.NewFake(time.Now()), dir: t.TempDir()}
-	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	memory := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { memory.Close() })
 	k.engine, k.leases = &lossy{Engine: memory}, memory
 	for name, text := range map[string]string{

@@ -16,6 +16,8 @@ type Engine interface {
 	kv.Copier
 	// Trouble is why it takes no writes, or not all; nil if it takes them. It is cheap.
 	Trouble() *health.Trouble
+	// Damage is what it cannot read although writes go on; nil: nothing that is known of. It is cheap.
+	Damage() *health.Trouble
 }
 
 // Store is the state store for whoever writes on behalf of peers. A transaction that changes what is

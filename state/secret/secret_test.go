@@ -17,7 +17,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/secret"
 )
@@ -49,7 +49,7 @@ func text(letters string) string {
 
 func newKit(t *testing.T, letters string) *kit {
 	k := &kit{t: t, clock: clock.NewFake(time.UnixMilli(1_000_000))}
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{Clock: k.clock})
+	engine := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	k.store = state.Embed(engine, nil)
 	t.Cleanup(k.store.Close)
@@ -124,7 +124,7 @@ func TestWithoutASecretKeyNothingIsSealed(t *testing.T) {
 
 	fresh := newKit(t, "a")
 	fresh.cfg.Source = nil
-	fresh.store = state.Embed(kvtest.NewMemory(kvtest.MemoryConfig{}), nil)
+	fresh.store = state.Embed(memory.New(memory.Config{}), nil)
 	fresh.open()
 	require.NoError(t, fresh.Trouble(), "whoever seals nothing has no trouble")
 }

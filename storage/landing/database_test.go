@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
@@ -93,7 +93,7 @@ func TestPeersAreNotToldWhereTheDatabaseIs(t *testing.T) {
 	for _, kind := range []string{"mysql", "postgres"} {
 		log := &landingtest.Log{}
 		d := landingtest.Open(t, kind+"://keeper:secret@"+listener.Addr().String()+"/players")
-		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		store := memory.New(memory.Config{})
 		s, err := storage.Open(storage.Config{Store: store, Backing: d, Log: zerolog.New(log)})
 		require.NoError(t, err)
 		_, err = s.Load(ctx, player, []string{"a"})

@@ -176,7 +176,7 @@ function show() {
 // showTroubles says on every page which store takes no writes, and why, and that everybody
 // gets in.
 function showTroubles() {
-  const texts = troubles.map((one) => `${t(`trouble.${one.store}`)} ${problemText(one.text)} ${t(one.restart ? "trouble.restart" : "trouble.since", { when: dateTime(one.since_ms), dir: one.dir })}`);
+  const texts = troubles.map((one) => `${t(`trouble.${one.kind === "damaged" ? "damaged" : one.store}`)} ${problemText(one.text)} ${t(one.restart ? "trouble.restart" : "trouble.since", { when: dateTime(one.since_ms), dir: one.dir })}`);
   if (open.length > 0) texts.push(t("open", { addresses: open.join(", ") }));
   if (texts.join() === shown) return; // or it would be read out every two seconds
   shown = texts.join();

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,6 +21,8 @@ func (d *Disk) Append(commits []replica.Commit) error {
 		return err
 	}
 	defer d.life.RUnlock()
+	d.busy.Store(d.cfg.Clock.Steady().UnixMilli())
+	defer d.busy.Store(0)
 	if err := d.awaitRoom(); err != nil {
 		return err
 	}
@@ -57,20 +58,13 @@ func ofDocuments(commits []replica.Commit) bool {
 // write makes the record durable unless it may come later, then says so in the mark. The database does
 // not return every error: what it calls fatal it tells its logger, and goes on.
 func (l *log) write(first, last kv.Revision, later bool) error {
-	l.busy.Store(l.cfg.Clock.Steady().UnixMilli())
-	defer l.busy.Store(0)
 	if err := l.commit(first, last, later); err != nil {
 		return l.fail(err)
 	}
 	return l.broken()
 }
 
-func (l *log) commit(first, last kv.Revision, later bool) (err error) {
-	defer func() {
-		if what := recover(); what != nil {
-			err = fmt.Errorf("the database gave up: %v", what)
-		}
-	}()
+func (l *log) commit(first, last kv.Revision, later bool) error {
 	var key [9]byte
 	batch := l.db.NewBatchWithSize(len(l.record) + 64)
 	defer batch.Close()
@@ -90,16 +84,13 @@ func (l *log) commit(first, last kv.Revision, later bool) (err error) {
 }
 
 // How much may be pending, in TableBytes: the keeper yields less beyond lateBehind, and
-// Append waits for it beyond mostBehind. While tables cannot be made Writable refuses
-// writes beyond writesBehind, and deletes beyond mostBehind.
+// Append waits for it beyond mostBehind.
 const (
-	lateBehind   = 2
-	writesBehind = 2
-	mostBehind   = 3
+	lateBehind = 2
+	mostBehind = 3
 )
 
-// awaitRoom waits until not too much is pending. If tables cannot be made, waiting
-// could be for ever; what Writable has let through by then is taken.
+// awaitRoom waits until not too much is pending.
 func (l *log) awaitRoom() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +98,7 @@ func (l *log) awaitRoom() error {
 		if err := l.broken(); err != nil {
 			return err
 		}
-		if l.behind <= mostBehind*l.cfg.TableBytes || l.blocked != nil {
+		if l.behind <= mostBehind*l.cfg.TableBytes {
 			return nil
 		}
 		l.poke()
@@ -122,7 +113,6 @@ func (l *log) keep(g appended) {
 	l.pending = append(l.pending, g)
 	l.behind += g.weighs()
 	l.holding += g.holds
-	l.judgeBacklogLocked()
 	if !g.recovered {
 		l.ring.add(g)
 	}

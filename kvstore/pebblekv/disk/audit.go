@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 )
 
 // auditTicks is after how many ticks the keeper looks whether all files are there.
@@ -61,16 +60,4 @@ func (k *keeper) missing() (names []string, err error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(there, name) }), nil
-}
-
-// writing lists the names of log and manifest.
-func (f *fence) writing() (names []string) {
-	f.filesMu.Lock()
-	defer f.filesMu.Unlock()
-	for _, path := range f.open {
-		if base := f.PathBase(path); strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") {
-			names = append(names, base)
-		}
-	}
-	return names
 }

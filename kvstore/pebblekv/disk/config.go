@@ -60,8 +60,6 @@ type Config struct {
 	// ReadOnly opens a store that exists without writing anything: Append fails, and nothing
 	// is done in the background.
 	ReadOnly bool
-	// Again refuses to make a store where there is none: there was one a moment ago.
-	Again bool
 
 	HangAfter time.Duration // after which a write that does not return counts as hanging; 2 s
 }
@@ -93,6 +91,3 @@ func (c Config) withDefaults() Config {
 	c.BlockBytes = cmp.Or(c.BlockBytes, 32<<10)
 	return c
 }
-
-// MemoryFS is a file system for Config.FS that lives in this process: for tests.
-func MemoryFS() vfs.FS { return vfs.NewMem() }

@@ -40,7 +40,7 @@ type copies struct {
 }
 
 // Copy begins a copy of the newest revision.
-func (d *Disk) Copy() (*Copy, error) {
+func (d *Disk) Copy() (kv.Copy, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type copied struct {
 }
 
 // read reads a copy to its end, and closes it.
-func read(t require.TestingT, c *Copy) copied {
+func read(t require.TestingT, c kv.Copy) copied {
 	defer c.Close()
 	got := copied{revision: c.Revision(), time: c.Time()}
 	for {

@@ -64,7 +64,6 @@ type log struct {
 	pending []appended // groups of which no tables have been made, oldest first
 	burden
 	forgotten forgotten
-	blocked   error // why no tables can be made at present
 	ring      ring
 	parts     []part // of history, oldest first; replaced, never changed; written by the keeper only
 }
@@ -156,7 +155,7 @@ func (l *log) fail(err error) *codes.Error {
 	case atomicfile.IsReadOnly(err):
 		kind, text = health.ReadOnly, "%s can only be read: %w"
 	case errors.Is(err, fs.ErrNotExist):
-		kind, text = health.Missing, "files in %s are gone: %w"
+		kind, text = health.Missing, "files in %s are gone; restore it from a backup: %w"
 	case isFull(err):
 		kind, text = health.Full, "the disk of %s is full: %w"
 	}
@@ -177,9 +176,10 @@ func (l *log) fail(err error) *codes.Error {
 // sickness is what the log knows of its disk. Any goroutine may look.
 type sickness struct {
 	failure atomic.Pointer[failure]
-	failed  chan struct{} // closed with failure set
-	busy    atomic.Int64  // since when Append waits for the disk, in ms by the monotonic clock; 0: it does not
-	probing atomic.Int64  // likewise for the keeper's regular write
+	damage  atomic.Pointer[health.Trouble] // files that cannot be read; nil: none are known
+	failed  chan struct{}                  // closed with failure set
+	busy    atomic.Int64                   // since when Append waits for the disk, in ms by the monotonic clock; 0: it does not
+	probing atomic.Int64                   // likewise for the keeper's regular write
 }
 
 // failure is why nothing is written any more.
@@ -208,15 +208,20 @@ func (l *log) contain() {
 	}
 }
 
-// Failed is closed when nothing is written any more. What Append returned before that holds.
+// Failed implements replica.Log. What Append returned before that holds.
 func (d *Disk) Failed() <-chan struct{} { return d.failed }
 
-// Broken reports whether Failed is closed.
-func (d *Disk) Broken() bool { return d.failure.Load() != nil }
+// unreadable notes that a table cannot be read. Only what needs it fails.
+func (l *log) unreadable(err error) {
+	t := &health.Trouble{Kind: health.Damaged, Dir: l.cfg.Dir, Since: l.cfg.Clock.Now(),
+		Err: codes.Errorf(codes.Storage, "a file in %s cannot be read, so what needs it fails; restore a backup: %w", l.cfg.Dir, err)}
+	if l.damage.CompareAndSwap(nil, t) {
+		l.cfg.Log.Error().Err(err).Str("directory", l.cfg.Dir).Msg("a file of the store cannot be read: what needs it fails, all else goes on; restore a backup")
+	}
+}
 
-// Cut ends all use of the directory, as if the process had ended: it waits for the
-// operations under way, and lets go of every file. Close can and must still be called.
-func (d *Disk) Cut() { d.fence.cut() }
+// Damage implements replica.Log.
+func (d *Disk) Damage() *health.Trouble { return d.damage.Load() }
 
 // usable must be followed by d.life.RUnlock if it succeeds.
 func (d *Disk) usable() error {

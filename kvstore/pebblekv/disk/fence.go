@@ -17,58 +17,48 @@ import (
 	"confcenter/internal/datasync"
 )
 
-// fence is the file system of one opening of the store. It stands between the database and
-// the disk so that a sick disk ends neither the process nor what may come after it.
+// fence is the file system of an open store. It stands between the database and the disk so
+// that a sick disk does not end the process.
 //
-//   - The first write to the log, the manifest or the mark that fails is the last: what the
-//     files hold is not known from then on, so nothing more is written by this opening.
-//   - If there is no space for them, they wait until there is: nothing is lost by that.
-//   - The database tries tables again at once when they fail. Here it has to wait.
-//   - cut waits for the operations under way, closes every file, and lets nothing through
-//     any more. Only then may the directory be opened anew, whatever is left of the database.
+//   - The first write that fails is the last, and so is the first sync: what the files hold is
+//     not known from then on.
+//   - If there is no space, nothing is lost by waiting: the log, the manifest and the mark wait
+//     until there is, and the database makes tables again.
 type fence struct {
 	vfs.FS
-	clock clock.Clock
-	sick  func(error) // called for the first write that failed
-	full  func(error) // called each time that a write that will be tried again finds no space
+	clock   clock.Clock
+	sick    func(error) // called for the first write that failed
+	full    func(error) // called each time that a write finds no space
+	damaged func(error) // called for each read of a table that failed
 
-	mu      sync.RWMutex // held for reading by each operation, and by cut for good
 	failed  atomic.Pointer[error]
 	waiting atomic.Pointer[error] // why a write to log, manifest or mark waits
 	idle    bool                  // set at open: nothing is written
 	hurry   chan struct{}         // closed by release: nobody waits any more
 	once    sync.Once             // of hurry
-	cutting sync.Once             // of mu, held for good
 
-	filesMu sync.Mutex
-	open    map[io.Closer]string // paths; guarded by filesMu
+	mu      sync.Mutex
+	written map[*fenced]string // names of the logs and manifests that are open; guarded by mu
 }
 
-// retryPause is how long what failed waits before it is tried again.
+// retryPause is how long a write that found no space waits before it is tried again.
 const retryPause = time.Second
 
-var (
-	errCut    = errors.New("the store has let go of its directory")
-	errNoMore = errors.New("nothing is written any more, since a write has failed")
-)
+var errNoMore = errors.New("nothing is written any more, since a write has failed")
 
-func newFence(fsys vfs.FS, now clock.Clock, sick, full func(error)) *fence {
-	return &fence{FS: fsys, clock: now, sick: sick, full: full, hurry: make(chan struct{}), open: map[io.Closer]string{}}
-}
-
-// class says what to do when a file cannot be written.
+// class says what to do about a file for which there is no space.
 type class int
 
 const (
-	own    class = iota // tables under way: the keeper sees to it
-	tables              // of the database, which tries again at once
-	vital               // the store cannot go on without: log, manifest, mark, directories
+	vital  class = iota // log, manifest, mark: it waits
+	tables              // of the database, which makes them again at once
+	own                 // tables of the keeper, which makes them again after a while
 )
 
 func classOf(path string) class {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
-	case strings.HasSuffix(base, ".log"), strings.HasPrefix(base, "MANIFEST-"), strings.HasPrefix(base, "marker."), base == markName:
+	case isLog(base), strings.HasPrefix(base, "marker."), base == markName:
 		return vital
 	case strings.HasSuffix(base, ".table"):
 		return own
@@ -76,24 +66,24 @@ func classOf(path string) class {
 	return tables
 }
 
+// isLog reports whether a file is the database's log or manifest.
+func isLog(base string) bool {
+	return strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-")
+}
+
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+func newFence(fsys vfs.FS, now clock.Clock, l *log) *fence {
+	return &fence{
+		FS: fsys, clock: now, hurry: make(chan struct{}), written: map[*fenced]string{},
+		sick: func(err error) { _ = l.fail(err) }, full: l.fullStart(), damaged: l.unreadable,
+	}
+}
+
 // release ends all waiting.
 func (f *fence) release() { f.once.Do(func() { close(f.hurry) }) }
-
-// cut ends all use of the directory.
-func (f *fence) cut() {
-	f.release()
-	f.cutting.Do(f.mu.Lock)
-	f.filesMu.Lock()
-	defer f.filesMu.Unlock()
-	for file := range f.open {
-		_ = file.Close()
-	}
-	clear(f.open)
-}
 
 // pause waits a moment. It is false if nobody waits any more.
 func (f *fence) pause() bool {
@@ -107,51 +97,30 @@ func (f *fence) pause() bool {
 	}
 }
 
-// read does what does not write.
-func (f *fence) read(do func() error) error {
-	if !f.mu.TryRLock() {
-		return errCut
-	}
-	defer f.mu.RUnlock()
-	return do()
-}
-
-// write does what writes to a file of a class.
-func (f *fence) write(to class, do func() error) error {
+// write does what writes to a file.
+func (f *fence) write(of class, do func() error) error {
 	for {
-		err := f.tryWrite(do)
-		if to != own && isFull(err) {
-			f.full(err)
+		if f.failed.Load() != nil {
+			return errNoMore
 		}
-		switch {
-		case err == nil || errors.Is(err, errCut):
+		err := do()
+		if !isFull(err) {
 			f.waited(nil)
-			return err
-		case to == own || to == vital && errors.Is(err, errNoMore):
-			return err
-		case to == tables:
-			f.pause()
-			return err
-		case isFull(err):
-			f.waited(err)
-			if f.pause() {
-				continue
-			}
+			return f.judge(err)
 		}
-		f.fail(err)
-		return err
+		f.full(err)
+		if of == own {
+			return err
+		}
+		if of == vital {
+			f.waited(err)
+		}
+		if waited := f.pause(); of == tables {
+			return err
+		} else if !waited {
+			return f.judge(err)
+		}
 	}
-}
-
-func (f *fence) tryWrite(do func() error) error {
-	if !f.mu.TryRLock() {
-		return errCut
-	}
-	defer f.mu.RUnlock()
-	if f.failed.Load() != nil {
-		return errNoMore
-	}
-	return do()
 }
 
 func (f *fence) waited(err error) {
@@ -163,16 +132,19 @@ func (f *fence) waited(err error) {
 	}
 }
 
-// sync is write for what makes durable. After an error the system may have dropped what was
-// to be written, so it is not tried again.
-func (f *fence) sync(of class, do func() error) error {
-	err := f.tryWrite(do)
-	switch {
-	case err == nil || errors.Is(err, errCut):
-	case of == vital && !errors.Is(err, errNoMore):
+// sync does what makes durable. After an error the system may have dropped what was to be
+// written, so it is not tried again.
+func (f *fence) sync(do func() error) error {
+	if f.failed.Load() != nil {
+		return errNoMore
+	}
+	return f.judge(do())
+}
+
+// judge ends writing for an error.
+func (f *fence) judge(err error) error {
+	if err != nil {
 		f.fail(err)
-	case of == tables:
-		f.pause()
 	}
 	return err
 }
@@ -184,45 +156,37 @@ func (f *fence) fail(err error) {
 	}
 }
 
-// keep notes a file that is open.
-func (f *fence) keep(path string, of class, file vfs.File, err error) (vfs.File, error) {
+// fenced returns an open file behind the fence.
+func (f *fence) fenced(path string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &fenced{File: file, class: of, fence: f}
-	f.filesMu.Lock()
-	defer f.filesMu.Unlock()
-	f.open[file] = path
+	one := &fenced{File: file, class: classOf(path), fence: f}
+	if base := f.PathBase(path); isLog(base) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.written[one] = base
+	}
 	return one, nil
 }
 
-// shut closes a file unless cut has.
-func (f *fence) shut(file io.Closer) error {
-	return f.read(func() error {
-		f.filesMu.Lock()
-		_, open := f.open[file]
-		delete(f.open, file)
-		f.filesMu.Unlock()
-		if !open {
-			return os.ErrClosed
-		}
-		return file.Close()
-	})
-}
-
-func (f *fence) opened(path string, of class, through func(do func() error) error, open func() (vfs.File, error)) (kept vfs.File, err error) {
-	err = through(func() error {
-		file, err := open()
-		kept, err = f.keep(path, of, file, err)
+// created is fenced for what makes a file to write to.
+func (f *fence) created(path string, create func() (vfs.File, error)) (file vfs.File, err error) {
+	err = f.write(classOf(path), func() (err error) {
+		file, err = create()
 		return err
 	})
-	return kept, err
+	return f.fenced(path, file, err)
 }
 
-// created is opened for what makes a file to write to.
-func (f *fence) created(path string, create func() (vfs.File, error)) (vfs.File, error) {
-	of := classOf(path)
-	return f.opened(path, of, func(do func() error) error { return f.write(of, do) }, create)
+// writing lists the names of log and manifest.
+func (f *fence) writing() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.written {
+		names = append(names, name)
+	}
+	return names
 }
 
 // These implement vfs.FS.
@@ -236,7 +200,11 @@ func (f *fence) Link(from, to string) error {
 }
 
 func (f *fence) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	return f.opened(name, classOf(name), f.read, func() (vfs.File, error) { return f.FS.Open(name, opts...) })
+	file, err := f.FS.Open(name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &fenced{File: file, class: tables, fence: f}, nil
 }
 
 func (f *fence) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -244,15 +212,11 @@ func (f *fence) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts 
 }
 
 func (f *fence) OpenDir(name string) (vfs.File, error) {
-	return f.opened(name, vital, f.read, func() (vfs.File, error) { return f.FS.OpenDir(name) })
-}
-
-func (f *fence) Remove(name string) error {
-	return f.tryWrite(func() error { return f.FS.Remove(name) })
-}
-
-func (f *fence) RemoveAll(name string) error {
-	return f.tryWrite(func() error { return f.FS.RemoveAll(name) })
+	file, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &fenced{File: file, fence: f}, nil
 }
 
 func (f *fence) Rename(from, to string) error {
@@ -263,61 +227,31 @@ func (f *fence) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (
 	return f.created(to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
 }
 
-func (f *fence) MkdirAll(dir string, perm os.FileMode) error {
-	return f.tryWrite(func() error { return f.FS.MkdirAll(dir, perm) })
+// Remove and RemoveAll do nothing once a write has failed: what is there may be needed at the
+// next start.
+func (f *fence) Remove(name string) error {
+	if f.failed.Load() != nil {
+		return errNoMore
+	}
+	return f.FS.Remove(name)
+}
+
+func (f *fence) RemoveAll(name string) error {
+	if f.failed.Load() != nil {
+		return errNoMore
+	}
+	return f.FS.RemoveAll(name)
 }
 
 // Lock does nothing in a directory that nobody can write to.
-func (f *fence) Lock(name string) (lock io.Closer, err error) {
+func (f *fence) Lock(name string) (io.Closer, error) {
 	if f.idle {
 		return io.NopCloser(nil), nil
 	}
-	err = f.tryWrite(func() (err error) {
-		lock, err = f.FS.Lock(name)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	f.filesMu.Lock()
-	defer f.filesMu.Unlock()
-	held := &fencedLock{lock, f}
-	f.open[lock] = name
-	return held, nil
-}
-
-func (f *fence) List(dir string) (names []string, err error) {
-	err = f.read(func() (err error) {
-		names, err = f.FS.List(dir)
-		return err
-	})
-	return names, err
-}
-
-func (f *fence) Stat(name string) (info vfs.FileInfo, err error) {
-	err = f.read(func() (err error) {
-		info, err = f.FS.Stat(name)
-		return err
-	})
-	return info, err
-}
-
-func (f *fence) GetDiskUsage(path string) (usage vfs.DiskUsage, err error) {
-	err = f.read(func() (err error) {
-		usage, err = f.FS.GetDiskUsage(path)
-		return err
-	})
-	return usage, err
+	return f.FS.Lock(name)
 }
 
 func (f *fence) Unwrap() vfs.FS { return f.FS }
-
-type fencedLock struct {
-	lock  io.Closer
-	fence *fence
-}
-
-func (l *fencedLock) Close() error { return l.fence.shut(l.lock) }
 
 // fenced is an open file of a fence.
 type fenced struct {
@@ -333,21 +267,20 @@ type fenced struct {
 // would only begin another group with what trickles in.
 const aside = 32 << 10
 
-func (f *fenced) Close() error { return f.fence.shut(f.File) }
-
-func (f *fenced) Read(p []byte) (n int, err error) {
-	err = f.fence.read(func() (err error) {
-		n, err = f.File.Read(p)
-		return err
-	})
-	return n, err
+func (f *fenced) Close() error {
+	if f.class == vital {
+		f.fence.mu.Lock()
+		delete(f.fence.written, f)
+		f.fence.mu.Unlock()
+	}
+	return f.File.Close()
 }
 
 func (f *fenced) ReadAt(p []byte, off int64) (n int, err error) {
-	err = f.fence.read(func() (err error) {
-		n, err = f.File.ReadAt(p, off)
-		return err
-	})
+	n, err = f.File.ReadAt(p, off)
+	if err != nil && f.class == tables && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+		f.fence.damaged(err)
+	}
 	return n, err
 }
 
@@ -375,35 +308,19 @@ func (f *fenced) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (f *fenced) Preallocate(offset, length int64) error {
-	return f.fence.tryWrite(func() error { return f.File.Preallocate(offset, length) })
-}
-
-func (f *fenced) Stat() (info vfs.FileInfo, err error) {
-	err = f.fence.read(func() (err error) {
-		info, err = f.File.Stat()
-		return err
-	})
-	return info, err
-}
-
-func (f *fenced) Sync() error { return f.fence.sync(f.class, f.File.Sync) }
+func (f *fenced) Sync() error { return f.fence.sync(f.File.Sync) }
 
 func (f *fenced) SyncData() error {
 	if f.unsynced.Swap(0) > aside {
-		return f.fence.sync(f.class, f.File.SyncData)
+		return f.fence.sync(f.File.SyncData)
 	}
-	return f.fence.sync(f.class, func() error { return datasync.Aside(f.File) })
+	return f.fence.sync(func() error { return datasync.Aside(f.File) })
 }
 
 func (f *fenced) SyncTo(length int64) (full bool, err error) {
-	err = f.fence.sync(f.class, func() (err error) {
+	err = f.fence.sync(func() (err error) {
 		full, err = f.File.SyncTo(length)
 		return err
 	})
 	return full, err
-}
-
-func (f *fenced) Prefetch(offset, length int64) error {
-	return f.fence.read(func() error { return f.File.Prefetch(offset, length) })
 }

@@ -1,10 +1,10 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -85,7 +85,7 @@ func TestForgettingOutlivesTablesThatCannotBeMade(t *testing.T) {
 	s := newStore(t, func(c *Config) {
 		c.FS = errorfs.Wrap(c.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, "current.table") && sick.Load() {
-				return errors.New("no table")
+				return syscall.ENOSPC
 			}
 			return nil
 		}))

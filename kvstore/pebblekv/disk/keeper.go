@@ -31,7 +31,8 @@ type keeper struct {
 	done   meta // what the tables hold
 	epochs []epoch
 	times  *clock.Record
-	since  int64 // ms by the monotonic clock at which the oldest pending group was seen; 0: none
+	since  int64 // ms by the monotonic clock at which the oldest pending group was seen, or tables were tried; 0: none
+	short  bool  // the last tables found no space
 
 	squeezed int64 // ms by it when space was last to be reclaimed
 	dead     int64 // bytes of forgotten rows since tables were last merged for their sake
@@ -121,7 +122,17 @@ func (k *keeper) work() {
 		idle++
 		if k.due() || idle >= idleTicks || idle >= pressedTicks && k.gate.pressed.Load() {
 			idle = 0
-			k.block(k.materialise())
+			switch err := k.materialise(); {
+			case k.broken() != nil:
+				return
+			case isFull(err): // as was said; it waits for space
+				k.short, k.since = true, k.cfg.Clock.Steady().UnixMilli()
+			case err != nil:
+				_ = k.fail(err)
+				return
+			default:
+				k.short = false
+			}
 			k.press()
 		}
 	}
@@ -217,30 +228,11 @@ func (k *keeper) due() bool {
 	switch {
 	case len(k.pending) == 0 && len(k.forgotten.events) == 0:
 		k.since = 0
-		return k.blocked != nil
+		return false
 	case k.since == 0:
 		k.since = now
+	case k.short:
+		return now-k.since >= tick.Milliseconds()
 	}
-	return (k.behind >= k.cfg.TableBytes || len(k.forgotten.events) >= manyForgotten) && k.blocked == nil || now-k.since >= k.cfg.TableDelay.Milliseconds() ||
-		k.blocked != nil && now-k.since >= tick.Milliseconds()
-}
-
-// block records why tables cannot be written, or that they can be again.
-func (k *keeper) block(err error) {
-	k.mu.Lock()
-	was := k.blocked
-	k.blocked = err
-	k.judgeBacklogLocked()
-	if err != nil {
-		k.since = k.cfg.Clock.Steady().UnixMilli()
-	}
-	k.room.Broadcast()
-	k.mu.Unlock()
-	switch {
-	case k.broken() != nil: // which has been said
-	case err != nil && was == nil:
-		k.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it keeps trying, and refuses writes when too much is waiting")
-	case err == nil && was != nil:
-		k.cfg.Log.Info().Msg("the store can write its tables again")
-	}
+	return k.behind >= k.cfg.TableBytes || len(k.forgotten.events) >= manyForgotten || now-k.since >= k.cfg.TableDelay.Milliseconds()
 }

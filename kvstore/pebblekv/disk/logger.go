@@ -70,14 +70,15 @@ func (d *database) fullStart() func(error) {
 	}
 }
 
-func (d *database) listener() *pebble.EventListener {
+func (l *log) listener() *pebble.EventListener {
 	background := &sparing{}
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			background.say(d.cfg.Clock.Now(), d.cfg.Log.Error()).Err(err).Msg("the database failed in the background and tries again")
+			background.say(l.cfg.Clock.Now(), l.cfg.Log.Error()).Err(err).Msg("the database failed in the background")
+			if !isFull(err) && l.damage.Load() == nil {
+				l.fence.fail(err)
+			}
 		},
-		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			d.cfg.Log.Error().Err(info.Details).Str("file", info.Path).Msg("a file of the store is damaged; restore the data directory from a copy")
-		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) { l.unreadable(fmt.Errorf("%s: %w", info.Path, info.Details)) },
 	}
 }

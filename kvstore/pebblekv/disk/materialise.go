@@ -109,7 +109,6 @@ func (k *keeper) adopt(b *batch) error {
 	k.holding -= b.forgot.holds
 	k.dead += b.forgot.rows
 	k.tellLocked()
-	k.judgeBacklogLocked()
 	k.pending = slices.Clone(k.pending[len(b.groups):])
 	k.parts = b.parts
 	k.room.Broadcast()
@@ -163,19 +162,13 @@ func (k *keeper) lacksSpace(groups []appended) bool {
 	if free < 0 {
 		return false
 	}
-	if k.gate.pressed.Load() && k.isBlocked() {
+	if k.gate.pressed.Load() && k.short {
 		return true // it has been tried
 	}
 	for _, g := range groups {
 		free -= g.rows
 	}
 	return free < k.cfg.ReserveBytes/4
-}
-
-func (k *keeper) isBlocked() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.blocked != nil
 }
 
 func (b *batch) entries() error {

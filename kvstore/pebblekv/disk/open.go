@@ -31,7 +31,7 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 		wake:     make(chan struct{}, 1),
 		ring:     ring{limit: d.cfg.RingBytes},
 	}
-	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) }, l.fullStart())
+	d.fence = newFence(d.cfg.FS, d.cfg.Clock, l)
 	d.fence.idle = d.cfg.ReadOnly
 	d.cfg.FS = d.fence
 	l.room.L = &l.mu
@@ -40,7 +40,6 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	if err != nil {
 		d.fence.release()
 		_ = l.release()
-		d.fence.cut()
 		return nil, 0, err
 	}
 	d.opened.Store(true)
@@ -65,9 +64,6 @@ func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
 	}()
 	fsys, dir := k.cfg.FS, k.cfg.Dir
 	path := fsys.PathJoin(dir, databaseDir)
-	if k.cfg.Again && New(fsys, dir) {
-		return 0, codes.Errorf(codes.Storage, "the store is gone from %s: %w", dir, fs.ErrNotExist)
-	}
 	if !k.cfg.ReadOnly {
 		if err := k.take(path); err != nil {
 			return 0, err

@@ -20,12 +20,11 @@ type gate struct {
 	*database // set at open
 
 	verdict atomic.Pointer[verdict]
-	backlog atomic.Pointer[verdict] // likewise, because tables cannot be made
-	used    atomic.Int64            // bytes of the store
-	free    atomic.Int64            // bytes of the file system; below 0: not known
-	pressed atomic.Bool             // over the quota, or into the reserve
-	unseen  atomic.Int64            // bytes written since the last look
-	live    atomic.Int64            // bytes that the current entries take in tables, or somewhat fewer
+	used    atomic.Int64 // bytes of the store
+	free    atomic.Int64 // bytes of the file system; below 0: not known
+	pressed atomic.Bool  // over the quota, or into the reserve
+	unseen  atomic.Int64 // bytes written since the last look
+	live    atomic.Int64 // bytes that the current entries take in tables, or somewhat fewer
 
 	lookAfter int64 // set at open
 	soon      chan struct{}
@@ -74,30 +73,26 @@ func (d *Disk) Writable(uses replica.Room) error {
 	if err := d.broken(); err != nil || uses == replica.LastByte {
 		return err
 	}
-	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
-		switch {
-		case v == nil:
-		case uses == replica.Ordinary:
-			return v.writes
-		case v.deletes != nil:
-			return v.deletes
-		}
+	switch v := d.gate.verdict.Load(); {
+	case v == nil:
+		return nil
+	case uses == replica.Ordinary:
+		return v.writes
+	default:
+		return v.deletes
 	}
-	return nil
 }
 
 // Trouble says at more length why Writable(replica.Ordinary) fails; nil if it does not.
 func (d *Disk) Trouble() *health.Trouble {
 	if f := d.failure.Load(); f != nil {
-		return &health.Trouble{Kind: f.kind, Dir: d.cfg.Dir, Since: f.since, Err: f.err}
+		return &health.Trouble{Kind: f.kind, Dir: d.cfg.Dir, Since: f.since, Err: f.err, Restart: true}
 	}
 	if t := d.hanging(); t != nil {
 		return t
 	}
-	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
-		if v != nil {
-			return &health.Trouble{Kind: v.kind, Dir: d.cfg.Dir, Since: v.since, Err: v.writes}
-		}
+	if v := d.gate.verdict.Load(); v != nil {
+		return &health.Trouble{Kind: v.kind, Dir: d.cfg.Dir, Since: v.since, Err: v.writes}
 	}
 	return nil
 }
@@ -127,21 +122,6 @@ func (v *verdict) follow(was *verdict, now time.Time) {
 	if was != nil && was.kind == v.kind {
 		v.since = was.since
 	}
-}
-
-// judgeBacklogLocked decides whether writes are accepted while tables cannot be written,
-// since everything pending is in memory.
-func (l *log) judgeBacklogLocked() {
-	var v *verdict
-	if l.blocked != nil && l.behind > writesBehind*l.cfg.TableBytes {
-		err := codes.Errorf(codes.Storage, "the store cannot write its tables, for which %s are waiting; the server's log says why", bytesText(l.behind))
-		v = &verdict{writes: err, kind: health.Failed}
-		v.follow(l.gate.backlog.Load(), l.cfg.Clock.Now())
-		if l.behind > mostBehind*l.cfg.TableBytes {
-			v.deletes = err
-		}
-	}
-	l.gate.backlog.Store(v)
 }
 
 // measure measures the space and decides.

@@ -3,10 +3,10 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -29,7 +29,7 @@ func TestDeletesOfEverythingMakeRoom(t *testing.T) {
 	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, "history.table") && s.disk.gate.pressed.Load() {
 			tried.Add(1)
-			return errors.New("no space left on device")
+			return syscall.ENOSPC
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,40 +92,67 @@ func TestDeletesMakeRoomOnAFullDisk(t *testing.T) {
 	s.put(op{"ns", "again", large})
 }
 
-// Tables that cannot be made must not end writing for good: what waits for them
-// is bounded, and goes on by itself.
-func TestWritesWaitForTablesThatCannotBeMade(t *testing.T) {
-	var broken atomic.Bool
+// Tables for which there is no space wait for it, and writes for the tables.
+func TestWritesWaitForTablesThatFindNoSpace(t *testing.T) {
+	var full atomic.Bool
 	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".table") {
-			return errors.New("too many open files")
+		if full.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".table") {
+			return syscall.ENOSPC
 		}
 		return nil
 	})
 	s := newStore(t, func(c *Config) { c.FS, c.TableBytes, c.ReserveBytes = errorfs.Wrap(vfs.NewMem(), inject), 1<<10, 1 })
-	broken.Store(true)
-	value := strings.Repeat("x", 300)
-	s.within(100, func() bool {
-		if s.writable() {
-			s.put(op{"ns", fmt.Sprint(s.rev), value})
+	full.Store(true)
+	var written atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 20 {
+			s.put(op{"ns", fmt.Sprint(s.rev), strings.Repeat("x", 300)})
+			written.Add(1)
+		}
+	}()
+	s.within(1000, func() bool { t := s.disk.Trouble(); return t != nil && t.Kind == health.Hanging })
+	require.Less(t, written.Load(), int64(20))
+	require.NoError(t, s.disk.broken())
+	full.Store(false)
+	s.within(1000, func() bool {
+		select {
+		case <-done:
+			return true
+		default:
 			return false
 		}
-		return true
 	})
-	err := s.disk.Writable(replica.Ordinary)
-	require.Equal(t, codes.Storage, codes.Of(err))
-	require.ErrorContains(t, err, "cannot write its tables")
-	deletes := 0
-	for ; s.disk.Writable(replica.Reserve) == nil; deletes++ {
-		require.Less(t, deletes, 100)
-		s.put(op{"ns", fmt.Sprint(deletes % 5), ""})
-	}
-	require.NotZero(t, deletes)
-	s.put(op{"ns", "through", value}) // has been let through before
-	broken.Store(false)
-	s.within(100, s.writable)
-	s.put(op{"ns", "again", value})
+	require.Nil(t, s.disk.Trouble())
 	s.reopen()
+}
+
+// Whatever else keeps a table from being made ends writing.
+func TestATableThatFailsEndsWriting(t *testing.T) {
+	for name, fail := range map[string]func(errorfs.Op) bool{
+		"creating": func(op errorfs.Op) bool { return op.Kind == errorfs.OpCreate },
+		"writing":  func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite },
+		"syncing":  func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var broken atomic.Bool
+			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if broken.Load() && strings.HasSuffix(op.Path, ".table") && fail(op) {
+					return errors.New("too many open files")
+				}
+				return nil
+			})
+			s := newStore(t, func(c *Config) { c.FS, c.TableBytes = errorfs.Wrap(vfs.NewMem(), inject), 1<<10 })
+			broken.Store(true)
+			s.put(op{"ns", "k", strings.Repeat("x", 2000)})
+			s.within(100, func() bool { return s.disk.broken() != nil })
+			require.ErrorContains(t, s.disk.Writable(replica.LastByte), "too many open files")
+			require.True(t, s.disk.Trouble().Restart)
+			broken.Store(false)
+			s.reopen()
+		})
+	}
 }
 
 // TestWhatTakesRightsAwayUsesTheLastByte: of a nearly full disk each kind of write may use more than the

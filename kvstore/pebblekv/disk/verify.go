@@ -28,7 +28,7 @@ func Verify(cfg Config, entry func(*kv.Entry) error) (v Verified, err error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{database: d, sickness: sickness{failed: make(chan struct{})}}
 	l.room.L = &l.mu
-	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) }, l.fullStart())
+	d.fence = newFence(d.cfg.FS, d.cfg.Clock, l)
 	d.fence.idle = true
 	d.cfg.FS = d.fence
 	defer func() {
@@ -39,7 +39,6 @@ func Verify(cfg Config, entry func(*kv.Entry) error) (v Verified, err error) {
 		if l.db != nil {
 			_ = l.db.Close()
 		}
-		d.fence.cut()
 	}()
 	path := d.cfg.FS.PathJoin(d.cfg.Dir, databaseDir)
 	markPath := d.cfg.FS.PathJoin(d.cfg.Dir, markName)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 )
 
 // Documents is a store of files, by name, in directories of the test's own. It is closed
@@ -21,7 +21,7 @@ func Documents(t testing.TB, files map[string]string) *confstore.Store {
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
 	}
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: kvtest.ForTest(t), SetTimeout: time.Minute})
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store

@@ -11,7 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 )
@@ -46,7 +46,7 @@ func serve(t *testing.T, d *Database, store kvstore.Engine, moved bool) *server 
 
 func newStore(t *testing.T) kvstore.Engine {
 	t.Helper()
-	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	store := memory.New(memory.Config{})
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
 }

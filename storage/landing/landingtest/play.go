@@ -14,7 +14,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/memory"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 )
@@ -70,7 +70,7 @@ func playOn(t testing.TB, d *Database) *play {
 func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Source) *play {
 	t.Helper()
 	p := &play{d: d, asked: &asked{Database: d.Database}, clock: clock.NewFake(time.Unix(1_700_000_000, 0))}
-	p.engine = kvtest.NewMemory(kvtest.MemoryConfig{Clock: p.clock})
+	p.engine = memory.New(memory.Config{Clock: p.clock})
 	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
 	var err error // Moved, as another one may have landed there in the same test
 	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock, Moved: true, Log: zerolog.New(zerolog.NewTestWriter(t))})

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/health"
+)
+
+// restartDue finds out when a restart would help a store that has failed: while one is due the disk is
+// probed, and once that has succeeded a few times /livez says that the server should be restarted.
+type restartDue struct {
+	// set at open
+	troubles []func() *health.Trouble
+	probe    func() error // of the data directory; it may hang
+
+	probing atomic.Bool
+	well    atomic.Int64 // probes in a row that have succeeded
+}
+
+// How often the disk is probed, and how often in a row that has to succeed.
+const (
+	probeEvery   = 5 * time.Second
+	probesNeeded = 3
+)
+
+// due is why only a restart has the server take writes again; nil: none is needed.
+func (d *restartDue) due() error {
+	for _, trouble := range d.troubles {
+		if t := trouble(); t != nil && t.Restart {
+			return t.Err
+		}
+	}
+	return nil
+}
+
+// look is called every probeEvery. It does not wait: a disk that hangs may never let the probe end, and
+// then only the process ends it.
+func (d *restartDue) look() {
+	if d.due() == nil || !d.probing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer d.probing.Store(false)
+		if d.probe() != nil {
+			d.well.Store(0)
+		} else {
+			d.well.Add(1)
+		}
+	}()
+}
+
+// helps is why a restart helps; nil: it does not, or it is not needed.
+func (d *restartDue) helps() error {
+	err := d.due()
+	if err == nil || d.well.Load() < probesNeeded {
+		return nil
+	}
+	return codes.Errorf(codes.Storage, "the data directory can be written again; restart to write again: %w", err)
+}
