@@ -269,6 +269,9 @@ func (c *commits) ask(ctx context.Context, trees *workTrees, batches map[*git.Re
 				err = fmt.Errorf("it has taken longer than %s", c.cfg.GitPatience)
 			}
 		}
+		if err != nil {
+			delete(c.states, r.Dir) // it is asked again, though it does not move
+		}
 		if failed := c.complete(ctx, q); err == nil {
 			err = failed
 		}

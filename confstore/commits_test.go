@@ -187,6 +187,19 @@ func TestACommitIsNamedAfterARestart(t *testing.T) {
 	k.none()
 }
 
+// A git that was not asked to its end, as on a busy machine, is asked again.
+func TestGitThatFailedIsAskedAgain(t *testing.T) {
+	k := newWorkTree(t)
+	k.cfg.GitPatience = time.Nanosecond
+	k.put("a.json", `{"v":1}`)
+	k.commit("first")
+	k.open()
+	k.put("a.json", `{"v":2}`)
+	k.all("a.json")
+	k.commit("second")
+	k.await("git to be asked again and again", func() bool { return k.publisher.commits.failures.Load() >= 5 })
+}
+
 // A script that saves and commits, faster than anybody looks.
 func TestEachOfManyCommitsIsNamedForItsOwnVersion(t *testing.T) {
 	k := newWorkTree(t)
