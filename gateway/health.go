@@ -42,9 +42,9 @@ func (g *Gateway) readyChecks() []check {
 	for _, s := range g.troubledStores() {
 		checks = append(checks, check{name: s.name, run: func() error { return g.writable(s) }})
 	}
-	for _, s := range g.damagedStores() {
-		checks = append(checks, check{name: s.name, mild: true, run: func() error {
-			if t := s.Damage(); t != nil {
+	if _, ok := g.stores.State.(damaged); ok {
+		checks = append(checks, check{name: "damage", mild: true, run: func() error {
+			if t := g.damage(); t != nil {
 				return t.Err
 			}
 			return nil

@@ -34,15 +34,10 @@ func (g *Gateway) troubledStores() []troubledStore {
 // cheap and must not wait.
 type damaged interface{ Damage() *health.Trouble }
 
-// damagedStore is one of our stores, under the name it has for people.
-type damagedStore struct {
-	name string
-	damaged
-}
-
-func (g *Gateway) damagedStores() []damagedStore {
+// damage is what the state store cannot read; nil: nothing that is known of.
+func (g *Gateway) damage() *health.Trouble {
 	if state, ok := g.stores.State.(damaged); ok {
-		return []damagedStore{{"state", state}}
+		return state.Damage()
 	}
 	return nil
 }
@@ -98,8 +93,6 @@ func (g *Gateway) troubles() []troubleBody {
 	for _, s := range g.troubledStores() {
 		add(s.name, s.Trouble())
 	}
-	for _, s := range g.damagedStores() {
-		add(s.name, s.Damage())
-	}
+	add("state", g.damage())
 	return list
 }

@@ -134,7 +134,7 @@ func TestTheStateIsNotBuiltForWhoDoesNotRead(t *testing.T) {
 // newest value of each key.
 func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
 	const keys, writes = 7, 45
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Heartbeat = time.Hour })
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Heartbeat, cfg.WriteTimeout = time.Hour, time.Hour })
 	for i := range keys {
 		k.putLong("n", i, keys)
 	}

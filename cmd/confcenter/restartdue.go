@@ -25,12 +25,20 @@ const (
 	probesNeeded = 3
 )
 
-// due is why only a restart has the server take writes again; nil: none is needed.
-func (d *restartDue) due() error {
+// due is the trouble that only a restart ends; nil: there is none.
+func (d *restartDue) due() *health.Trouble {
 	for _, trouble := range d.troubles {
 		if t := trouble(); t != nil && t.Restart {
-			return t.Err
+			return t
 		}
+	}
+	return nil
+}
+
+// err is why a server that is stopped now has failed; nil: it has not.
+func (d *restartDue) err() error {
+	if t := d.due(); t != nil {
+		return t.Err
 	}
 	return nil
 }
@@ -53,9 +61,9 @@ func (d *restartDue) look() {
 
 // helps is why a restart helps; nil: it does not, or it is not needed.
 func (d *restartDue) helps() error {
-	err := d.due()
-	if err == nil || d.well.Load() < probesNeeded {
+	t := d.due()
+	if t == nil || t.Kind == health.Missing || d.well.Load() < probesNeeded { // where files are missing it would not start
 		return nil
 	}
-	return codes.Errorf(codes.Storage, "the data directory can be written again; restart to write again: %w", err)
+	return codes.Errorf(codes.Storage, "the data directory can be written again; restart to write again: %w", t.Err)
 }

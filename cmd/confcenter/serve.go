@@ -160,7 +160,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Msg("ready")
 	a.showConsole(web)
 	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
-	return errors.Join(l.wait(ctx), state.restart.due())
+	return errors.Join(l.wait(ctx), state.restart.err())
 }
 
 // showConsole says where people look.
