@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/memory"
@@ -95,11 +96,12 @@ func (m room) forText(r *reading, size int64) {
 // with every scan, but counted once as refused, by takeFault.
 func (m room) take(r *reading, text, size int64) error {
 	more := costOf(r.name, text) - m.now.Load().Node(r.name).cost() - r.room
-	fits, take := m.pool.Fits, m.pool.Take
-	if isRole(r.name) { // somebody has to be able to take rights away when all is full
-		fits, take = m.pool.Overdrawable, m.pool.Overdraw
+	var who memory.Taker = (*access.Actor)(nil)
+	if isRole(r.name) { // someone has to be able to take rights away when all is full
+		who = memory.Reserve
 	}
-	if more <= 0 || fits(more) && take(more) {
+	share := m.pool.For(who)
+	if more <= 0 || share.Fits(more) && share.Take(more) {
 		r.room += max(0, more)
 		return nil
 	}
@@ -127,11 +129,7 @@ func (w *writer) reserve(f *fileSetting, prev *Node, next *document) error {
 		return nil
 	}
 	pool := w.cfg.Documents
-	take := pool.Take
-	if f.req.Actor.Administrator() {
-		take = pool.Overdraw
-	}
-	if !take(more) {
+	if !pool.For(f.req.Actor).Take(more) {
 		return codes.Errorf(codes.Quota, "%s needs %d bytes of memory more, and of the %d for configurations %d are taken; delete some, or raise the server's --memory", name, more, pool.Limit(), pool.Held())
 	}
 	f.room = more

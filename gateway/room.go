@@ -30,15 +30,12 @@ func (m *room) take(w *reply, n int64) error {
 	if n <= smallRoom {
 		return nil
 	}
-	if w.account.Administrator() && m.pool.Overdraw(n) {
-		m.held += n
-		return nil
-	}
-	if n > largeRoom && !m.pool.Fits(n+m.pool.Limit()/lastShare) {
+	share := m.pool.For(w.account)
+	if n > largeRoom && !share.Fits(n+m.pool.Limit()/lastShare) {
 		m.pool.Refuse()
 		return noRoom(w, n)
 	}
-	if !m.pool.Take(n) {
+	if !share.Take(n) {
 		return noRoom(w, n)
 	}
 	m.held += n

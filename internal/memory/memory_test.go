@@ -28,8 +28,8 @@ func TestAPoolTakesAllOrNothing(t *testing.T) {
 	require.EqualValues(t, 1, p.Refused())
 	require.True(t, p.Take(4))
 	require.False(t, p.Over())
-	require.True(t, p.Overdraw(2), "a quarter more")
-	require.False(t, p.Overdraw(1))
+	require.True(t, p.For(Reserve).Take(2), "a quarter more")
+	require.False(t, p.For(Reserve).Take(1))
 	p.Give(2)
 	p.Add(1)
 	require.True(t, p.Over())
@@ -39,7 +39,7 @@ func TestAPoolTakesAllOrNothing(t *testing.T) {
 	require.Same(t, p, p.Or(3))
 	require.EqualValues(t, 3, (*Pool)(nil).Or(3).Limit())
 	boundless := NewPool(math.MaxInt64)
-	require.True(t, boundless.Overdrawable(10) && boundless.Overdraw(10))
+	require.True(t, boundless.For(Reserve).Fits(10) && boundless.For(Reserve).Take(10))
 }
 
 func TestEachPoolIsReadBesideItsLimit(t *testing.T) {

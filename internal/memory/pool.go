@@ -27,11 +27,37 @@ func (p *Pool) Or(limit int64) *Pool {
 // allocated. What was refused is counted.
 func (p *Pool) Take(n int64) bool { return p.within(p.limit, n) }
 
-// Overdraw is Take for those who are served when all is taken: they may go a quarter beyond the
-// limit.
-func (p *Pool) Overdraw(n int64) bool { return p.within(p.overdrawn(), n) }
+// Taker is who memory is taken for.
+type Taker interface{ Administrator() bool }
 
-func (p *Pool) overdrawn() int64 { return p.limit + min(p.limit/4, math.MaxInt64-p.limit) }
+// Reserve takes what an administrator may.
+const Reserve = reserve(true)
+
+type reserve bool
+
+// Administrator implements Taker.
+func (r reserve) Administrator() bool { return bool(r) }
+
+// Share is what one taker may have of a pool.
+type Share struct {
+	pool  *Pool
+	limit int64
+}
+
+// For is the share of who asks. Administrators, who have to act when others have filled the pool,
+// may go a quarter beyond its limit.
+func (p *Pool) For(who Taker) Share {
+	if who.Administrator() {
+		return Share{p, p.limit + min(p.limit/4, math.MaxInt64-p.limit)}
+	}
+	return Share{p, p.limit}
+}
+
+// Take is Pool.Take for the taker.
+func (s Share) Take(n int64) bool { return s.pool.within(s.limit, n) }
+
+// Fits is Pool.Fits for the taker.
+func (s Share) Fits(n int64) bool { return s.pool.used.Load()+n <= s.limit }
 
 func (p *Pool) within(limit, n int64) bool {
 	if p.used.Add(n) <= limit {
@@ -63,9 +89,6 @@ func (p *Pool) Refused() uint64 { return p.refused.Load() }
 // Fits reports whether n more bytes stay within the limit. Others may take them before
 // the caller does.
 func (p *Pool) Fits(n int64) bool { return p.used.Load()+n <= p.limit }
-
-// Overdrawable is Fits for Overdraw.
-func (p *Pool) Overdrawable(n int64) bool { return p.used.Load()+n <= p.overdrawn() }
 
 // Over reports whether the limit is exceeded, which Add makes possible.
 func (p *Pool) Over() bool { return p.used.Load() > p.limit }

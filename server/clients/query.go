@@ -12,6 +12,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -31,7 +32,7 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 		s.Result(h, int(codes.BadRequest), "limit is "+strconv.Itoa(int(limit))+", it must be above 0")
 		return true
 	}
-	l := listing{group: s.Group(), urgent: s.Administrator(), key: key, count: true, remedy: "ask for one property by key, or for pages by limit and after"}
+	l := listing{group: s.Group(), who: s.Taker(), key: key, count: true, remedy: "ask for one property by key, or for pages by limit and after"}
 	if paged {
 		l.limit = int(limit)
 	}
@@ -48,7 +49,7 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 // filter_val.
 func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
 	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
-	l := listing{group: s.Group(), urgent: s.Administrator(), remedy: "ask for fewer by filter_key and filter_val"}
+	l := listing{group: s.Group(), who: s.Taker(), remedy: "ask for fewer by filter_key and filter_val"}
 	sees := seenBy(s)
 	s.Later(h, func(dst []byte) []byte {
 		return l.append(dst, s.Gate.Registry.Select(func(of *gate.Session, c *gate.Client) bool {
@@ -77,11 +78,11 @@ func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
 // listing is how clients are listed.
 type listing struct {
 	group  *loop.Group
-	key    string // the only property to list; empty: all
-	limit  int    // how many clients, in the order of their ids; 0: all, in any order
-	count  bool   // the reply has the member count
-	remedy string // against a reply that is too long
-	urgent bool   // an administrator asks
+	key    string       // the only property to list; empty: all
+	limit  int          // how many clients, in the order of their ids; 0: all, in any order
+	count  bool         // the reply has the member count
+	remedy string       // against a reply that is too long
+	who    memory.Taker // asks
 }
 
 func (l *listing) append(dst []byte, found []gate.Seen) []byte {
@@ -94,7 +95,7 @@ func (l *listing) append(dst []byte, found []gate.Seen) []byte {
 	for i := range found {
 		size += l.sizeOf(&found[i])
 	}
-	list := gate.List{What: fmt.Sprintf("%d clients", len(found)), Size: size, Remedy: l.remedy, Urgent: l.urgent}
+	list := gate.List{What: fmt.Sprintf("%d clients", len(found)), Size: size, Remedy: l.remedy, For: l.who}
 	return list.Append(l.group, dst, func(dst []byte) []byte {
 		dst = protocol.AppendRecords(dst, l.records(found), l.count)
 		if more {

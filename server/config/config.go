@@ -272,10 +272,10 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // getConfigNames lists all files. CppCloud ignores the body, so only a request for detail
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
-	snap, group, rights, urgent := f.store.Snapshot(), s.Group(), s.Rights.Apart(), s.Administrator()
+	snap, group, rights := f.store.Snapshot(), s.Group(), s.Rights.Apart()
 	detail := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail")
 	s.Later(h, func(dst []byte) []byte {
-		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", Urgent: urgent}
+		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", For: s.Taker()}
 		if !detail {
 			names := nameList(snap, rights)
 			list.Size = len(names)

@@ -7,6 +7,7 @@ import (
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -35,6 +36,9 @@ func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
 
 // Administrator reports whether the peer is one, who is served when the server is full.
 func (s *Session) Administrator() bool { return s.toll.account.Administrator() }
+
+// Taker is who memory for the peer's requests is taken for. It may be used on any goroutine.
+func (s *Session) Taker() memory.Taker { return s.toll.account }
 
 // next begins the next frame.
 func (t *toll) next() { t.paid, t.spent = false, false }

@@ -74,24 +74,21 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 
 // room is what one question takes of the memory for peers.
 type room struct {
-	pool *memory.Pool       // set at open
-	from func(n int64) bool // set at open: reserves memory in the pool
-	held int64
+	pool  *memory.Pool // set at open
+	share memory.Share // set at open: of the pool
+	held  int64
 }
 
 func roomOf(s *gate.Session) *room {
 	pool := s.Group().Memory
-	if s.Administrator() {
-		return &room{pool: pool, from: pool.Overdraw}
-	}
-	return &room{pool: pool, from: pool.Take}
+	return &room{pool: pool, share: pool.For(s)}
 }
 
 // takenFor is after what time a question for which there was no memory is worth asking again.
 const takenFor = time.Second
 
 func (r *room) take(n int64) error {
-	if !r.from(n) {
+	if !r.share.Take(n) {
 		return &codes.Error{Code: codes.Busy, After: takenFor, Text: "there is no memory for the question now; try again later, or ask for less at a time"}
 	}
 	r.held += n
