@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,13 +113,18 @@ func TestNamesOfUnknownIDs(t *testing.T) {
 	require.Equal(t, "role 0, role 99", fmt.Sprintf("%v, %v", protocol.Role(0), protocol.Role(99)))
 }
 
-const specification = "../PROTOCOL.md"
-
+// readSpecification reads PROTOCOL.md with the pages of its reference.
 func readSpecification(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(specification)
+	pages, err := filepath.Glob("../docs/reference/*.md")
 	require.NoError(t, err)
-	return string(text)
+	var all strings.Builder
+	for _, page := range append([]string{"../PROTOCOL.md"}, pages...) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	return all.String()
 }
 
 // specificationRow is how PROTOCOL.md writes a row of the table.
@@ -166,7 +172,7 @@ func TestSpecificationHasASectionForEachCommand(t *testing.T) {
 	for _, row := range protocol.Commands {
 		switch row.Role {
 		case protocol.Served, protocol.Routed:
-			require.Contains(t, text, fmt.Sprintf("\n### %s 0x%04X", row.Name, uint16(row.ID)))
+			require.Contains(t, text, fmt.Sprintf("## %s 0x%04X\n", row.Name, uint16(row.ID)))
 		}
 		for _, member := range strings.FieldsFunc(row.Request+","+row.Response, func(r rune) bool { return strings.ContainsRune(",;:[] –…", r) }) {
 			require.Contains(t, text, member, row.Name)

@@ -34,9 +34,6 @@ const shortTurn = 2 << 10
 // due reports whether anything limits what is sent.
 func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
 
-// Administrator reports whether the peer is one, who is served when the server is full.
-func (s *Session) Administrator() bool { return s.toll.account.Administrator() }
-
 // Taker is who memory for the peer's requests is taken for. It may be used on any goroutine.
 func (s *Session) Taker() memory.Taker { return s.toll.account }
 
@@ -123,7 +120,7 @@ func (g *Gate) Limiting() bool { return g.quotas.Limiting() }
 // name pays nothing.
 func (s *Session) Payer() func(ns string) error {
 	book, now, size := s.Gate.quotas, s.Loop.Moment(), s.toll.size
-	if !book.Limiting() || s.Administrator() {
+	if !book.Limiting() || s.toll.account.Administrator() {
 		return func(string) error { return nil }
 	}
 	return func(ns string) error {

@@ -81,7 +81,7 @@ type room struct {
 
 func roomOf(s *gate.Session) *room {
 	pool := s.Group().Memory
-	return &room{pool: pool, share: pool.For(s)}
+	return &room{pool: pool, share: pool.For(s.Taker())}
 }
 
 // takenFor is after what time a question for which there was no memory is worth asking again.

@@ -3,9 +3,9 @@
 //
 //	go generate ./internal/generate/...
 //
-// These are the rows of the command table, their sections in PROTOCOL.md, the paths of the
-// OpenAPI document the methods of the Go client, and what
-// lets the tests of a model ask a server instead. A test keeps the files in step with the
+// These are the rows of the command table, the pages of docs/reference, the paths of the
+// OpenAPI document, the methods of the Go client, and what lets the tests of a model ask a
+// server instead. A test keeps the files in step with the
 // tables. An operation's place in its table is its id on the wire for ever, so it may be
 // neither moved nor renamed: the command refuses that.
 package main
@@ -41,11 +41,11 @@ func generate(root string, models []state.Model) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	writers := map[string]func(old []byte, models []state.Model) ([]byte, error){
 		"protocol/modelcommands.go": rows,
-		"PROTOCOL.md":               specification,
 		"gateway/openapi.json":      openapi,
 		"state/remote/calls.go":     calls,
 	}
 	for i := range models {
+		writers[referencePath(&models[i])] = func([]byte, []state.Model) ([]byte, error) { return reference(&models[i]), nil }
 		writers["state/"+models[i].Name+"/asked_test.go"] = func([]byte, []state.Model) ([]byte, error) { return asked(&models[i]) }
 	}
 	for name, write := range writers {

@@ -9,34 +9,19 @@ import (
 	"confcenter/state"
 )
 
-// The part of PROTOCOL.md that is written.
-const (
-	begin = "<!-- from here to the end of the part: written by go generate ./internal/generate/operations -->\n"
-	end   = "<!-- end of the part -->\n"
-)
+// referencePath is the page of a model in the reference.
+func referencePath(m *state.Model) string { return "docs/reference/" + m.Name + ".md" }
 
-// specification replaces the part of PROTOCOL.md that is about the models.
-func specification(old []byte, models []state.Model) ([]byte, error) {
-	before, rest, found := bytes.Cut(old, []byte(begin))
-	_, after, closed := bytes.Cut(rest, []byte(end))
-	if !found || !closed {
-		return nil, fmt.Errorf("has no part between %q and %q", begin, end)
-	}
+// reference is the page of a model: what can be asked of it over TCP.
+func reference(m *state.Model) []byte {
 	var out bytes.Buffer
-	out.Write(before)
-	out.WriteString(begin)
-	for i := range models {
-		describe(&out, &models[i])
-	}
-	out.WriteString(end)
-	out.Write(after)
-	return out.Bytes(), nil
+	fmt.Fprintf(&out, "<!-- written by go generate ./internal/generate/operations -->\n\n# %s: its commands\n\n", strings.ToUpper(m.Name[:1])+m.Name[1:])
+	out.WriteString("Requests and replies are as [PROTOCOL.md](../../PROTOCOL.md#commands-of-models) says of all commands of models.\n")
+	describe(&out, m)
+	return out.Bytes()
 }
 
 func describe(out *bytes.Buffer, m *state.Model) {
-	if len(m.Operations) == 0 {
-		return
-	}
 	out.WriteString("\n| id | name | role | limit | early | right | push | request | reply |\n|---|---|---|---|---|---|---|---|---|\n")
 	for place := range m.Operations {
 		r := row(m, place)
@@ -45,7 +30,7 @@ func describe(out *bytes.Buffer, m *state.Model) {
 	objects := objectsOf(m)
 	for place := range m.Operations {
 		o, r := &m.Operations[place], row(m, place)
-		fmt.Fprintf(out, "\n### %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
+		fmt.Fprintf(out, "\n## %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
 		memberTable(out, "request", o.Question())
 		memberTable(out, "reply", o.Answer())
 		refusalTable(out, o.Refusals)
@@ -53,7 +38,7 @@ func describe(out *bytes.Buffer, m *state.Model) {
 	if len(objects) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\n### Objects of %s\n", m.Name)
+	out.WriteString("\n## Objects\n")
 	for _, t := range objects {
 		memberTable(out, "**"+t.Name()+"**", t)
 	}
@@ -87,7 +72,7 @@ func refusalTable(out *bytes.Buffer, list []state.Refusal) {
 	}
 }
 
-// typeText is a type as PROTOCOL.md names it.
+// typeText is a type as the reference names it.
 func typeText(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
