@@ -4,10 +4,38 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
+	"confcenter/protocol"
 	"confcenter/state"
 )
+
+// commandsPath is the page of the commands that are no model's.
+const commandsPath = "docs/reference/commands.md"
+
+// commandTable is the page of the commands that are no model's.
+func commandTable(models []state.Model) []byte {
+	ofModels := map[protocol.Command]bool{}
+	for i := range models {
+		for place := range models[i].Operations {
+			ofModels[row(&models[i], place).ID] = true
+		}
+	}
+	var out bytes.Buffer
+	out.WriteString("<!-- written by go generate ./internal/generate/operations -->\n\n# Commands\n\n")
+	out.WriteString("What the columns mean and what each command does is in [PROTOCOL.md](../../PROTOCOL.md#commands); those of models have [pages of their own](../../PROTOCOL.md#commands-of-models).\n")
+	writeRows(&out, slices.DeleteFunc(slices.Clone(protocol.Commands), func(r protocol.Row) bool { return ofModels[r.ID] }))
+	return out.Bytes()
+}
+
+func writeRows(out *bytes.Buffer, rows []protocol.Row) {
+	yes := map[bool]string{true: "yes", false: "–"}
+	out.WriteString("\n| id | name | role | limit | early | right | push | request | reply |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(out, "| 0x%04X | %s | %s | %d MiB | %s | %s | %s | %s | %s |\n", uint16(r.ID), r.Name, r.Role, r.MaxBody>>20, yes[r.Anonymous], r.Right, yes[r.Push], dash(r.Request), dash(r.Response))
+	}
+}
 
 // referencePath is the page of a model in the reference.
 func referencePath(m *state.Model) string { return "docs/reference/" + m.Name + ".md" }
@@ -22,11 +50,11 @@ func reference(m *state.Model) []byte {
 }
 
 func describe(out *bytes.Buffer, m *state.Model) {
-	out.WriteString("\n| id | name | role | limit | early | right | push | request | reply |\n|---|---|---|---|---|---|---|---|---|\n")
-	for place := range m.Operations {
-		r := row(m, place)
-		fmt.Fprintf(out, "| 0x%04X | %s | %s | %d MiB | – | %s | – | %s | %s |\n", uint16(r.ID), r.Name, r.Role, r.MaxBody>>20, r.Right, dash(r.Request), r.Response)
+	rows := make([]protocol.Row, len(m.Operations))
+	for place := range rows {
+		rows[place] = row(m, place)
 	}
+	writeRows(out, rows)
 	objects := objectsOf(m)
 	for place := range m.Operations {
 		o, r := &m.Operations[place], row(m, place)
