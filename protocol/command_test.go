@@ -161,7 +161,7 @@ func TestSpecificationTable(t *testing.T) {
 func TestSpecificationHasARowForEachCode(t *testing.T) {
 	text := readSpecification(t)
 	for _, row := range codes.All() {
-		require.Contains(t, text, fmt.Sprintf("\n| %d | ", row.Code), row.Code)
+		require.Contains(t, text, fmt.Sprintf("\n| %d | %s | ", row.Code, row.Name), row.Code)
 	}
 }
 

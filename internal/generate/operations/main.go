@@ -41,6 +41,7 @@ func generate(root string, models []state.Model) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	writers := map[string]func(old []byte, models []state.Model) ([]byte, error){
 		"protocol/modelcommands.go": rows,
+		codesPath:                   func([]byte, []state.Model) ([]byte, error) { return codeTable(), nil },
 		commandsPath:                func(_ []byte, models []state.Model) ([]byte, error) { return commandTable(models), nil },
 		"gateway/openapi.json":      openapi,
 		"state/remote/calls.go":     calls,

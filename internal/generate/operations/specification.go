@@ -7,9 +7,25 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state"
 )
+
+// codesPath is the page of the error codes.
+const codesPath = "docs/reference/codes.md"
+
+// codeTable is that page.
+func codeTable() []byte {
+	var out bytes.Buffer
+	out.WriteString("<!-- written by go generate ./internal/generate/operations -->\n\n# Error codes\n\n")
+	out.WriteString("They are the same over TCP and HTTP, in the Go client and on the command line. [PROTOCOL.md](../../PROTOCOL.md#errors) says what some of them mean for single commands.\n\n")
+	out.WriteString("| code | name | HTTP | meaning |\n|---|---|---|---|\n")
+	for _, row := range codes.All() {
+		fmt.Fprintf(&out, "| %d | %s | %d | %s |\n", int(row.Code), row.Name, row.HTTPStatus, row.Text)
+	}
+	return out.Bytes()
+}
 
 // commandsPath is the page of the commands that are no model's.
 const commandsPath = "docs/reference/commands.md"
