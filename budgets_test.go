@@ -1,0 +1,145 @@
+package confcenter_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mostLines is the budget of each room: how many lines of Go it may have at most, without tests. A room
+// that has to grow gets another number here, with the reason in the commit.
+var mostLines = map[string]int{
+	".":                              100,
+	"access":                         500,
+	"access/control":                 1100,
+	"access/guard":                   1100,
+	"access/guard/guardtest":         100,
+	"access/openid":                  500,
+	"access/policy":                  1900,
+	"access/quota":                   700,
+	"access/seal":                    800,
+	"access/trail":                   600,
+	"client":                         7300,
+	"clienttest":                     400,
+	"cmd/confcenter":                 10900,
+	"codes":                          300,
+	"confstore":                      9100,
+	"confstore/change":               200,
+	"confstore/doclog":               2200,
+	"confstore/placement":            300,
+	"examples/flow":                  300,
+	"gateway":                        8700,
+	"gateway/console":                200,
+	"integration":                    100,
+	"integration/dbtest":             300,
+	"integration/kills":              100,
+	"integration/ledger":             800,
+	"integration/openidtest":         400,
+	"integration/process":            600,
+	"integration/siege":              100,
+	"internal/admission":             900,
+	"internal/atomicfile":            1300,
+	"internal/authority":             200,
+	"internal/clock":                 400,
+	"internal/datasync":              100,
+	"internal/flood":                 200,
+	"internal/generate/operations":   700,
+	"internal/generate/wireshark":    200,
+	"internal/git":                   500,
+	"internal/git/gittest":           100,
+	"internal/health":                100,
+	"internal/jsonpath":              900,
+	"internal/jsontext":              1600,
+	"internal/memory":                300,
+	"internal/metric":                200,
+	"internal/ring":                  100,
+	"internal/roster":                100,
+	"internal/servertest":            400,
+	"internal/settings":              400,
+	"internal/tlsfiles":              300,
+	"kv":                             1600,
+	"kv/documents":                   200,
+	"kv/follow":                      1000,
+	"kv/follow/followtest":           200,
+	"kv/kvjson":                      1700,
+	"kvlock":                         900,
+	"kvstore":                        100,
+	"kvstore/backup":                 400,
+	"kvstore/memory":                 400,
+	"kvstore/pebblekv":               100,
+	"kvstore/pebblekv/disk":          5800,
+	"kvstore/pebblekv/disk/disktest": 100,
+	"kvstore/replica":                5000,
+	"meta":                           900,
+	"protocol":                       4100,
+	"server":                         500,
+	"server/clients":                 900,
+	"server/config":                  900,
+	"server/gate":                    1500,
+	"server/gate/gatetest":           300,
+	"server/loop":                    3000,
+	"server/loop/looptest":           100,
+	"server/model":                   100,
+	"server/netio":                   1100,
+	"server/state":                   1100,
+	"server/storage":                 800,
+	"server/watch":                   1200,
+	"state":                          900,
+	"state/audit":                    1400,
+	"state/auth":                     1500,
+	"state/bench":                    4600,
+	"state/flow":                     4900,
+	"state/history":                  3300,
+	"state/host":                     200,
+	"state/remote":                   600,
+	"state/review":                   2000,
+	"state/secret":                   700,
+	"state/statetest":                400,
+	"storage":                        5100,
+	"storage/field":                  800,
+	"storage/landing":                2800,
+	"storage/landing/landingtest":    2300,
+	"storage/landing/mysql":          300,
+	"storage/landing/postgres":       200,
+	"storage/landing/sqlite":         200,
+	"storage/storagejson":            700,
+	"tools/ccdump":                   1200,
+	"tools/ccdump/capture":           900,
+	"tools/ccdump/decrypt":           1000,
+	"tools/ccdump/hide":              400,
+	"tools/ccdump/replay":            1100,
+	"tools/ccdump/stream":            1200,
+	"tools/ccdump/talk":              1200,
+	"tools/ccload":                   6100,
+}
+
+// mostWords is the budget of PROTOCOL.md.
+const mostWords = 16_000
+
+func TestRoomsKeepTheirBudgets(t *testing.T) {
+	lines := map[string]int{}
+	for _, s := range sources(t) {
+		if !s.test {
+			lines[s.dir] += bytes.Count(s.text, []byte("\n"))
+		}
+	}
+	var wrong []string
+	for dir, n := range lines {
+		if most, known := mostLines[dir]; !known || n > most {
+			wrong = append(wrong, fmt.Sprintf("%s has %d lines without tests, and its budget is %d", dir, n, most))
+		}
+	}
+	for dir := range mostLines {
+		if lines[dir] == 0 {
+			wrong = append(wrong, dir+" has a budget, and no lines")
+		}
+	}
+	complain(t, wrong)
+	text, err := os.ReadFile("PROTOCOL.md")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(strings.Fields(string(text))), mostWords, "words of PROTOCOL.md: what follows from a table belongs into docs/reference")
+}
