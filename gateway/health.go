@@ -75,7 +75,7 @@ func (g *Gateway) readyChecks() []check {
 
 // everybody says that there is no access control where there should be.
 func (g *Gateway) everybody() error {
-	return codes.Errorf(codes.Forbidden, "OPEN ACCESS: anybody who reaches %s may read and write everything (--allow-open)", strings.Join(g.cfg.Open, ", "))
+	return codes.Errorf(codes.Forbidden, "OPEN ACCESS: anyone who reaches %s may read and write everything (--allow-open)", strings.Join(g.cfg.Open, ", "))
 }
 
 // health answers a probe like Kubernetes and etcd: with ok, or with the result of

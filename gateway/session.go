@@ -42,7 +42,7 @@ func (g *Gateway) sessionRoutes() []route {
 
 // sessionBody is who somebody is. Times are in ms since 1970.
 type sessionBody struct {
-	AccessControl bool     `json:"access_control"` // else everybody may do everything
+	AccessControl bool     `json:"access_control"` // else everyone may do everything
 	Name          string   `json:"name,omitempty"`
 	Groups        []string `json:"groups,omitempty"`
 	ID            string   `json:"id,omitempty"`         // of the session
@@ -118,7 +118,7 @@ func (w *reply) text(r *http.Request, name string) (string, error) {
 func (g *Gateway) signsIn(r *http.Request) error {
 	switch {
 	case g.cfg.Control == nil:
-		return codes.Errorf(codes.NotImplemented, "this server has no access control: everybody may do everything; start it with --access-control")
+		return codes.Errorf(codes.NotImplemented, "this server has no access control: everyone may do everything; start it with --access-control")
 	case !ownPage(r):
 		return codes.Errorf(codes.Forbidden, "people sign in on the console's own page; programs give their token with each request")
 	}

@@ -10,11 +10,11 @@ import (
 func TestOpenAccessIsToldEverywhere(t *testing.T) {
 	p := StartProcess(t, sampleConf(t), "--listen", "0.0.0.0:0", "--allow-open")
 	_, ready := bearer(t, p, "", "GET", "/readyz?verbose", "")
-	require.Contains(t, ready, "[!]access trouble: OPEN ACCESS: anybody who reaches 0.0.0.0:0 may read and write everything")
+	require.Contains(t, ready, "[!]access trouble: OPEN ACCESS: anyone who reaches 0.0.0.0:0 may read and write everything")
 	_, status := bearer(t, p, "", "GET", "/v1/status", "")
 	require.Contains(t, status, `"open":["0.0.0.0:0"]`)
 	tb := startBrowser(t).open(p, "configs", view{})
-	tb.sees("#troubles .banner.bad", "Everybody who reaches 0.0.0.0:0 may read and change everything: there is no access control.")
+	tb.sees("#troubles .banner.bad", "Everyone who reaches 0.0.0.0:0 may read and change everything: there is no access control.")
 	tb.click("#language")
 	tb.sees("#troubles .banner.bad", "没有启用访问控制")
 

@@ -121,7 +121,7 @@ func address(what, text string) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, codes.Errorf(codes.BadRequest, "%s %.100q must be an address such as https://id.example.org", what, text)
 	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
-		return nil, codes.Errorf(codes.BadRequest, "%s %.100q must begin with https://: others on the way could sign in as anybody", what, text)
+		return nil, codes.Errorf(codes.BadRequest, "%s %.100q must begin with https://: others on the way could sign in as anyone", what, text)
 	}
 	return u, nil
 }

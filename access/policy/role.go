@@ -178,7 +178,7 @@ func parseRule(text []byte) (rule, error) {
 func (r *rule) check() error {
 	switch {
 	case len(r.who) == 0:
-		return codes.Errorf(codes.BadRequest, `who is missing; name who it is about, or ["*"] for everybody`)
+		return codes.Errorf(codes.BadRequest, `who is missing; name who it is about, or ["*"] for everyone`)
 	case len(r.what) == 0:
 		return codes.Errorf(codes.BadRequest, `what is missing; name what it is about, or ["*"] for everything`)
 	case r.allow == 0 && r.deny == 0:

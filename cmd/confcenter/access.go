@@ -284,7 +284,7 @@ func (o *options) reachable() (list []string) {
 func (o *options) warn(log zerolog.Logger) {
 	for setting, path := range map[string]string{"tls-key": o.tls.files.Key, "oidc-client-secret-file": o.access.signIn.secretFile} {
 		if path != "" && othersRead(path) {
-			log.Warn().Str("file", path).Str("setting", setting).Msg("everybody on this machine can read the file, and so stand in for this server: chmod 600 it")
+			log.Warn().Str("file", path).Str("setting", setting).Msg("everyone on this machine can read the file, and so stand in for this server: chmod 600 it")
 		}
 	}
 	for _, address := range o.reachable() {
@@ -297,9 +297,9 @@ func (o *options) warn(log zerolog.Logger) {
 		case o.access.on:
 			line.Msg("there is no TLS at this address: anyone on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
 		case secure && o.tls.files.ClientCA != "":
-			line.Msg("OPEN ACCESS: everybody with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
+			line.Msg("OPEN ACCESS: everyone with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
 		default:
-			line.Msg("OPEN ACCESS: anybody who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
+			line.Msg("OPEN ACCESS: anyone who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
 		}
 	}
 	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {

@@ -87,7 +87,7 @@ func (o *options) define(command *cobra.Command) {
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback without --access-control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback without --access-control: anyone who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
@@ -151,7 +151,7 @@ func (o *options) check() error {
 		if open, err := openAddress(at.address); err != nil {
 			refuse("%s = %s: %w", at.name, at.address, err)
 		} else if open && !o.allowOpen && !o.access.on {
-			refuse("%s = %s is not a loopback address: anybody who reaches the port could read and write everything; "+
+			refuse("%s = %s is not a loopback address: anyone who reaches the port could read and write everything; "+
 				"use 127.0.0.1, or --access-control, or --allow-open if the network in front of it is trusted", at.name, at.address)
 		}
 	}

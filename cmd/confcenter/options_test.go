@@ -119,7 +119,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		args            []string
 		want            []string
 	}{
-		{"open address", "", "", []string{"--listen", "0.0.0.0:4800"}, []string{"anybody who reaches the port could read and write everything", "--allow-open"}},
+		{"open address", "", "", []string{"--listen", "0.0.0.0:4800"}, []string{"anyone who reaches the port could read and write everything", "--allow-open"}},
 		{"open address, no host", "", "", []string{"--listen", ":4800"}, []string{"--allow-open"}},
 		{"open address, by file", "listen = [::]:4800", "", nil, []string{"--allow-open"}},
 		{"host name", "", "", []string{"--listen", "example.org:4800"}, []string{"--allow-open"}},

@@ -181,7 +181,7 @@ func TestHelpOfTopLevelVerbsIsInTheImperative(t *testing.T) {
 }
 
 func TestAllowOpenSaysWhatItMeans(t *testing.T) {
-	require.Contains(t, call(t, "", "serve", "--help").stdout, "anybody who reaches the port may read and write")
+	require.Contains(t, call(t, "", "serve", "--help").stdout, "anyone who reaches the port may read and write")
 }
 
 func TestVersion(t *testing.T) {

@@ -15,7 +15,7 @@ const (
 )
 
 // Prove finds out who the peer is, by the token that it has given, if any, and what else it has,
-// and so what it may do. Without access control everybody may do everything. Who the peer is
+// and so what it may do. Without access control everyone may do everything. Who the peer is
 // stays the same for as long as the connection lasts. codes.NotIdentified.
 func (s *Session) Prove(token string) error {
 	if s.Gate.cfg.Control == nil {

@@ -53,7 +53,7 @@ func (t *Tokens) Can(ctx context.Context, _ *access.Actor, q *CanAsk) (*CanAnswe
 	}
 	judge := t.judge.Load()
 	if judge == nil {
-		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control: everybody may do everything; start it with --access-control")
+		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control: everyone may do everything; start it with --access-control")
 	}
 	answer := &CanAnswer{Groups: q.Groups}
 	if answer.Groups == nil {

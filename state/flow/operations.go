@@ -30,7 +30,7 @@ var Operations = byScope([]state.Operation{
 	state.Define("register", access.FlowWrite, "POST register", "registers an application with everything in it, or not at all", (*Flow).Register),
 	state.Define("stage", access.FlowWrite, "POST stage", "begins an application that is too large for one question", (*Flow).Stage),
 	state.Define("add", access.FlowWrite, "POST add", "adds members to a staged application", (*Flow).Add),
-	state.Define("publish", access.FlowWrite, "POST publish", "lists a staged application, so that everybody sees all of it", (*Flow).Publish),
+	state.Define("publish", access.FlowWrite, "POST publish", "lists a staged application, so that everyone sees all of it", (*Flow).Publish),
 	state.Define("discard", access.FlowWrite, "POST discard", "takes a staged application away", (*Flow).Discard),
 	state.Define("claim", access.FlowWrite, "POST claim", "claims a task, a flow or an application for a worker, or the next task that waits", (*Flow).Claim),
 	state.Define("status", access.FlowWrite, "POST status", "changes the status of a task or an application", (*Flow).SetStatus),

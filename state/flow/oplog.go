@@ -23,7 +23,7 @@ type LogEntry struct {
 	Time int64  `json:"time" doc:"when, in nanoseconds since 1970"`
 	Who  string `json:"who" doc:"who made the change"`
 	What string `json:"what" doc:"what was changed: OLD -> NEW of a status"`
-	By   string `json:"by,omitempty" doc:"the connection that asked, if who is another name: anybody can give any"`
+	By   string `json:"by,omitempty" doc:"the connection that asked, if who is another name: anyone can give any"`
 }
 
 // LogAnswer is the answer of Oplog.

@@ -59,7 +59,7 @@ func (s *stages) add(of stageName, administrator bool, parts []Wanted) (*StageAn
 			one.limited = of.who
 		}
 		if n, _ := s.ofLocked(one.limited); n >= maxStages/shareOfOne {
-			return nil, codes.Errorf(codes.Limit, "%s is staging %d changes already, and everybody may stage so many; apply one, or try again later", of.who, n)
+			return nil, codes.Errorf(codes.Limit, "%s is staging %d changes already, and everyone may stage so many; apply one, or try again later", of.who, n)
 		}
 		s.list[of] = one
 	}

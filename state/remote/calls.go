@@ -141,7 +141,7 @@ func (c *FlowCalls) Add(ctx context.Context, q *flow.AddAsk) (*flow.AddAnswer, e
 	return call[flow.AddAsk, flow.AddAnswer](ctx, c.c, 0x040C, true, q)
 }
 
-// Publish lists a staged application, so that everybody sees all of it.
+// Publish lists a staged application, so that everyone sees all of it.
 func (c *FlowCalls) Publish(ctx context.Context, q *flow.PublishAsk) (*flow.WriteAnswer, error) {
 	return call[flow.PublishAsk, flow.WriteAnswer](ctx, c.c, 0x040D, true, q)
 }

@@ -53,7 +53,7 @@ func (k *Keys) missing() string {
 		notes = append(notes, "there is no secret key, so nothing can be sealed; start the server with --secret-key-file")
 	}
 	if !k.guarded.Load() {
-		notes = append(notes, "there is no access control, so everybody may reveal what is sealed; start the server with --access-control")
+		notes = append(notes, "there is no access control, so everyone may reveal what is sealed; start the server with --access-control")
 	}
 	return strings.Join(notes, "; ")
 }

@@ -16,7 +16,7 @@ export default {
   "page.noControl": "This page is about access control, and this server has none: it was started without --access-control.",
   "live.live": "live",
   "live.waiting": "reconnecting",
-  "open": "Everybody who reaches {addresses} may read and change everything: there is no access control.",
+  "open": "Everyone who reaches {addresses} may read and change everything: there is no access control.",
   "trouble.config": "Configurations cannot be written:",
   "trouble.state": "The store takes no writes:",
   "trouble.damaged": "The store is damaged:",
