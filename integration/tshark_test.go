@@ -207,15 +207,22 @@ func (s *seen) collect(fields []pdmlField) {
 
 const dissector = "../tools/wireshark/confcenter.lua"
 
-// tshark runs the real tshark, with the dissector that people install and without the
-// settings of the user who runs the test.
+// tshark runs the real tshark, with the dissector that people install.
 func tshark(t *testing.T, args ...string) []byte {
+	t.Helper()
+	return tsharkBy(t, "", append([]string{"tshark", "-n", "-X", "lua_script:" + dissector}, args...)...)
+}
+
+// tsharkBy runs a command that is the real tshark, in dir, without the settings of the user who
+// runs the test.
+func tsharkBy(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	_, err := exec.LookPath("tshark")
 	require.NoError(t, err, "install Debian's package tshark, as make packages does")
 	ctx, cancel := context.WithTimeout(context.Background(), 6*servertest.Patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, "tshark", append([]string{"-n", "-X", "lua_script:" + dissector}, args...)...)
+	command := exec.CommandContext(ctx, args[0], args[1:]...)
+	command.Dir = dir
 	command.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
 	var output, trouble bytes.Buffer
 	command.Stdout, command.Stderr = &output, &trouble

@@ -147,7 +147,7 @@ func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token st
 // curl.
 const keyLogVariable = "SSLKEYLOGFILE"
 
-// logKeys has the keys of connections written down if somebody asks for it: ccdump can read
+// logKeys has the keys of connections written down if someone asks for it: tshark can read
 // what is said with them. The file stays open until the process ends.
 func (c *connection) logKeys(secure *tls.Config) error {
 	path, _ := lookup(c.app.environ, keyLogVariable)

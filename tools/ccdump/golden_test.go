@@ -106,10 +106,9 @@ type endings struct {
 	over func()
 }
 
-func (e *endings) Opened(*stream.Conn, int64, bool)                    {}
-func (e *endings) Frame(*stream.Conn, *stream.Frame)                   {}
-func (e *endings) Noted(*stream.Conn, int64, stream.Dir, string, bool) {}
-func (e *endings) Skipped(*stream.Conn, *stream.Skip)                  {}
+func (e *endings) Opened(*stream.Conn, int64, bool)   {}
+func (e *endings) Frame(*stream.Conn, *stream.Frame)  {}
+func (e *endings) Skipped(*stream.Conn, *stream.Skip) {}
 func (e *endings) Closed(*stream.Conn, int64, stream.How) {
 	if e.left--; e.left == 0 {
 		e.over()

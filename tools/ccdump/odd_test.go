@@ -91,6 +91,25 @@ func TestWhatIsMissingIsNotAnotherProtocol(t *testing.T) {
 	require.Contains(t, s.out, "> ! skipped 20 bytes at offset 0: WHOAMI seq=1 41B ends here: 31 of the body's bytes are missing\n")
 }
 
+// TLS cannot be read: ccdump says so, and what can.
+func TestTLSIsLeftToOtherTools(t *testing.T) {
+	list := aConversation(t)
+	for i, rec := range list {
+		if len(rec.Data) > 40 {
+			copy(list[i].Data[40:], "\x16\x03\x01\x02\x00")
+		}
+	}
+	file := fileOf(t, list)
+	for _, args := range [][]string{{file}, {"summary", file}, {"replay", file, "--to", "127.0.0.1:1"}} {
+		s := ccdump(t, args...)
+		require.Zero(t, s.code, s.status)
+		require.Contains(t, s.out+s.status, "1 connections are TLS, which ccdump does not read; tshark does: see docs/debugging.md")
+	}
+	s := ccdump(t, file)
+	require.Contains(t, s.out, "> ! not this protocol: 51 bytes at offset 0: this is TLS, which ccdump does not read; tshark does, given its keys: see docs/debugging.md\n")
+	require.Equal(t, 1, strings.Count(s.out, "!"))
+}
+
 // A capture on several interfaces repeats packets, out of order: a batch from each.
 func TestSecondInterfaceSeesTheSameConnection(t *testing.T) {
 	list := aConversation(t)

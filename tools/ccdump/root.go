@@ -18,7 +18,6 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
-	"confcenter/tools/ccdump/decrypt"
 	"confcenter/tools/ccdump/replay"
 	"confcenter/tools/ccdump/stream"
 	"confcenter/tools/ccdump/talk"
@@ -53,7 +52,8 @@ Tokens and secret values are hidden, as far as they can be recognised: see
 --secrets, and docs/debugging.md. Files that --write makes have everything.
 
 What cannot be decoded is shown after an exclamation mark, with the reason and
-its offset in the bytes of its direction.`,
+its offset in the bytes of its direction. TLS is named, not read: docs/debugging.md
+says how tshark does.`,
 		Example: `  ccdump odd.pcap
   ccdump odd.pcap --client app1 --errors
   ccdump odd.pcap --file app1-dev --slower 10ms
@@ -89,8 +89,6 @@ func arguments(names ...string) cobra.PositionalArgs {
 type options struct {
 	ports    []int
 	memory   int
-	keyLog   string
-	keys     *decrypt.Log
 	secrets  bool
 	utc      bool
 	body     string
@@ -110,7 +108,6 @@ func (o *options) bindPorts(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	f := cmd.Flags()
 	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
-	f.StringVar(&o.keyLog, "key-log", "", "file in which a side of TLS connections has written their keys (SSLKEYLOGFILE); it may grow")
 	f.IntVar(&o.memory, "memory", 128, "memory for data that waits for other packets, in MiB")
 }
 
@@ -179,13 +176,6 @@ func (o *options) check() error {
 		}
 		o.filter.Commands = append(o.filter.Commands, id)
 	}
-	if o.keyLog != "" {
-		keys, err := decrypt.Open(o.keyLog)
-		if err != nil {
-			return fmt.Errorf("--key-log: %w", err)
-		}
-		o.keys = keys
-	}
 	return nil
 }
 
@@ -203,7 +193,7 @@ func parseCommand(text string) (protocol.Command, error) {
 }
 
 func (o *options) streams(keep int) stream.Config {
-	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20, Keys: o.keys}
+	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20}
 	for _, p := range o.ports {
 		if p != 0 {
 			cfg.Ports = append(cfg.Ports, uint16(p))

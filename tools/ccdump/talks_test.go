@@ -30,7 +30,6 @@ var recorded = []struct {
 type cast struct {
 	t     testing.TB
 	addr  string
-	dial  func() *servertest.Peer // nil: by addr
 	peers map[string]*servertest.Peer
 	order []string
 }
@@ -40,11 +39,7 @@ func (c *cast) says(who string, cmd protocol.Command, body string, frames int) {
 	c.t.Helper()
 	p := c.peers[who]
 	if p == nil {
-		if c.dial != nil {
-			p = c.dial()
-		} else {
-			p = servertest.Dial(c.t, c.addr)
-		}
+		p = servertest.Dial(c.t, c.addr)
 		c.peers[who] = p
 		c.order = append(c.order, who)
 	}
@@ -69,13 +64,7 @@ func (c *cast) leave() {
 // fresh returns a server in the state before any conversation.
 func fresh(t testing.TB) *servertest.Server {
 	t.Helper()
-	return freshWith(t, server.Config{})
-}
-
-func freshWith(t testing.TB, cfg server.Config) *servertest.Server {
-	t.Helper()
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
-	cfg.Clock = fake
 	return servertest.Start(t, servertest.Options{
 		Files: map[string]string{
 			"_meta.json":  `{"conf_inherit":{"dev.json":"common.json app.json"},"app_profile":{"default":{"app":"dev.json"}}}`,
@@ -89,7 +78,7 @@ func freshWith(t testing.TB, cfg server.Config) *servertest.Server {
 			}
 		},
 		Store:  confstore.Config{Clock: fake, NoEvents: true},
-		Server: cfg,
+		Server: server.Config{Clock: fake},
 	})
 }
 

@@ -159,8 +159,8 @@ func (v *view) words() []string {
 	slices.Sort(list)
 	stats := v.asm.Stats()
 	switch {
-	case stats.Frames == 0 && stats.Secure > 0:
-		list = append(list, fmt.Sprintf("no frame was found: %d connections are TLS and their keys are not known; docs/debugging.md says how programs write them for --key-log", stats.Secure))
+	case stats.Frames == 0 && stats.TLS > 0:
+		list = append(list, fmt.Sprintf("no frame was found: %d connections are TLS, which ccdump does not read; tshark does: see docs/debugging.md", stats.TLS))
 	case stats.Frames == 0:
 		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those ignored; is --port right?", v.packets, stats.Segments, stats.Ignored))
 	}

@@ -755,11 +755,15 @@ local function frame_length(tvb, pinfo, at)
   return HEADER_SIZE + tvb(at + 2, 4):uint()
 end
 
-function confcenter.dissector(tvb, pinfo, tree)
+-- dissect is called as it is, since a call of the dissector below another one, as the
+-- heuristics are, may not reassemble.
+local function dissect(tvb, pinfo, tree)
   pinfo.cols.protocol = "confcenter"
   dissect_tcp_pdus(tvb, tree, HEADER_SIZE, frame_length, show_frame, confcenter.prefs.desegment)
   return tvb:reported_len()
 end
+
+confcenter.dissector = dissect
 
 local tcp_port = DissectorTable.get("tcp.port")
 local registered
@@ -780,6 +784,13 @@ register()
 confcenter:register_heuristic("tcp", function(tvb, pinfo, tree)
   if not looks_right(tvb, 0) then return false end
   pinfo.conversation = confcenter
-  confcenter.dissector(tvb, pinfo, tree)
+  dissect(tvb, pinfo, tree)
+  return true
+end)
+
+-- Within TLS: the connection stays TLS's own.
+confcenter:register_heuristic("tls", function(tvb, pinfo, tree)
+  if not looks_right(tvb, 0) then return false end
+  dissect(tvb, pinfo, tree)
   return true
 end)

@@ -102,9 +102,6 @@ func (r *Replayer) differs(c *stream.Conn, what, how string) {
 // Opened implements stream.Sink. A connection is dialed with its first request.
 func (r *Replayer) Opened(*stream.Conn, int64, bool) {}
 
-// Noted implements stream.Sink.
-func (r *Replayer) Noted(*stream.Conn, int64, stream.Dir, string, bool) {}
-
 // Skipped implements stream.Sink.
 func (r *Replayer) Skipped(c *stream.Conn, s *stream.Skip) {
 	if c.Frames > 0 && s.From == stream.FromClient {

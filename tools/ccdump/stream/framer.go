@@ -29,99 +29,58 @@ type half struct {
 	foreign bool   // it hunts because of bytes that are no frame
 }
 
-// huntWindow is how much is searched at once for a frame that begins across segments,
-// in bytes.
-const huntWindow = 32 << 10
-
 // take decodes the next bytes of an end.
 func (a *Assembler) take(c *Conn, end uint8, at int64, b []byte) {
 	h := &c.ends[end]
 	for len(b) > 0 {
 		switch {
+		case c.tls:
+			a.stats.Skipped += int64(len(b))
+			return
 		case h.hunting:
 			b = a.hunt(c, end, at, b)
 		case h.inBody:
 			b = a.takeBody(c, end, at, b)
-		case len(h.buf) > 0:
-			b = a.takeHeader(c, end, at, b)
 		default:
-			b = a.takeFrames(c, end, at, b)
+			b = a.takeHeader(c, end, at, b)
 		}
 	}
 }
 
-// takeFrames decodes the frames that are whole in b, and leaves the rest to the next
-// turn or to buf.
-func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
-	h := &c.ends[end]
-	for len(b) >= protocol.HeaderSize {
-		header, reason := judge(b)
-		if reason != "" {
-			if h.offset == 0 && c.secures(a, end, at, b) {
-				c.arrive(a, end, at, b)
-				return nil
-			}
-			h.lose(reason, true)
-			return b
-		}
-		total := protocol.HeaderSize + int(header.BodyLen)
-		if len(b) < total {
-			h.begin(header)
-			return b[protocol.HeaderSize:]
-		}
-		offset := h.offset
-		h.offset += int64(total)
-		a.emit(c, end, at, header, b[protocol.HeaderSize:protocol.HeaderSize+min(int(header.BodyLen), a.cfg.KeepBody)], offset)
-		b = b[total:]
-	}
-	if len(b) > 0 {
-		a.keep(h, b)
-	}
-	return nil
-}
-
-// takeHeader completes a header that arrived in pieces.
+// takeHeader decodes a header and the body behind it, as far as they are there.
 func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
-	n := min(protocol.HeaderSize-len(h.buf), len(b))
-	a.keep(h, b[:n])
-	b = b[n:]
-	if len(h.buf) < protocol.HeaderSize {
-		return b
+	b = a.joined(h, b)
+	if len(b) < protocol.HeaderSize {
+		a.keep(h, b)
+		return nil
 	}
-	header, reason := judge(h.buf)
+	header, reason := judge(b)
 	if reason != "" {
-		if h.offset == 0 && c.secures(a, end, at, h.buf) {
-			c.arrive(a, end, at, a.letGo(h))
-			c.arrive(a, end, at, b)
-			return nil
+		if h.offset == 0 && isTLS(b) {
+			return a.pass(c, end, at, b)
 		}
 		h.lose(reason, true)
 		return b
 	}
-	a.letGo(h)
-	h.begin(header)
-	if h.left == 0 {
-		a.endFrame(c, end, at)
-	}
-	return b
-}
-
-// begin starts the body of a frame.
-func (h *half) begin(header protocol.Header) {
 	h.inBody, h.header, h.left, h.holed = true, header, int64(header.BodyLen), false
+	return a.takeBody(c, end, at, b[protocol.HeaderSize:])
 }
 
-// takeBody collects a body that arrived in pieces.
+// takeBody decodes a body, which is copied only if it arrives in pieces.
 func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := int(min(int64(len(b)), h.left))
+	h.left -= int64(n)
+	if h.left == 0 && len(h.buf) == 0 && !h.holed {
+		a.endFrame(c, end, at, b[:min(n, a.cfg.KeepBody)])
+		return b[n:]
+	}
 	if kept := min(n, a.cfg.KeepBody-len(h.buf)); kept > 0 && !h.holed {
 		a.keep(h, b[:kept])
 	}
-	h.left -= int64(n)
 	if h.left == 0 {
-		a.endFrame(c, end, at)
+		a.endFrame(c, end, at, a.letGo(h))
 	} else if a.held > a.cfg.Memory {
 		a.shrink(c)
 	}
@@ -129,12 +88,19 @@ func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 }
 
 // endFrame emits the frame whose body is complete, or whose last bytes are lost.
-func (a *Assembler) endFrame(c *Conn, end uint8, at int64) {
+func (a *Assembler) endFrame(c *Conn, end uint8, at int64, body []byte) {
 	h := &c.ends[end]
-	offset := h.offset
-	h.offset += protocol.HeaderSize + int64(h.header.BodyLen)
+	offset, size := h.offset, protocol.HeaderSize+int64(h.header.BodyLen)
+	h.offset += size
 	h.inBody = false
-	a.emit(c, end, at, h.header, a.letGo(h), offset)
+	if !c.sure {
+		c.learn(h.header.Command, end)
+	}
+	c.Frames++
+	a.stats.Frames++
+	a.stats.FrameBytes += size
+	a.frame = Frame{Header: h.header, At: at, From: c.direction(end), Body: body, Offset: offset}
+	a.sink.Frame(c, &a.frame)
 }
 
 // keep appends b to buf, which grows with what arrives and not with what a header says.
@@ -151,15 +117,12 @@ func (a *Assembler) letGo(h *half) (buf []byte) {
 	return buf
 }
 
-func (a *Assembler) emit(c *Conn, end uint8, at int64, header protocol.Header, body []byte, offset int64) {
-	if !c.sure {
-		c.learn(header.Command, end)
+// joined is what was kept, if anything, and b behind it.
+func (a *Assembler) joined(h *half, b []byte) []byte {
+	if len(h.buf) == 0 {
+		return b
 	}
-	c.Frames++
-	a.stats.Frames++
-	a.stats.FrameBytes += protocol.HeaderSize + int64(header.BodyLen)
-	a.frame = Frame{Header: header, At: at, From: c.direction(end), Body: body, Offset: offset}
-	a.sink.Frame(c, &a.frame)
+	return append(a.letGo(h), b...)
 }
 
 // learn infers from a command who the client is, on a connection whose beginning was
@@ -194,6 +157,21 @@ func known(c protocol.Command) bool {
 	return protocol.Lookup(c.Request()) != nil
 }
 
+const reasonTLS = "this is TLS, which ccdump does not read; tshark does, given its keys: see docs/debugging.md"
+
+// isTLS reports whether b begins as a record of TLS does: with one of its four types and a version.
+func isTLS(b []byte) bool {
+	return len(b) > 2 && b[0] >= 20 && b[0] <= 23 && b[1] == 3 && b[2] <= 4
+}
+
+// pass gives up on a connection, which begins with b and is TLS.
+func (a *Assembler) pass(c *Conn, end uint8, at int64, b []byte) []byte {
+	c.tls = true
+	a.stats.TLS++
+	a.tell(c, &Skip{At: at, From: c.direction(end), Bytes: int64(len(b)), Reason: reasonTLS, Foreign: true})
+	return nil
+}
+
 // lose starts to hunt for a frame, because the bytes are not one (foreign) or because
 // some are missing.
 func (h *half) lose(reason string, foreign bool) {
@@ -207,28 +185,16 @@ var frameMagic = []byte{protocol.Version, protocol.HeaderSize}
 // hunt searches for the next place where a frame plausibly begins.
 func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
-	window, rest := b, []byte(nil)
-	if len(h.buf) > 0 {
-		n := min(len(b), huntWindow)
-		a.keep(h, b[:n])
-		window, rest = h.buf, b[n:]
-	}
-	i, found := findFrame(window)
+	b = a.joined(h, b)
+	i, found := findFrame(b)
 	h.offset += int64(i)
 	h.skipped += int64(i)
-	old := a.letGo(h)
 	if !found {
-		a.keep(h, window[i:])
-		return rest
+		a.keep(h, b[i:])
+		return nil
 	}
 	a.endHunt(c, end, at)
-	if old == nil {
-		return window[i:]
-	}
-	// The rest of the window goes first; that does not return here with anything in
-	// buf.
-	a.take(c, end, at, old[i:])
-	return rest
+	return b[i:]
 }
 
 // endHunt reports what was skipped.
@@ -322,13 +288,17 @@ func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 	if n <= 0 {
 		return
 	}
+	a.stats.Lost += n
+	if c.tls {
+		return
+	}
 	h := &c.ends[end]
 	if h.inBody {
 		inside := min(n, h.left)
 		a.report(c, end, at, h.offset+protocol.HeaderSize+int64(h.header.BodyLen)-h.left, inside, reason, true)
 		h.left, h.holed = h.left-inside, true
 		if n -= inside; h.left == 0 {
-			a.endFrame(c, end, at)
+			a.endFrame(c, end, at, a.letGo(h))
 		}
 		if n == 0 {
 			return

@@ -8,7 +8,6 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
-	"confcenter/tools/ccdump/decrypt"
 )
 
 // Config has the limits of an Assembler. The zero value means the defaults.
@@ -25,8 +24,6 @@ type Config struct {
 	// Conns is how many connections are known at a time. Default 16,384. Beyond it
 	// the one that has been idle longest is forgotten.
 	Conns int
-	// Keys has the keys of TLS connections; without it these are only recognised.
-	Keys *decrypt.Log
 }
 
 func (c Config) withDefaults() Config {
@@ -78,10 +75,10 @@ type Conn struct {
 	sure     bool  // that it is
 	closed   bool
 	closedAt int64
-	segments int64                 // with payload
-	secure   *decrypt.Conversation // nil: it is not TLS
-	ends     [2]half               // what each end of key sends
-	place    *list.Element         // by the last time it moved
+	segments int64         // with payload
+	tls      bool          // nothing of it can be read
+	ends     [2]half       // what each end of key sends
+	place    *list.Element // by the last time it moved
 }
 
 // Endpoint is the address of one side.
@@ -151,8 +148,6 @@ type Sink interface {
 	Frame(c *Conn, f *Frame)
 	// Skipped is called for bytes between frames, or lost.
 	Skipped(c *Conn, s *Skip)
-	// Noted is called for what is worth telling of c itself; odd if it should not be so.
-	Noted(c *Conn, at int64, from Dir, text string, odd bool)
 	// Closed comes last.
 	Closed(c *Conn, at int64, how How)
 }
@@ -165,7 +160,7 @@ type Stats struct {
 	OutOfOrder  int64 `json:"out_of_order"`
 	Lost        int64 `json:"lost"` // bytes the capture does not have
 	Conns       int64 `json:"connections"`
-	Secure      int64 `json:"tls"` // of these
+	TLS         int64 `json:"tls"` // of these
 	Frames      int64 `json:"frames"`
 	FrameBytes  int64 `json:"frame_bytes"`
 	Skipped     int64 `json:"skipped"` // bytes that were no frames
@@ -249,7 +244,6 @@ func (a *Assembler) finish(c *Conn, at int64, how How) {
 		return
 	}
 	a.giveUpAll(c, at)
-	c.endSecure(a, at)
 	for end := range c.ends {
 		a.endOfBytes(c, uint8(end), at)
 	}
@@ -287,13 +281,13 @@ func (a *Assembler) Data(c *Conn, from Dir, at int64, b []byte) {
 	}
 	a.at = max(a.at, at)
 	a.touch(c)
-	c.arrive(a, c.client^uint8(from), at, b)
+	a.take(c, c.client^uint8(from), at, b)
 }
 
 // Lost says that n bytes of a direction are unknown.
 func (a *Assembler) Lost(c *Conn, from Dir, at int64, n int64, reason string) {
 	if !c.closed {
-		c.miss(a, c.client^uint8(from), at, n, reason)
+		a.lose(c, c.client^uint8(from), at, n, reason)
 	}
 }
 
@@ -319,7 +313,6 @@ func (a *Assembler) shrink(busy *Conn) {
 			continue
 		}
 		a.giveUpAll(c, a.at)
-		c.endSecure(a, a.at)
 		for end := range c.ends {
 			a.drop(c, uint8(end))
 		}

@@ -55,10 +55,6 @@ func (r *recorder) Skipped(c *Conn, s *Skip) {
 	r.say("#%d %v skipped %d at %d: %s", c.ID, s.From, s.Bytes, s.Offset, s.Reason)
 }
 
-func (r *recorder) Noted(c *Conn, _ int64, from Dir, text string, _ bool) {
-	r.say("#%d %v noted: %s", c.ID, from, text)
-}
-
 func (r *recorder) Closed(c *Conn, _ int64, how How) {
 	r.open--
 	if c.HasEnd {
@@ -289,6 +285,32 @@ func TestGarbageBetweenFrames(t *testing.T) {
 			require.Zero(t, a.held)
 		}
 	}
+}
+
+// TLS is named once, as soon as it is there, and passed over from then on.
+func TestTLSIsNamedAndPassedOver(t *testing.T) {
+	const hello = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+	a, r := newTest(Config{})
+	w := newWire(a, 1, 2)
+	w.open()
+	w.says(FromClient, hello[:4])
+	w.says(FromClient, hello[4:])
+	require.Equal(t, "#1 opened\n#1 > skipped 11 at 0: "+reasonTLS, r.text())
+	w.loses(FromClient, "lost")
+	w.says(FromServer, "\x16\x03\x03"+got(1))
+	w.says(FromClient, "\x17\x03\x03"+get(1))
+	w.ends(FromServer)
+	w.ends(FromClient)
+	require.Equal(t, "#1 opened\n#1 > skipped 11 at 0: "+reasonTLS+"\n#1 closed by <", r.text())
+	require.EqualValues(t, 1, a.Stats().TLS)
+	require.Zero(t, a.held)
+
+	a, r = newTest(Config{})
+	w = newWire(a, 1, 2)
+	w.says(FromServer, "\x17\x03\x03\x00\x20"+strings.Repeat("?", 32))
+	w.says(FromClient, get(1))
+	a.Finish()
+	require.Equal(t, "#1 joined\n#1 < skipped 37 at 0: "+reasonTLS+"\n#1 open at the end of the capture", r.text())
 }
 
 func TestEndsInTheMiddle(t *testing.T) {

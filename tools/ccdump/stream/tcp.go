@@ -224,7 +224,7 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	}
 	if !o.started {
 		o.started, o.next = true, p.seq
-		if c.secure == nil && !c.secures(a, end, p.at, p.data) {
+		if !isTLS(p.data) {
 			c.ends[end].lose(reasonJoined, false)
 		}
 	}
@@ -261,8 +261,8 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 	}
 	o.next += uint32(len(p.data) + p.missing)
 	o.moved, o.missing = true, false
-	c.arrive(a, end, p.at, p.data)
-	c.miss(a, end, p.at, int64(p.missing), reasonCut)
+	a.take(c, end, p.at, p.data)
+	a.lose(c, end, p.at, int64(p.missing), reasonCut)
 }
 
 // drain delivers the waiting pieces whose turn has come, in order of arrival.
@@ -359,7 +359,7 @@ func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
 	if waiting > 0 {
 		at = o.pieces[0].at
 	}
-	c.miss(a, end, at, int64(gap), reasonLost)
+	a.lose(c, end, at, int64(gap), reasonLost)
 	a.drain(c)
 	if waiting > 0 && waiting == len(o.pieces) { // for bytes of the other end, which will not come either
 		a.deliverFirst(c, end)

@@ -147,11 +147,6 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 	f.remark(c, at, stream.FromClient, text, how == stream.Forgotten)
 }
 
-// Noted implements stream.Sink.
-func (f *Follower) Noted(c *stream.Conn, at int64, from stream.Dir, text string, odd bool) {
-	f.remark(c, at, from, text, odd)
-}
-
 // unanswered gives up on the replies that one direction still waits for.
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
 	list := s.waits[from].all()
