@@ -2,10 +2,6 @@ package main
 
 import (
 	"encoding/binary"
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,31 +10,11 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// packetsOf returns the packets of a golden capture.
-func packetsOf(t *testing.T, name string) []capture.Record {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", name))
-	require.NoError(t, err)
-	defer file.Close()
-	src, err := capture.Open(file)
-	require.NoError(t, err)
-	var list []capture.Record
-	for {
-		var r capture.Record
-		if err := src.Next(&r); errors.Is(err, io.EOF) {
-			return list
-		}
-		require.NoError(t, err)
-		r.Data = append([]byte(nil), r.Data...)
-		list = append(list, r)
-	}
-}
-
 // A capture that was stopped while somebody waited for an answer replays without
 // differences: what comes after its end is none.
 func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
 	for _, one := range recorded {
-		list := packetsOf(t, one.file)
+		list := packets(t, one.file)
 		for n := 4; n <= len(list); n += 13 {
 			srv := fresh(t)
 			s := ccdump(t, "replay", fileOf(t, list[:n]), "--to", srv.Addr().String())
@@ -49,11 +25,11 @@ func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
 
 // A reply whose packet the capture has lost is no difference either.
 func TestReplayOfCaptureThatLacksAReply(t *testing.T) {
-	list := packetsOf(t, "state.pcapng")
+	list := packets(t, "state.pcapng")
 	lost := 0
 	for i := range list {
-		var s capture.Segment
-		require.Zero(t, s.Decode(&list[i]))
+		s, reason := capture.NewDecoder().Decode(&list[i])
+		require.Zero(t, reason)
 		if len(s.Payload) > protocol.HeaderSize && protocol.Command(binary.BigEndian.Uint16(s.Payload[6:])) == protocol.KVGet.Reply() {
 			lost = i
 			break

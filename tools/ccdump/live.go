@@ -73,9 +73,9 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 
 // saver writes the packets of interest to a file. A nil saver writes nothing.
 type saver struct {
-	file *os.File
-	w    *capture.Writer
-	seg  capture.Segment
+	file    *os.File
+	w       *capture.Writer
+	decoder *capture.Decoder
 }
 
 func saveTo(name string, link capture.Link) (*saver, error) {
@@ -91,12 +91,16 @@ func saveTo(name string, link capture.Link) (*saver, error) {
 		file.Close()
 		return nil, err
 	}
-	return &saver{file: file, w: w}, nil
+	return &saver{file: file, w: w, decoder: capture.NewDecoder()}, nil
 }
 
 // packet writes rec if it is TCP and, where ports are given, uses one of them.
 func (s *saver) packet(rec *capture.Record, ports []uint16) error {
-	if s == nil || s.seg.Decode(rec) != 0 || !(&stream.Config{Ports: ports}).Watches(&s.seg) {
+	if s == nil {
+		return nil
+	}
+	seg, reason := s.decoder.Decode(rec)
+	if reason != 0 || !(&stream.Config{Ports: ports}).Watches(seg) {
 		return nil
 	}
 	return s.w.Write(rec)

@@ -108,7 +108,7 @@ const checkEvery = 1024
 
 func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
 	var rec capture.Record
-	var seg capture.Segment
+	decoder := capture.NewDecoder()
 	for {
 		if v.packets%checkEvery == 0 && ended(ctx) {
 			return nil
@@ -125,11 +125,12 @@ func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.
 				return err
 			}
 		}
-		if reason := seg.Decode(&rec); reason != 0 {
+		seg, reason := decoder.Decode(&rec)
+		if reason != 0 {
 			v.pass(useless{reason, rec.Link})
 			continue
 		}
-		v.asm.Segment(&seg)
+		v.asm.Segment(seg)
 		if v.err != nil {
 			return nil // pump reports it
 		}

@@ -52,9 +52,9 @@ func Listen(ctx context.Context, name string, idle func()) (*Live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
-	l := &Live{ctx: ctx, loopback: iface.Flags&net.FlagLoopback != 0, link: linkEthernet, socket: socket, idle: idle}
+	l := &Live{ctx: ctx, loopback: iface.Flags&net.FlagLoopback != 0, link: Ethernet, socket: socket, idle: idle}
 	if !l.loopback && len(iface.HardwareAddr) == 0 { // a tunnel: nothing stands in front of IP
-		l.link = linkRaw
+		l.link = RawIP
 	}
 	if l.loopback {
 		if err := l.dropOutgoing(); err != nil {

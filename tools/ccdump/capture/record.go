@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
@@ -18,7 +20,14 @@ const MaxPacket = 1 << 20
 const readSize = 1 << 20
 
 // Link is the link type of a record, as registered for pcap.
-type Link uint16
+type Link = layers.LinkType
+
+const (
+	// Ethernet is the link type of most captures.
+	Ethernet = layers.LinkTypeEthernet
+	// RawIP is the link type of the packets that Synth makes.
+	RawIP = layers.LinkTypeRaw
+)
 
 // Record is one captured packet.
 type Record struct {
@@ -38,7 +47,7 @@ type Source interface {
 
 // FileError says why a capture cannot be read further.
 type FileError struct {
-	// Offset is where the unreadable record or block begins.
+	// Offset is behind the last record that could be read.
 	Offset int64
 	Err    error
 }
@@ -56,78 +65,102 @@ var (
 	ErrNoCapture = errors.New("this is neither a pcap nor a pcapng file")
 )
 
+// file is a Source of the packets of a file.
+type file struct {
+	bytes int64 // that were read into in
+	from  io.Reader
+	in    *bufio.Reader
+	next  func() ([]byte, gopacket.CaptureInfo, error)
+	link  Link // of all records, in pcap
+	err   error
+}
+
 // Open reads a capture, gzipped or not, from r, which may be a pipe.
 func Open(r io.Reader) (Source, error) {
-	in := bufio.NewReaderSize(r, readSize)
-	magic, err := in.Peek(4)
-	if len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		unpacked, err := gzip.NewReader(in)
+	packed := bufio.NewReader(r)
+	f := &file{from: packed}
+	if magic, _ := packed.Peek(2); string(magic) == "\x1f\x8b" {
+		unpacked, err := gzip.NewReader(packed)
 		if err != nil {
 			return nil, fmt.Errorf("the gzip header is damaged: %w", err)
 		}
-		in = bufio.NewReaderSize(unpacked, readSize)
-		magic, _ = in.Peek(4)
-	} else if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		f.from = unpacked
 	}
+	f.in = bufio.NewReaderSize(f, readSize)
+	magic, err := f.in.Peek(4)
 	switch string(magic) {
 	case "":
+		if err != io.EOF {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: it is empty", ErrNoCapture)
-	case sectionMagic:
-		return openBlocks(in)
+	case "\x0a\x0d\x0d\x0a":
+		err = f.openBlocks()
 	case "\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d":
-		return openPcap(in)
+		err = f.openPcap()
+	default:
+		return nil, fmt.Errorf("%w: it begins with % x", ErrNoCapture, magic)
 	}
-	return nil, fmt.Errorf("%w: it begins with % x", ErrNoCapture, magic)
-}
-
-// pcapSource reads the old format: a 24-byte header, then records.
-type pcapSource struct {
-	r      *pcapgo.Reader
-	link   Link
-	offset int64
-	err    error
-}
-
-const (
-	pcapHeader       = 24
-	pcapRecordHeader = 16
-)
-
-func openPcap(in *bufio.Reader) (Source, error) {
-	r, err := pcapgo.NewReader(in)
 	if err != nil {
-		return nil, &FileError{Offset: 0, Err: fileError(err)}
+		return nil, fileError(0, err)
+	}
+	return f, nil
+}
+
+func (f *file) openBlocks() error {
+	r, err := pcapgo.NewNgReader(f.in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	if err == nil {
+		f.next = r.ZeroCopyReadPacketData
+	}
+	return err
+}
+
+func (f *file) openPcap() error {
+	r, err := pcapgo.NewReader(f.in)
+	if err != nil {
+		return err
 	}
 	// The file states its own snap length. Packets may be longer, and memory must
 	// not be allocated by it.
 	r.SetSnaplen(MaxPacket)
-	return &pcapSource{r: r, link: Link(r.LinkType()), offset: pcapHeader}, nil
-}
-
-// Next implements Source.
-func (s *pcapSource) Next(rec *Record) error {
-	if s.err != nil {
-		return s.err
-	}
-	data, info, err := s.r.ZeroCopyReadPacketData()
-	if err != nil {
-		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
-			s.err = io.EOF
-		} else {
-			s.err = &FileError{Offset: s.offset, Err: fileError(err)}
-		}
-		return s.err
-	}
-	*rec = Record{At: info.Timestamp.UnixNano(), Data: data, Length: info.Length, Link: s.link}
-	s.offset += pcapRecordHeader + int64(len(data))
+	f.next, f.link = r.ZeroCopyReadPacketData, r.LinkType()
 	return nil
 }
 
-// fileError explains a reader's error.
-func fileError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return ErrTruncated
+// Read counts what is read.
+func (f *file) Read(p []byte) (int, error) {
+	n, err := f.from.Read(p)
+	f.bytes += int64(n)
+	return n, err
+}
+
+// Next implements Source.
+func (f *file) Next(rec *Record) error {
+	if f.err != nil {
+		return f.err
 	}
-	return err
+	begins := f.bytes - int64(f.in.Buffered())
+	data, info, err := f.next()
+	switch {
+	case err == nil:
+		*rec = Record{Data: data, Length: info.Length, Link: f.link}
+		if len(info.AncillaryData) > 0 {
+			rec.Link = info.AncillaryData[0].(Link)
+		}
+		if !info.Timestamp.IsZero() { // simple packets of pcapng have no time
+			rec.At = info.Timestamp.UnixNano()
+		}
+	case errors.Is(err, io.EOF) && info.CaptureLength == 0:
+		f.err = io.EOF
+	default:
+		f.err = fileError(begins, err)
+	}
+	return f.err
+}
+
+func fileError(offset int64, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = ErrTruncated
+	}
+	return &FileError{Offset: offset, Err: err}
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"strings"
@@ -127,7 +128,7 @@ func TestNoCapture(t *testing.T) {
 		"\xd4\xc3\xb2\xa1": "in the middle",
 		"\xd4\xc3\xb2\xa1\x09\x00\x04\x00" + strings.Repeat("\x00", 16): "version",
 		"\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x00\x00\x00\x00":              "byte order",
-		"\x0a\x0d\x0d\x0a\x0b\x00\x00\x00\x4d\x3c\x2b\x1a":              "11 bytes, which cannot be",
+		"\x0a\x0d\x0d\x0a\x0b\x00\x00\x00\x4d\x3c\x2b\x1a":              "in the middle",
 	} {
 		_, err := Open(strings.NewReader(text))
 		require.ErrorContains(t, err, want, "%q", text)
@@ -146,15 +147,15 @@ func TestBlocksOfOtherOrderAndHostileLengths(t *testing.T) {
 		b = append(b, body...)
 		return be.AppendUint32(b, uint32(len(body)+12))
 	}
-	section := block(blockSection, be.AppendUint64(be.AppendUint32(be.AppendUint32(nil, orderMagic), 1<<16), ^uint64(0)))
-	iface := block(blockInterface, be.AppendUint32(be.AppendUint32(nil, uint32(linkRaw)<<16), 96))
+	section := block(0x0A0D0D0A, be.AppendUint64(be.AppendUint32(be.AppendUint32(nil, 0x1A2B3C4D), 1<<16), ^uint64(0)))
+	iface := block(1, be.AppendUint32(be.AppendUint32(nil, uint32(RawIP)<<16), 96))
 	enhanced := func(iface, kept uint32) []byte {
 		b := be.AppendUint32(nil, iface)
 		b = be.AppendUint32(be.AppendUint32(b, 0x00000006), 0x1234)
 		b = be.AppendUint32(be.AppendUint32(b, kept), 4)
-		return block(blockEnhanced, append(b, "data"...))
+		return block(6, append(b, "data"...))
 	}
-	simple := block(blockSimple, append(be.AppendUint32(nil, 4), "easy"...))
+	simple := block(3, append(be.AppendUint32(nil, 4), "easy"...))
 	names := block(4, bytes.Repeat([]byte("n"), 400))
 	join := func(parts ...[]byte) io.Reader { return bytes.NewReader(bytes.Join(parts, nil)) }
 
@@ -162,23 +163,24 @@ func TestBlocksOfOtherOrderAndHostileLengths(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 3)
 	require.Equal(t, "data", list[0].Data)
-	require.Equal(t, linkRaw, list[0].Link)
+	require.Equal(t, RawIP, list[0].Link)
 	require.Equal(t, int64(6<<32+0x1234)*1000, list[0].At)
 	require.Equal(t, "easy", list[1].Data)
 	require.Zero(t, list[1].At, "simple packets have no time")
 
-	for want, last := range map[string][]byte{
-		"a packet of 4294967280 bytes": enhanced(0, 1<<32-16),
-		"a packet of 5 bytes":          enhanced(0, 5),
-		"Interface id 7":               enhanced(7, 4),
-		"only 4 bytes":                 block(blockEnhanced, []byte("tiny")),
-		"more than the limit":          be.AppendUint32(be.AppendUint32(be.AppendUint32(nil, blockEnhanced), 1<<31), 0),
-		"a packet of 96 bytes":         block(blockSimple, append(be.AppendUint32(nil, 1<<31), "easy"...)),
-		"more than 1024 interfaces":    bytes.Repeat(iface, maxInterfaces),
+	_, err = readAll(t, join(section, iface, enhanced(7, 4)))
+	require.ErrorContains(t, err, "Interface id 7")
+	for name, last := range map[string][]byte{
+		"a packet of nearly 4 GiB":       enhanced(0, 1<<32-16),
+		"a packet longer than its block": enhanced(0, 5),
+		"too little for a packet":        block(6, []byte("tiny")),
+		"an endless block":               be.AppendUint32(be.AppendUint32(be.AppendUint32(nil, 6), 1<<31), 0),
+		"an endless simple packet":       block(3, append(be.AppendUint32(nil, 1<<31), "easy"...)),
 	} {
 		list, err := readAll(t, join(section, iface, simple, last))
-		require.Len(t, list, 1, want)
-		require.ErrorContains(t, err, want)
+		require.Len(t, list, 1, name)
+		require.ErrorIs(t, err, ErrTruncated, name)
+		require.ErrorContains(t, err, fmt.Sprintf("at offset %d", len(section)+len(iface)+len(simple)), name)
 	}
 	_, err = readAll(t, join(section, simple))
 	require.ErrorContains(t, err, "Interface is needed")
@@ -212,10 +214,10 @@ func TestSynth(t *testing.T) {
 		b := netip.AddrPortFrom(netip.MustParseAddr(addr), 4800)
 		var got []Segment
 		s := NewSynth(a, b, func(rec *Record) error {
-			var seg Segment
-			require.Zero(t, seg.Decode(rec))
+			seg, reason := NewDecoder().Decode(rec)
+			require.Zero(t, reason)
 			seg.Payload = bytes.Clone(seg.Payload)
-			got = append(got, seg)
+			got = append(got, *seg)
 			return nil
 		})
 		require.NoError(t, s.Open(1))

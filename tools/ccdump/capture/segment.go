@@ -1,9 +1,12 @@
 package capture
 
 import (
-	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
 )
 
 // Segment is a TCP segment.
@@ -62,196 +65,102 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// The link types that ccdump understands.
-const (
-	// Ethernet is the link type of most captures.
-	Ethernet = linkEthernet
-
-	linkNull     Link = 0
-	linkEthernet Link = 1
-	linkRawBSD   Link = 12
-	linkRawOpen  Link = 14
-	linkRaw      Link = 101
-	linkLoop     Link = 108
-	linkSLL      Link = 113
-	linkIPv4     Link = 228
-	linkIPv6     Link = 229
-	linkSLL2     Link = 276
-)
-
-const (
-	etherIPv4 = 0x0800
-	etherIPv6 = 0x86DD
-	etherVLAN = 0x8100
-	etherQinQ = 0x88A8
-	etherOld  = 0x9100
-
-	protoTCP      = 6
-	protoHopByHop = 0
-	protoRouting  = 43
-	protoFragment = 44
-	protoESP      = 50
-	protoAuth     = 51
-	protoOptions  = 60
-	protoMobility = 135
-)
-
-// header says how long a link header is and where it names the protocol, below 0 if
-// it does not.
-func (l Link) header() (size, kind int, known bool) {
-	switch l {
-	case linkEthernet:
-		return 14, 12, true
-	case linkSLL:
-		return 16, 14, true
-	case linkSLL2:
-		return 20, 0, true
-	case linkNull, linkLoop:
-		// An address family, whose numbers and byte order depend on the capturing
-		// machine; the packet itself says what it is.
-		return 4, -1, true
-	case linkRaw, linkRawBSD, linkRawOpen, linkIPv4, linkIPv6:
-		return 0, -1, true
-	}
-	return 0, 0, false
+// Decoder finds the TCP segments in records. Checksums are ignored: network cards compute
+// them after the capture.
+type Decoder struct {
+	ip4    layers.IPv4
+	ip6    layers.IPv6
+	tcp    layers.TCP
+	layers gopacket.DecodingLayerContainer
+	seg    Segment
 }
 
-// Decode fills s from a record. Unless it returns 0, the rest of s is undefined.
-// Checksums are ignored: network cards compute them after the capture.
-func (s *Segment) Decode(rec *Record) Reason {
-	s.At = rec.At
-	cut := max(rec.Length-len(rec.Data), 0)
-	size, kind, known := rec.Link.header()
-	switch {
-	case !known:
-		return UnknownLink
-	case len(rec.Data) < size:
-		return TooShort
-	case kind < 0:
-		return s.ip(rec.Data[size:], cut)
+// NewDecoder makes a Decoder.
+func NewDecoder() *Decoder {
+	d := &Decoder{layers: gopacket.DecodingLayerSparse(nil)}
+	for _, layer := range []gopacket.DecodingLayer{
+		new(layers.Ethernet), new(layers.Dot1Q), new(layers.LinuxSLL), new(layers.LinuxSLL2), new(layers.Loopback),
+		&d.ip4, &d.ip6, new(layers.IPv6ExtensionSkipper), new(layers.IPv6Fragment), new(layers.IPSecAH), &d.tcp,
+	} {
+		d.layers = d.layers.Put(layer)
 	}
-	return s.ether(binary.BigEndian.Uint16(rec.Data[kind:]), rec.Data[size:], cut)
+	return d
 }
 
-// ether decodes what follows a link header that names a protocol.
-func (s *Segment) ether(kind uint16, b []byte, cut int) Reason {
-	for kind == etherVLAN || kind == etherQinQ || kind == etherOld {
-		if len(b) < 4 {
-			return TooShort
-		}
-		kind, b = binary.BigEndian.Uint16(b[2:]), b[4:]
+// firstLayer is what a record begins with.
+func firstLayer(rec *Record) (gopacket.LayerType, Reason) {
+	switch rec.Link {
+	case Ethernet:
+		return layers.LayerTypeEthernet, 0
+	case layers.LinkTypeLinuxSLL:
+		return layers.LayerTypeLinuxSLL, 0
+	case layers.LinkTypeLinuxSLL2:
+		return layers.LayerTypeLinuxSLL2, 0
+	case layers.LinkTypeNull, layers.LinkTypeLoop:
+		return layers.LayerTypeLoopback, 0
+	case RawIP, 12, 14, layers.LinkTypeIPv4, layers.LinkTypeIPv6: // 12 and 14 are RawIP as BSDs call it
+	default:
+		return 0, UnknownLink
 	}
-	if kind != etherIPv4 && kind != etherIPv6 {
-		return NotIP
+	if len(rec.Data) == 0 {
+		return 0, TooShort
 	}
-	return s.ip(b, cut)
-}
-
-func (s *Segment) ip(b []byte, cut int) Reason {
-	if len(b) == 0 {
-		return TooShort
-	}
-	switch b[0] >> 4 {
+	switch rec.Data[0] >> 4 {
 	case 4:
-		return s.ipv4(b, cut)
+		return layers.LayerTypeIPv4, 0
 	case 6:
-		return s.ipv6(b, cut)
+		return layers.LayerTypeIPv6, 0
 	}
-	return NotIP
+	return 0, NotIP
 }
 
-func (s *Segment) ipv4(b []byte, cut int) Reason {
-	header := int(b[0]&0xf) * 4
-	if header < 20 || len(b) < header {
-		return TooShort
+// Decode returns the segment in a record, which is valid until the next call, or else why
+// there is none.
+func (d *Decoder) Decode(rec *Record) (*Segment, Reason) {
+	layer, reason := firstLayer(rec)
+	if reason != 0 {
+		return nil, reason
 	}
-	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments, or an offset
-		return Fragment
-	}
-	if b[9] != protoTCP {
-		return notTCP(b[9])
-	}
-	// Cards that cut large segments themselves leave the length 0.
-	if total := int(binary.BigEndian.Uint16(b[2:])); total != 0 {
-		if total < header {
-			return TooShort
+	d.seg = Segment{At: rec.At}
+	data, otherwise := rec.Data, NotIP
+	for {
+		decoder, known := d.layers.Decoder(layer)
+		switch {
+		case layer == gopacket.LayerTypeFragment:
+			return nil, Fragment
+		case layer == layers.LayerTypeIPSecESP:
+			return nil, Encrypted
+		case !known:
+			return nil, otherwise
+		case decoder.DecodeFromBytes(data, gopacket.NilDecodeFeedback) != nil:
+			return nil, TooShort
 		}
-		b, cut = within(b, total)
+		switch layer {
+		case layers.LayerTypeIPv4:
+			d.between(d.ip4.SrcIP, d.ip4.DstIP, int(d.ip4.Length)-len(data))
+			otherwise = NotTCP
+		case layers.LayerTypeIPv6:
+			d.between(d.ip6.SrcIP, d.ip6.DstIP, len(d.ip6.Contents)+int(d.ip6.Length)-len(data))
+			otherwise = NotTCP
+		case layers.LayerTypeTCP:
+			return d.segment(), 0
+		}
+		layer, data = decoder.NextLayerType(), decoder.LayerPayload()
 	}
-	return s.tcp(netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:])), b[header:], cut)
 }
 
-// within cuts off the padding behind a packet of total bytes, or says how many of
-// them are missing.
-func within(b []byte, total int) (packet []byte, missing int) {
-	if total <= len(b) {
-		return b[:total], 0
-	}
-	return b, total - len(b)
+// between notes the addresses of an IP packet, and how many of its bytes are missing.
+func (d *Decoder) between(src, dst net.IP, missing int) {
+	from, _ := netip.AddrFromSlice(src)
+	to, _ := netip.AddrFromSlice(dst)
+	d.seg.Src, d.seg.Dst = netip.AddrPortFrom(from.Unmap(), 0), netip.AddrPortFrom(to.Unmap(), 0)
+	d.seg.Missing = max(0, missing)
 }
 
-func notTCP(proto byte) Reason {
-	if proto == protoESP {
-		return Encrypted
-	}
-	return NotTCP
-}
-
-// maxExtensions bounds the chain of IPv6 extension headers.
-const maxExtensions = 16
-
-func (s *Segment) ipv6(b []byte, cut int) Reason {
-	if len(b) < 40 {
-		return TooShort
-	}
-	if length := int(binary.BigEndian.Uint16(b[4:])); length != 0 { // 0: a jumbogram
-		b, cut = within(b, 40+length)
-	}
-	src, dst := netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
-	next, b := b[6], b[40:]
-	for range maxExtensions {
-		unit := 0 // of the length behind the first 8 bytes
-		switch next {
-		case protoTCP:
-			return s.tcp(src.Unmap(), dst.Unmap(), b, cut)
-		case protoHopByHop, protoRouting, protoOptions, protoMobility:
-			unit = 8
-		case protoAuth:
-			unit = 4
-		case protoFragment:
-		default:
-			return notTCP(next)
-		}
-		if len(b) < 8 || len(b) < 8+int(b[1])*unit {
-			return TooShort
-		}
-		if next == protoFragment && binary.BigEndian.Uint16(b[2:])&0xfff9 != 0 { // an offset, or more fragments
-			return Fragment
-		}
-		next, b = b[0], b[8+int(b[1])*unit:]
-	}
-	return TooShort
-}
-
-func (s *Segment) tcp(src, dst netip.Addr, b []byte, cut int) Reason {
-	if len(b) < 20 {
-		return TooShort
-	}
-	header := int(b[12]>>4) * 4
-	if header < 20 {
-		return TooShort
-	}
-	if len(b) < header { // only options are missing
-		cut -= header - len(b)
-		if cut < 0 {
-			return TooShort
-		}
-		header = len(b)
-	}
-	s.Src = netip.AddrPortFrom(src, binary.BigEndian.Uint16(b))
-	s.Dst = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(b[2:]))
-	s.Seq, s.Ack = binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
-	s.Flags = Flags(b[13])
-	s.Payload, s.Missing = b[header:], cut
-	return 0
+func (d *Decoder) segment() *Segment {
+	s := &d.seg
+	s.Src = netip.AddrPortFrom(s.Src.Addr(), uint16(d.tcp.SrcPort))
+	s.Dst = netip.AddrPortFrom(s.Dst.Addr(), uint16(d.tcp.DstPort))
+	s.Seq, s.Ack, s.Flags, s.Payload = d.tcp.Seq, d.tcp.Ack, Flags(d.tcp.Contents[13]), d.tcp.Payload
+	return s
 }

@@ -1,8 +1,10 @@
 package capture
 
 import (
-	"encoding/binary"
 	"net/netip"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
 )
 
 // Synth makes the packets of a connection from bytes that were not captured as
@@ -12,38 +14,35 @@ type Synth struct {
 	ends [2]netip.AddrPort // client, server
 	next [2]uint32         // sequence numbers
 	emit func(*Record) error
-	buf  []byte
+	buf  gopacket.SerializeBuffer
 }
-
-// RawIP is the link type of the packets that Synth makes.
-const RawIP = linkRaw
 
 // synthSegment is the most payload a packet gets, as on the loopback interface.
 const synthSegment = 32 << 10
 
 // NewSynth gives each packet to emit, which must not keep it.
 func NewSynth(client, server netip.AddrPort, emit func(*Record) error) *Synth {
-	return &Synth{ends: [2]netip.AddrPort{client, server}, next: [2]uint32{1000, 5000}, emit: emit}
+	return &Synth{ends: [2]netip.AddrPort{client, server}, next: [2]uint32{1000, 5000}, emit: emit, buf: gopacket.NewSerializeBuffer()}
 }
 
 // Open makes the handshake.
 func (s *Synth) Open(at int64) error {
-	if err := s.packet(0, at, SYN, nil); err != nil {
+	if err := s.packet(0, at, layers.TCP{SYN: true}, nil); err != nil {
 		return err
 	}
 	s.next[0]++
-	if err := s.packet(1, at, SYN|ACK, nil); err != nil {
+	if err := s.packet(1, at, layers.TCP{SYN: true, ACK: true}, nil); err != nil {
 		return err
 	}
 	s.next[1]++
-	return s.packet(0, at, ACK, nil)
+	return s.packet(0, at, layers.TCP{ACK: true}, nil)
 }
 
 // Data makes the packets for bytes that one side sends; 0 is the client.
 func (s *Synth) Data(from int, at int64, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), synthSegment)
-		if err := s.packet(from, at, ACK, b[:n]); err != nil {
+		if err := s.packet(from, at, layers.TCP{ACK: true}, b[:n]); err != nil {
 			return err
 		}
 		s.next[from] += uint32(n)
@@ -58,7 +57,7 @@ func (s *Synth) Lose(from int, n int) { s.next[from] += uint32(n) }
 // Close makes the packets that end the connection.
 func (s *Synth) Close(at int64) error {
 	for from := range s.ends {
-		if err := s.packet(from, at, FIN|ACK, nil); err != nil {
+		if err := s.packet(from, at, layers.TCP{FIN: true, ACK: true}, nil); err != nil {
 			return err
 		}
 		s.next[from]++
@@ -66,29 +65,20 @@ func (s *Synth) Close(at int64) error {
 	return nil
 }
 
-func (s *Synth) packet(from int, at int64, flags Flags, payload []byte) error {
+func (s *Synth) packet(from int, at int64, tcp layers.TCP, payload []byte) error {
 	src, dst := s.ends[from], s.ends[1-from]
-	b := appendIP(s.buf[:0], src.Addr(), dst.Addr(), 20+len(payload))
-	b = binary.BigEndian.AppendUint16(b, src.Port())
-	b = binary.BigEndian.AppendUint16(b, dst.Port())
-	b = binary.BigEndian.AppendUint32(b, s.next[from])
-	b = binary.BigEndian.AppendUint32(b, s.next[1-from])
-	b = append(b, 5<<4, byte(flags), 0xff, 0xff, 0, 0, 0, 0)
-	b = append(b, payload...)
-	s.buf = b
-	return s.emit(&Record{At: at, Data: b, Length: len(b), Link: linkRaw})
-}
-
-func appendIP(b []byte, src, dst netip.Addr, length int) []byte {
-	if src.Is4() && dst.Is4() {
-		b = append(b, 0x45, 0)
-		b = binary.BigEndian.AppendUint16(b, uint16(20+length))
-		b = append(b, 0, 0, 0, 0, 64, protoTCP, 0, 0)
-		return append(append(b, src.AsSlice()...), dst.AsSlice()...)
+	tcp.SrcPort, tcp.DstPort = layers.TCPPort(src.Port()), layers.TCPPort(dst.Port())
+	tcp.Seq, tcp.Ack, tcp.Window = s.next[from], s.next[1-from], 0xffff
+	var ip gopacket.SerializableLayer
+	if src.Addr().Is4() && dst.Addr().Is4() {
+		ip = &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: src.Addr().AsSlice(), DstIP: dst.Addr().AsSlice()}
+	} else {
+		from, to := src.Addr().As16(), dst.Addr().As16()
+		ip = &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolTCP, SrcIP: from[:], DstIP: to[:]}
 	}
-	b = append(b, 0x60, 0, 0, 0)
-	b = binary.BigEndian.AppendUint16(b, uint16(length))
-	b = append(b, protoTCP, 64)
-	from, to := src.As16(), dst.As16()
-	return append(append(b, from[:]...), to[:]...)
+	if err := gopacket.SerializeLayers(s.buf, gopacket.SerializeOptions{FixLengths: true}, ip, &tcp, gopacket.Payload(payload)); err != nil {
+		return err
+	}
+	b := s.buf.Bytes()
+	return s.emit(&Record{At: at, Data: b, Length: len(b), Link: RawIP})
 }

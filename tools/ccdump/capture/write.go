@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
@@ -20,7 +19,7 @@ type Writer struct {
 func NewWriter(w io.Writer, link Link, blocks bool) (*Writer, error) {
 	if blocks {
 		ng, err := pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
-			Name: "ccdump", LinkType: layers.LinkType(link), SnapLength: 0, TimestampResolution: 9,
+			Name: "ccdump", LinkType: link, SnapLength: 0, TimestampResolution: 9,
 		}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "ccdump"}})
 		if err != nil {
 			return nil, err
@@ -29,7 +28,7 @@ func NewWriter(w io.Writer, link Link, blocks bool) (*Writer, error) {
 	}
 	out := bufio.NewWriter(w)
 	old := pcapgo.NewWriterNanos(out)
-	if err := old.WriteFileHeader(MaxPacket, layers.LinkType(link)); err != nil {
+	if err := old.WriteFileHeader(MaxPacket, link); err != nil {
 		return nil, err
 	}
 	return &Writer{write: old.WritePacket, flush: out.Flush}, nil
