@@ -28,8 +28,8 @@ func TestReplayOfCaptureThatLacksAReply(t *testing.T) {
 	list := packets(t, "state.pcapng")
 	lost := 0
 	for i := range list {
-		s, reason := capture.NewDecoder().Decode(&list[i])
-		require.Zero(t, reason)
+		s, err := capture.NewDecoder().Decode(&list[i])
+		require.NoError(t, err)
 		if len(s.Payload) > protocol.HeaderSize && protocol.Command(binary.BigEndian.Uint16(s.Payload[6:])) == protocol.KVGet.Reply() {
 			lost = i
 			break

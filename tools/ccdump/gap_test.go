@@ -55,8 +55,8 @@ func without(t *testing.T, all []capture.Record, lost int) string {
 // framesOf returns the commands in a packet.
 func framesOf(t *testing.T, rec *capture.Record) []protocol.Command {
 	t.Helper()
-	seg, reason := capture.NewDecoder().Decode(rec)
-	require.Zero(t, reason)
+	seg, err := capture.NewDecoder().Decode(rec)
+	require.NoError(t, err)
 	var found []protocol.Command
 	for b := seg.Payload; len(b) > 0; {
 		h, err := protocol.ParseHeader(b)

@@ -99,8 +99,8 @@ func (s *saver) packet(rec *capture.Record, ports []uint16) error {
 	if s == nil {
 		return nil
 	}
-	seg, reason := s.decoder.Decode(rec)
-	if reason != 0 || !(&stream.Config{Ports: ports}).Watches(seg) {
+	seg, err := s.decoder.Decode(rec)
+	if err != nil || !(&stream.Config{Ports: ports}).Watches(seg) {
 		return nil
 	}
 	return s.w.Write(rec)

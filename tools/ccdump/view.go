@@ -32,19 +32,13 @@ const (
 type view struct {
 	asm     *stream.Assembler
 	packets int64
-	useless map[useless]int64
+	useless map[string]int64 // packets, by what is wrong with them
 
 	out     *bufio.Writer
 	flushed int64 // time of the last line that was flushed live
 	printed bool
 	err     error // of out
 	line    []byte
-}
-
-// useless says why packets were passed over. link is set if the link type is the reason.
-type useless struct {
-	reason capture.Reason
-	link   capture.Link
 }
 
 // newView makes a view that prints lines to out as o says.
@@ -125,9 +119,12 @@ func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.
 				return err
 			}
 		}
-		seg, reason := decoder.Decode(&rec)
-		if reason != 0 {
-			v.pass(useless{reason, rec.Link})
+		seg, err := decoder.Decode(&rec)
+		if err != nil {
+			if v.useless == nil {
+				v.useless = map[string]int64{}
+			}
+			v.useless[err.Error()]++
 			continue
 		}
 		v.asm.Segment(seg)
@@ -137,24 +134,10 @@ func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.
 	}
 }
 
-func (v *view) pass(u useless) {
-	if u.reason != capture.UnknownLink {
-		u.link = 0
-	}
-	if v.useless == nil {
-		v.useless = map[useless]int64{}
-	}
-	v.useless[u]++
-}
-
 // words says which packets of a capture were useless, and what to do if all were.
 func (v *view) words() []string {
 	var list []string
-	for u, n := range v.useless {
-		why := u.reason.String()
-		if u.reason == capture.UnknownLink {
-			why = fmt.Sprintf("link type %d is not known; known are Ethernet, Linux cooked, raw IP and loopback", u.link)
-		}
+	for why, n := range v.useless {
 		list = append(list, fmt.Sprintf("%d packets were passed over: %s", n, why))
 	}
 	slices.Sort(list)

@@ -214,8 +214,8 @@ func TestSynth(t *testing.T) {
 		b := netip.AddrPortFrom(netip.MustParseAddr(addr), 4800)
 		var got []Segment
 		s := NewSynth(a, b, func(rec *Record) error {
-			seg, reason := NewDecoder().Decode(rec)
-			require.Zero(t, reason)
+			seg, err := NewDecoder().Decode(rec)
+			require.NoError(t, err)
 			seg.Payload = bytes.Clone(seg.Payload)
 			got = append(got, *seg)
 			return nil

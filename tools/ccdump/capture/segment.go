@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -35,34 +36,20 @@ const (
 // Has reports whether f contains one.
 func (f Flags) Has(one Flags) bool { return f&one != 0 }
 
-// Reason says why a record is not a TCP segment; 0 means that it is one.
-type Reason uint8
-
-// The reasons.
-const (
-	UnknownLink Reason = iota + 1
-	NotIP
-	NotTCP
-	Fragment
-	Encrypted
-	TooShort
-	Reasons // one more than there are
+// Why there is no segment in a record.
+var (
+	ErrNotIP     = errors.New("not IP")
+	ErrNotTCP    = errors.New("not TCP")
+	ErrFragment  = errors.New("IP fragments, which ccdump does not reassemble; capture where packets are whole")
+	ErrEncrypted = errors.New("encrypted by IPsec")
+	ErrTooShort  = errors.New("cut off in their headers, or with impossible lengths")
 )
 
-var reasonTexts = [...]string{
-	UnknownLink: "of a link type that ccdump does not know",
-	NotIP:       "not IP",
-	NotTCP:      "not TCP",
-	Fragment:    "IP fragments, which ccdump does not reassemble; capture where packets are whole",
-	Encrypted:   "encrypted by IPsec",
-	TooShort:    "cut off in their headers, or with impossible lengths",
-}
+// LinkError says that records have a link type that is not known.
+type LinkError Link
 
-func (r Reason) String() string {
-	if int(r) < len(reasonTexts) {
-		return reasonTexts[r]
-	}
-	return fmt.Sprintf("reason %d", uint8(r))
+func (e LinkError) Error() string {
+	return fmt.Sprintf("link type %d is not known; known are Ethernet, Linux cooked, raw IP and loopback", uint16(e))
 }
 
 // Decoder finds the TCP segments in records. Checksums are ignored: network cards compute
@@ -88,62 +75,62 @@ func NewDecoder() *Decoder {
 }
 
 // firstLayer is what a record begins with.
-func firstLayer(rec *Record) (gopacket.LayerType, Reason) {
+func firstLayer(rec *Record) (gopacket.LayerType, error) {
 	switch rec.Link {
 	case Ethernet:
-		return layers.LayerTypeEthernet, 0
+		return layers.LayerTypeEthernet, nil
 	case layers.LinkTypeLinuxSLL:
-		return layers.LayerTypeLinuxSLL, 0
+		return layers.LayerTypeLinuxSLL, nil
 	case layers.LinkTypeLinuxSLL2:
-		return layers.LayerTypeLinuxSLL2, 0
+		return layers.LayerTypeLinuxSLL2, nil
 	case layers.LinkTypeNull, layers.LinkTypeLoop:
-		return layers.LayerTypeLoopback, 0
+		return layers.LayerTypeLoopback, nil
 	case RawIP, 12, 14, layers.LinkTypeIPv4, layers.LinkTypeIPv6: // 12 and 14 are RawIP as BSDs call it
 	default:
-		return 0, UnknownLink
+		return 0, LinkError(rec.Link)
 	}
 	if len(rec.Data) == 0 {
-		return 0, TooShort
+		return 0, ErrTooShort
 	}
 	switch rec.Data[0] >> 4 {
 	case 4:
-		return layers.LayerTypeIPv4, 0
+		return layers.LayerTypeIPv4, nil
 	case 6:
-		return layers.LayerTypeIPv6, 0
+		return layers.LayerTypeIPv6, nil
 	}
-	return 0, NotIP
+	return 0, ErrNotIP
 }
 
 // Decode returns the segment in a record, which is valid until the next call, or else why
 // there is none.
-func (d *Decoder) Decode(rec *Record) (*Segment, Reason) {
-	layer, reason := firstLayer(rec)
-	if reason != 0 {
-		return nil, reason
+func (d *Decoder) Decode(rec *Record) (*Segment, error) {
+	layer, err := firstLayer(rec)
+	if err != nil {
+		return nil, err
 	}
 	d.seg = Segment{At: rec.At}
-	data, otherwise := rec.Data, NotIP
+	data, otherwise := rec.Data, ErrNotIP
 	for {
 		decoder, known := d.layers.Decoder(layer)
 		switch {
 		case layer == gopacket.LayerTypeFragment:
-			return nil, Fragment
+			return nil, ErrFragment
 		case layer == layers.LayerTypeIPSecESP:
-			return nil, Encrypted
+			return nil, ErrEncrypted
 		case !known:
 			return nil, otherwise
 		case decoder.DecodeFromBytes(data, gopacket.NilDecodeFeedback) != nil:
-			return nil, TooShort
+			return nil, ErrTooShort
 		}
 		switch layer {
 		case layers.LayerTypeIPv4:
 			d.between(d.ip4.SrcIP, d.ip4.DstIP, int(d.ip4.Length)-len(data))
-			otherwise = NotTCP
+			otherwise = ErrNotTCP
 		case layers.LayerTypeIPv6:
 			d.between(d.ip6.SrcIP, d.ip6.DstIP, len(d.ip6.Contents)+int(d.ip6.Length)-len(data))
-			otherwise = NotTCP
+			otherwise = ErrNotTCP
 		case layers.LayerTypeTCP:
-			return d.segment(), 0
+			return d.segment(), nil
 		}
 		layer, data = decoder.NextLayerType(), decoder.LayerPayload()
 	}
