@@ -62,8 +62,7 @@ func BenchmarkSummary(b *testing.B) {
 			for b.Loop() {
 				src, err := capture.Open(bytes.NewReader(file))
 				require.NoError(b, err)
-				v := &view{}
-				v.asm = stream.New(stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: talk.NewSummary()}))
+				v := newView(io.Discard, stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: talk.NewSummary()}))
 				require.NoError(b, v.read(b.Context(), src, nil))
 				v.asm.Finish()
 			}
@@ -77,7 +76,7 @@ func BenchmarkLines(b *testing.B) {
 	for b.Loop() {
 		src, err := capture.Open(bytes.NewReader(file))
 		require.NoError(b, err)
-		v := newView(&options{body: "cut", memory: 64, utc: true}, io.Discard)
+		v := newLines(&options{body: "cut", memory: 64, utc: true}, io.Discard)
 		require.NoError(b, v.pump(b.Context(), src, nil))
 	}
 }

@@ -34,7 +34,7 @@ func FuzzCapture(f *testing.F) {
 		}
 		for _, output := range []string{"text", "json"} {
 			var out bytes.Buffer
-			v := newView(&options{body: "whole", output: output, memory: 1, utc: true}, &out)
+			v := newLines(&options{body: "whole", output: output, memory: 1, utc: true}, &out)
 			src, err := capture.Open(bytes.NewReader(file))
 			if err != nil {
 				require.NotEmpty(t, err.Error())
@@ -59,7 +59,7 @@ func summed(t *testing.T, file []byte) {
 	src, err := capture.Open(bytes.NewReader(file))
 	require.NoError(t, err)
 	sum := talk.NewSummary()
-	v := &view{asm: stream.New(stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: sum}))}
+	v := newView(io.Discard, stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: sum}))
 	_ = v.read(context.Background(), src, nil)
 	v.asm.Finish()
 	all := total{sum: sum, stats: v.asm.Stats(), packets: v.packets, words: v.words()}
@@ -75,7 +75,7 @@ func TestReplayStopsWithItsReason(t *testing.T) {
 	defer file.Close()
 	src, err := capture.Open(file)
 	require.NoError(t, err)
-	v := &view{asm: stream.New(stream.Config{}, r)}
+	v := newView(io.Discard, stream.Config{}, r)
 	err = v.read(t.Context(), src, func(*capture.Record) error { return r.Err() })
 	require.Error(t, err)
 	require.Equal(t, r.Err(), err)

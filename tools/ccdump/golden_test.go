@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -94,7 +95,7 @@ func record(t *testing.T, file string, talk func(*cast)) {
 	// The kernel's ring holds everything; the capture is complete when every connection
 	// has been seen to end.
 	ends := &endings{left: len(c.order), over: cancel}
-	v := &view{asm: stream.New(stream.Config{Ports: []uint16{port}}, ends)}
+	v := newView(io.Discard, stream.Config{Ports: []uint16{port}}, ends)
 	require.NoError(t, v.read(ctx, src, func(rec *capture.Record) error { return save.packet(rec, []uint16{port}) }))
 	require.Zero(t, ends.left)
 	require.NoError(t, save.close())

@@ -40,7 +40,7 @@ either use ` + "`ccdump tap`" + `, or let someone else capture and give ccdump t
 }
 
 func live(cmd *cobra.Command, o *options, name, write string) error {
-	v := newView(o, cmd.OutOrStdout())
+	v := newLines(o, cmd.OutOrStdout())
 	src, err := capture.Listen(cmd.Context(), name, v.flush)
 	if err != nil {
 		return err
@@ -101,6 +101,13 @@ func (s *saver) packet(rec *capture.Record, ports []uint16) error {
 	}
 	seg, err := s.decoder.Decode(rec)
 	if err != nil || !(&stream.Config{Ports: ports}).Watches(seg) {
+		return nil
+	}
+	return s.w.Write(rec)
+}
+
+func (s *saver) write(rec *capture.Record) error {
+	if s == nil {
 		return nil
 	}
 	return s.w.Write(rec)

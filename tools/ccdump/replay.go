@@ -12,7 +12,6 @@ import (
 
 	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/replay"
-	"confcenter/tools/ccdump/stream"
 )
 
 func newReplay() *cobra.Command {
@@ -89,7 +88,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 	}
 	cfg.Secrets = o.secrets
 	r := replay.New(cmd.Context(), cfg)
-	v := &view{asm: stream.New(o.streams(keepWhole), r)}
+	v := newView(out, o.streams(keepWhole), r)
 	readErr := v.read(cmd.Context(), src, func(*capture.Record) error { return r.Err() })
 	v.asm.Finish()
 	result, err := r.Result()

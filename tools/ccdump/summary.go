@@ -36,8 +36,7 @@ func summarize(cmd *cobra.Command, o *options, name string) error {
 	}
 	defer closeFile()
 	sum := talk.NewSummary()
-	v := &view{out: bufio.NewWriter(cmd.OutOrStdout())}
-	v.asm = stream.New(o.streams(keepSummary), talk.New(talk.Config{Summary: sum}))
+	v := newView(cmd.OutOrStdout(), o.streams(keepSummary), talk.New(talk.Config{Summary: sum}))
 	readErr := v.pump(cmd.Context(), src, nil)
 	all := total{sum: sum, stats: v.asm.Stats(), packets: v.packets, words: v.words()}
 	if o.output == "json" {

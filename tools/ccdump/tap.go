@@ -34,8 +34,6 @@ const (
 	tapRest = time.Millisecond
 	// acceptRest is how long accepting pauses when descriptors have run out.
 	acceptRest = 100 * time.Millisecond
-
-	reasonBehind = "not decoded: more came than can be shown"
 )
 
 func newTap() *cobra.Command {
@@ -82,10 +80,7 @@ type tapConn struct {
 	ends   [2]*net.TCPConn // client's, server's
 	addrs  [2]netip.AddrPort
 	behind [2]atomic.Int64 // bytes of each direction that were not queued
-
-	// the decoder's own
-	conn  *stream.Conn
-	synth *capture.Synth
+	synth  *capture.Synth  // the decoder's own
 }
 
 // tapEvent is data, or without data the end of a connection if last is set, else its
@@ -125,7 +120,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		t.all.Wait()
 		close(t.events)
 	}()
-	v := newView(o, cmd.OutOrStdout())
+	v := newLines(o, cmd.OutOrStdout())
 	showErr := t.show(v, save, stop)
 	return errors.Join(showErr, <-accepted, save.close())
 }
@@ -212,7 +207,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 			}
 		}
 		if err != nil {
-			t.events <- tapEvent{c: c, from: from, half: true}
+			t.events <- tapEvent{c: c, at: time.Now().UnixNano(), from: from, half: true}
 			if closeErr := dst.CloseWrite(); closeErr != nil {
 				_ = dst.Close()
 			}
@@ -241,6 +236,10 @@ func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
 // longer print.
 func (t *tap) show(v *view, save *saver, stop func()) error {
 	var saveErr error
+	seen := func(rec *capture.Record) error {
+		v.packet(rec)
+		return save.write(rec)
+	}
 	for {
 		var e tapEvent
 		var more bool
@@ -261,46 +260,23 @@ func (t *tap) show(v *view, save *saver, stop func()) error {
 			stop()
 			continue // until all have ended
 		}
-		t.decode(v, &e)
-		if save != nil {
-			saveErr = e.save(save)
+		saveErr = e.packets(seen)
+	}
+}
+
+// packets makes packets of what has happened.
+func (e *tapEvent) packets(seen func(*capture.Record) error) error {
+	c := e.c
+	switch {
+	case e.last:
+		for from := range c.behind {
+			c.synth.Lose(from, int(c.behind[from].Swap(0)))
 		}
-	}
-}
-
-func (t *tap) decode(v *view, e *tapEvent) {
-	c := e.c
-	switch {
-	case e.last:
-		t.caughtUp(v, c, e.at)
-		v.asm.Close(c.conn, e.at)
-	case e.half:
-		v.asm.HalfClosed(c.conn, e.from)
-	case c.conn == nil:
-		c.conn = v.asm.Open(c.addrs[0], c.addrs[1], e.at)
-	default:
-		v.asm.Lost(c.conn, e.from, e.at, e.lost, reasonBehind)
-		v.asm.Data(c.conn, e.from, e.at, e.data)
-	}
-}
-
-// caughtUp reports the bytes that were not decoded at the end.
-func (t *tap) caughtUp(v *view, c *tapConn, at int64) {
-	for from := range c.behind {
-		v.asm.Lost(c.conn, stream.Dir(from), at, c.behind[from].Swap(0), reasonBehind)
-	}
-}
-
-// save writes the event as packets.
-func (e *tapEvent) save(s *saver) error {
-	c := e.c
-	switch {
-	case e.last:
 		return c.synth.Close(e.at)
 	case e.half:
-		return nil
+		return c.synth.End(int(e.from), e.at)
 	case c.synth == nil:
-		c.synth = capture.NewSynth(c.addrs[0], c.addrs[1], s.w.Write)
+		c.synth = capture.NewSynth(c.addrs[0], c.addrs[1], seen)
 		return c.synth.Open(e.at)
 	}
 	c.synth.Lose(int(e.from), int(e.lost))

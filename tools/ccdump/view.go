@@ -30,6 +30,7 @@ const (
 
 // view takes packets to printed lines.
 type view struct {
+	decoder *capture.Decoder
 	asm     *stream.Assembler
 	packets int64
 	useless map[string]int64 // packets, by what is wrong with them
@@ -41,9 +42,14 @@ type view struct {
 	line    []byte
 }
 
-// newView makes a view that prints lines to out as o says.
-func newView(o *options, out io.Writer) *view {
-	v := &view{out: bufio.NewWriterSize(out, 64<<10)}
+// newView makes a view that gives sink what it finds.
+func newView(out io.Writer, cfg stream.Config, sink stream.Sink) *view {
+	return &view{decoder: capture.NewDecoder(), asm: stream.New(cfg, sink), useless: map[string]int64{}, out: bufio.NewWriterSize(out, 64<<10)}
+}
+
+// newLines makes a view that prints lines to out as o says.
+func newLines(o *options, out io.Writer) *view {
+	var v *view
 	style := protocol.BodyStyle(max(0, slices.Index(bodyStyles, o.body)))
 	text := &talk.Text{Printer: protocol.Printer{Style: style, Width: o.width}, Location: o.zone()}
 	json := &talk.JSON{Bodies: o.body != "none"}
@@ -60,7 +66,7 @@ func newView(o *options, out io.Writer) *view {
 	if o.output == "json" || o.body == "whole" || o.body == "pretty" {
 		keep = keepWhole
 	}
-	v.asm = stream.New(o.streams(keep), talk.New(cfg))
+	v = newView(out, o.streams(keep), talk.New(cfg))
 	return v
 }
 
@@ -102,7 +108,6 @@ const checkEvery = 1024
 
 func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
 	var rec capture.Record
-	decoder := capture.NewDecoder()
 	for {
 		if v.packets%checkEvery == 0 && ended(ctx) {
 			return nil
@@ -113,25 +118,26 @@ func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.
 			}
 			return err
 		}
-		v.packets++
 		if each != nil {
 			if err := each(&rec); err != nil {
 				return err
 			}
 		}
-		seg, err := decoder.Decode(&rec)
-		if err != nil {
-			if v.useless == nil {
-				v.useless = map[string]int64{}
-			}
-			v.useless[err.Error()]++
-			continue
-		}
-		v.asm.Segment(seg)
+		v.packet(&rec)
 		if v.err != nil {
 			return nil // pump reports it
 		}
 	}
+}
+
+func (v *view) packet(rec *capture.Record) {
+	v.packets++
+	seg, err := v.decoder.Decode(rec)
+	if err != nil {
+		v.useless[err.Error()]++
+		return
+	}
+	v.asm.Segment(seg)
 }
 
 // words says which packets of a capture were useless, and what to do if all were.
@@ -160,7 +166,7 @@ func (v *view) tell(cmd *cobra.Command) {
 
 // dump prints the lines of a file.
 func dump(o *options, name string, cmd *cobra.Command) error {
-	v := newView(o, cmd.OutOrStdout())
+	v := newLines(o, cmd.OutOrStdout())
 	src, closeFile, err := openCapture(cmd, name, v.flush)
 	if err != nil {
 		return err

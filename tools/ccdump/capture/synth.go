@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/gopacket/gopacket"
@@ -13,6 +14,7 @@ import (
 type Synth struct {
 	ends [2]netip.AddrPort // client, server
 	next [2]uint32         // sequence numbers
+	done [2]bool           // says no more
 	emit func(*Record) error
 	buf  gopacket.SerializeBuffer
 }
@@ -22,11 +24,12 @@ const synthSegment = 32 << 10
 
 // NewSynth gives each packet to emit, which must not keep it.
 func NewSynth(client, server netip.AddrPort, emit func(*Record) error) *Synth {
-	return &Synth{ends: [2]netip.AddrPort{client, server}, next: [2]uint32{1000, 5000}, emit: emit, buf: gopacket.NewSerializeBuffer()}
+	return &Synth{ends: [2]netip.AddrPort{client, server}, emit: emit, buf: gopacket.NewSerializeBuffer()}
 }
 
 // Open makes the handshake.
 func (s *Synth) Open(at int64) error {
+	s.next = [2]uint32{uint32(at >> 10), uint32(at >> 20)} // another connection between the same ports has others
 	if err := s.packet(0, at, layers.TCP{SYN: true}, nil); err != nil {
 		return err
 	}
@@ -54,16 +57,19 @@ func (s *Synth) Data(from int, at int64, b []byte) error {
 // Lose leaves n bytes out.
 func (s *Synth) Lose(from int, n int) { s.next[from] += uint32(n) }
 
-// Close makes the packets that end the connection.
-func (s *Synth) Close(at int64) error {
-	for from := range s.ends {
-		if err := s.packet(from, at, layers.TCP{FIN: true, ACK: true}, nil); err != nil {
-			return err
-		}
-		s.next[from]++
+// End makes the packet by which a side says that it sends no more.
+func (s *Synth) End(from int, at int64) error {
+	if s.done[from] {
+		return nil
 	}
-	return nil
+	s.done[from] = true
+	err := s.packet(from, at, layers.TCP{FIN: true, ACK: true}, nil)
+	s.next[from]++
+	return err
 }
+
+// Close ends the connection.
+func (s *Synth) Close(at int64) error { return errors.Join(s.End(0, at), s.End(1, at)) }
 
 func (s *Synth) packet(from int, at int64, tcp layers.TCP, payload []byte) error {
 	src, dst := s.ends[from], s.ends[1-from]

@@ -1,8 +1,7 @@
 // Package stream turns TCP segments into conversations: it restores the order of the
 // bytes in both directions of a connection and cuts them into frames.
 //
-// Start with [Assembler]: segments go in by Segment, or bytes already in order by
-// Data; frames come out through a [Sink]. tcp.go puts bytes in order, framer.go finds
+// Start with [Assembler]: segments go in, and frames come out through a [Sink]. tcp.go puts bytes in order, framer.go finds
 // where frames begin.
 //
 // A capture has holes: it begins in the middle, and packets are lost, cut off or

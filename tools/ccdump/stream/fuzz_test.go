@@ -99,13 +99,14 @@ func FuzzFrames(f *testing.F) {
 		for _, size := range []int{int(split)%64 + 1, len(b) + 1} {
 			r := &recorder{}
 			a := New(Config{KeepBody: 50}, r)
-			c := a.Open(client, server, 0)
+			w := newWire(a, 1, 2)
+			w.open()
 			for rest := b; len(rest) > 0; {
 				n := min(size, len(rest))
-				a.Data(c, FromClient, 0, rest[:n])
+				w.says(FromClient, string(rest[:n]))
 				rest = rest[n:]
 			}
-			a.Close(c, 0)
+			a.Finish()
 			require.EqualValues(t, len(b), r.bytes[0]+r.bytes[1], r.text())
 			require.Zero(t, a.held)
 		}

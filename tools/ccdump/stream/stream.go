@@ -264,46 +264,6 @@ func (a *Assembler) Finish() {
 // direction is whose bytes end sends.
 func (c *Conn) direction(end uint8) Dir { return Dir(end ^ c.client) }
 
-// Open adds a connection whose bytes come by Data, in order.
-func (a *Assembler) Open(client, server netip.AddrPort, at int64) *Conn {
-	key, end := pairOf(client, server)
-	if old := a.conns[key]; old != nil {
-		a.finish(old, at, Replaced)
-		a.remove(old)
-	}
-	return a.open(key, end, true, false, at)
-}
-
-// Data takes the next bytes from one side of a connection added by Open.
-func (a *Assembler) Data(c *Conn, from Dir, at int64, b []byte) {
-	if c.closed {
-		return
-	}
-	a.at = max(a.at, at)
-	a.touch(c)
-	a.take(c, c.client^uint8(from), at, b)
-}
-
-// Lost says that n bytes of a direction are unknown.
-func (a *Assembler) Lost(c *Conn, from Dir, at int64, n int64, reason string) {
-	if !c.closed {
-		a.lose(c, c.client^uint8(from), at, n, reason)
-	}
-}
-
-// HalfClosed says that one side of a connection added by Open sends no more.
-func (a *Assembler) HalfClosed(c *Conn, from Dir) {
-	c.endedBy(c.client ^ uint8(from))
-}
-
-// Close ends a connection added by Open.
-func (a *Assembler) Close(c *Conn, at int64) {
-	if !c.closed {
-		a.finish(c, at, Finished)
-		a.remove(c)
-	}
-}
-
 // shrink discards what waits on the connections that have been idle longest, until a
 // quarter of the memory is free again. It spares busy, the current one.
 func (a *Assembler) shrink(busy *Conn) {

@@ -274,14 +274,15 @@ func TestGarbageBetweenFrames(t *testing.T) {
 	} {
 		for _, split := range []int{1, 3, 7, 1000} {
 			a, r := newTest(Config{})
-			c := a.Open(client, server, 0)
+			w := newWire(a, 1, 2)
+			w.open()
 			all := get(1) + garbage + get(2) + get(3)
 			for i := 0; i < len(all); i += split {
-				a.Data(c, FromClient, 0, []byte(all[i:min(i+split, len(all))]))
+				w.says(FromClient, all[i:min(i+split, len(all))])
 			}
 			require.Contains(t, r.text(), fmt.Sprintf("skipped %d at 35: %s", len(garbage), reason), "%q by %d", garbage, split)
 			require.Equal(t, 3, r.frames)
-			a.Close(c, 0)
+			a.Finish()
 			require.Zero(t, a.held)
 		}
 	}
@@ -364,11 +365,12 @@ func TestPortsAreUsedAgain(t *testing.T) {
 // Bodies are kept up to a bound; frames beyond it are still counted.
 func TestLongBodies(t *testing.T) {
 	a, r := newTest(Config{KeepBody: 100})
-	c := a.Open(client, server, 0)
+	w := newWire(a, 1, 2)
+	w.open()
 	long := frame(protocol.GetConfig.Reply(), 1, `{"code":0,"contents":"`+strings.Repeat("x", 5000)+`"}`)
-	a.Data(c, FromServer, 0, []byte(long[:1000]))
+	w.says(FromServer, long[:1000])
 	require.Less(t, a.held, 3000)
-	a.Data(c, FromServer, 0, []byte(long[1000:]+long))
+	w.says(FromServer, long[1000:]+long)
 	require.Equal(t, 2, r.frames)
 	for _, line := range r.lines[1:] {
 		require.Less(t, len(line), 200)

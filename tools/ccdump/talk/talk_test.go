@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/protocol"
+	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -36,15 +37,45 @@ func newStage(cfg Config) *stage {
 	return s
 }
 
-func (s *stage) open(port uint16) *stream.Conn {
-	client := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port)
-	return s.a.Open(client, netip.MustParseAddrPort("10.0.0.2:4800"), s.at)
+// conn is a connection on it.
+type conn struct {
+	port uint16
+	next [2]uint32
+}
+
+func (s *stage) open(port uint16) *conn {
+	c := &conn{port: port}
+	s.packet(c, client, capture.SYN, nil)
+	s.packet(c, server, capture.SYN|capture.ACK, nil)
+	return c
+}
+
+func (s *stage) packet(c *conn, from stream.Dir, flags capture.Flags, b []byte) {
+	ends := [2]netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), c.port), netip.MustParseAddrPort("10.0.0.2:4800")}
+	s.a.Segment(&capture.Segment{At: s.at, Src: ends[from], Dst: ends[1-from], Seq: c.next[from], Ack: c.next[1-from], Flags: flags, Payload: b})
+	c.next[from] += uint32(len(b))
+	if flags.Has(capture.SYN) || flags.Has(capture.FIN) {
+		c.next[from]++
+	}
 }
 
 // says sends a frame a millisecond after the previous one.
-func (s *stage) says(c *stream.Conn, from stream.Dir, cmd protocol.Command, seq uint16, body string) {
+func (s *stage) says(c *conn, from stream.Dir, cmd protocol.Command, seq uint16, body string) {
 	s.at += 1e6
-	s.a.Data(c, from, s.at, protocol.AppendFrame(nil, cmd, seq, []byte(body)))
+	s.packet(c, from, capture.ACK, protocol.AppendFrame(nil, cmd, seq, []byte(body)))
+}
+
+// loses has the capture lack bytes that the other side has received.
+func (s *stage) loses(c *conn, from stream.Dir, n uint32) {
+	c.next[from] += n
+	s.packet(c, from.Other(), capture.ACK, nil)
+	s.at += 1e7
+	s.packet(c, from.Other(), capture.ACK, nil)
+}
+
+func (s *stage) close(c *conn) {
+	s.packet(c, client, capture.FIN|capture.ACK, nil)
+	s.packet(c, server, capture.FIN|capture.ACK, nil)
 }
 
 const (
@@ -52,7 +83,7 @@ const (
 	server = stream.FromServer
 )
 
-func (s *stage) identify(c *stream.Conn, name string, id int) {
+func (s *stage) identify(c *conn, name string, id int) {
 	s.says(c, client, protocol.Whoami, 1, string(protocol.AppendIdentify(nil, protocol.Identify{Name: name})))
 	s.says(c, server, protocol.Whoami.Reply(), 1, fmt.Sprintf(`{"code":0,"svrid":%d}`, id))
 }
@@ -67,9 +98,9 @@ func TestLines(t *testing.T) {
 	s.says(c, server, protocol.GetConfig.Reply(), 9, `{"code":404}`)
 	s.says(c, server, protocol.KeepAlive, 3, ``)
 	s.says(c, client, protocol.KeepAlive.Reply(), 3, ``)
-	s.a.Data(c, client, s.at, []byte("no frame at all"))
+	s.packet(c, client, capture.ACK, []byte("no frame at all"))
 	s.says(c, client, protocol.KVPut, 4, `{"ns":"n","key":"k","raw":2}`+"\x00\x1b")
-	s.a.Close(c, s.at)
+	s.close(c)
 	require.Equal(t, `# 2026-01-02 UTC
 03:04:05.000000 #1 10.0.0.1:5000 > 10.0.0.2:4800 # opened
 03:04:05.001000 #1 10.0.0.1:5000 > WHOAMI seq=1 41B {"svrid":0,"svrname":"app","clitype":300}
@@ -84,7 +115,7 @@ func TestLines(t *testing.T) {
 03:04:05.009000 #1 app/7 > KVPUT seq=4 30B {"ns":"n","key":"k","raw":2} raw=2B
 03:04:05.009000 #1 app/7 > ! GETCONFIG seq=2 was never answered, asked 5ms before
 03:04:05.009000 #1 app/7 > ! KVPUT seq=4 was never answered, asked 0s before
-03:04:05.009000 #1 app/7 # closed
+03:04:05.009000 #1 app/7 # closed by the client
 `, string(s.out))
 }
 
@@ -97,7 +128,7 @@ func TestJSONLines(t *testing.T) {
 	s.says(c, client, protocol.KVPut, 2, `{"ns":"n", "key":"k","raw":2}`+"\x00\x1b")
 	s.says(c, client, protocol.GetConfig, 3, "no \x1b JSON")
 	s.says(c, server, protocol.KVPut.Reply(), 2, `{"code":507,"rev":1}`)
-	s.a.Close(c, s.at)
+	s.close(c)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	require.Len(t, lines, 8)
 	for _, line := range lines {
@@ -136,18 +167,30 @@ func TestSubjects(t *testing.T) {
 	require.Len(t, join(subjects(protocol.GetConfig, &r)), maxName)
 }
 
+// remembering is a Follower, and the last connection that was opened.
+type remembering struct {
+	*Follower
+	last *stream.Conn
+}
+
+func (r *remembering) Opened(c *stream.Conn, at int64, joined bool) {
+	r.last = c
+	r.Follower.Opened(c, at, joined)
+}
+
 // Requests that are never answered do not make the decoder grow.
 func TestWaitingRequestsAreBounded(t *testing.T) {
 	sum := NewSummary()
 	f := New(Config{Summary: sum})
-	s := &stage{a: stream.New(stream.Config{}, f)}
+	sink := &remembering{Follower: f}
+	s := &stage{a: stream.New(stream.Config{}, sink)}
 	for port := range uint16(100) {
 		c := s.open(5000 + port)
 		for i := range 2 * maxWaiting {
 			s.says(c, client, protocol.GetConfig, uint16(i), `{}`)
 		}
 		require.LessOrEqual(t, f.waiting, maxWaitingAll)
-		require.LessOrEqual(t, c.State.(*speaker).waits[client].len(), maxWaiting)
+		require.LessOrEqual(t, sink.last.State.(*speaker).waits[client].len(), maxWaiting)
 	}
 	s.a.Finish()
 	require.Zero(t, f.waiting)
@@ -182,7 +225,7 @@ func TestOddRequests(t *testing.T) {
 	s.identify(c, "app", 7)
 	s.says(c, client, protocol.SetConfig, 2, `{"contents":"`+strings.Repeat("x", protocol.MaxBody)+`"}`)
 	s.says(c, client, 0x0A33, 3, `{}`)
-	s.a.Close(c, s.at)
+	s.close(c)
 	require.Equal(t, `# 2026-01-02 UTC
 03:04:05.003000 #1 app/7 > SETCONFIG seq=2 4194319B ! longer than the limit of 4194304 bytes: the server closes
 03:04:05.004000 #1 app/7 > 0x0A33 seq=3 2B ! no such command: the server ignores it
@@ -194,10 +237,10 @@ func TestForgottenAndSilentConnections(t *testing.T) {
 	sum := NewSummary()
 	s := newStage(Config{Summary: sum})
 	c := s.open(5000)
-	s.a.Data(c, client, s.at, []byte("SSH-2.0-OpenSSH_10.0\r\n"))
-	s.a.Close(c, s.at)
+	s.packet(c, client, capture.ACK, []byte("SSH-2.0-OpenSSH_10.0\r\n"))
+	s.close(c)
 	require.Contains(t, string(s.out), "> ! not this protocol: 22 bytes at offset 0: header length is 83, must be 10\n")
-	require.Contains(t, string(s.out), "# closed without a frame\n")
+	require.Contains(t, string(s.out), "# closed by the client without a frame\n")
 	require.EqualValues(t, 1, sum.Silent)
 	require.Equal(t, "header length is 83, must be 10", sum.Skips[0].Reason)
 }
@@ -243,19 +286,19 @@ func TestReplyLostInAGapIsNotNeverAnswered(t *testing.T) {
 	for seq := range uint16(3) {
 		s.says(c, client, protocol.GetConfig, 3+seq, `{"file_pattern":"a"}`)
 	}
-	s.a.Lost(c, server, s.at, 20, "lost")
+	s.loses(c, server, 20)
 	s.says(c, server, protocol.GetConfig.Reply(), 4, `{"code":0}`)
 	s.says(c, client, protocol.KeepAlive, 6, ``)
-	s.a.Close(c, s.at)
+	s.close(c)
 	_, end, _ := strings.Cut(string(s.out), "GETCONFIG seq=5 20B\n")
-	require.Equal(t, `03:04:05.007000 #1 app/7 < ! skipped 20 bytes at offset 30: lost
-03:04:05.007000 #1 app/7 < GETCONFIG_RSP seq=4 10B in 2ms
-03:04:05.007000 #1 app/7 # the reply to GETCONFIG seq=3 is lost in a gap of the capture
-03:04:05.008000 #1 app/7 > KEEPALIVE seq=6 0B
-03:04:05.008000 #1 app/7 # the reply to EVNOTIFY seq=2 may be lost in a gap of the capture
-03:04:05.008000 #1 app/7 > ! GETCONFIG seq=5 was never answered, asked 2ms before
-03:04:05.008000 #1 app/7 > ! KEEPALIVE seq=6 was never answered, asked 0s before
-03:04:05.008000 #1 app/7 # closed
+	require.Equal(t, `03:04:05.017000 #1 app/7 < ! skipped 20 bytes at offset 30: lost: the capture does not have these bytes
+03:04:05.017000 #1 app/7 < GETCONFIG_RSP seq=4 10B in 12ms
+03:04:05.017000 #1 app/7 # the reply to GETCONFIG seq=3 is lost in a gap of the capture
+03:04:05.018000 #1 app/7 > KEEPALIVE seq=6 0B
+03:04:05.018000 #1 app/7 # the reply to EVNOTIFY seq=2 may be lost in a gap of the capture
+03:04:05.018000 #1 app/7 > ! GETCONFIG seq=5 was never answered, asked 12ms before
+03:04:05.018000 #1 app/7 > ! KEEPALIVE seq=6 was never answered, asked 0s before
+03:04:05.018000 #1 app/7 # closed by the client
 `, end)
 	require.Len(t, sum.Missing, 2)
 }
@@ -268,10 +311,10 @@ func TestManyRepliesLostInAGap(t *testing.T) {
 	for seq := range uint16(1000) {
 		s.says(c, client, protocol.GetConfig, 2+seq, `{"file_pattern":"a"}`)
 	}
-	s.a.Lost(c, server, s.at, 20000, "lost")
+	s.loses(c, server, 20000)
 	s.says(c, server, protocol.GetConfig.Reply(), 501, `{"code":0}`)
-	s.a.Lost(c, server, s.at, 20000, "lost")
-	s.a.Close(c, s.at)
+	s.loses(c, server, 20000)
+	s.close(c)
 	require.Equal(t, maxToldUnanswered, strings.Count(string(s.out), " is lost in a gap"))
 	require.Equal(t, maxToldUnanswered, strings.Count(string(s.out), " may be lost in a gap"))
 	require.Contains(t, string(s.out), "# the replies to 494 more requests too\n")
