@@ -32,7 +32,9 @@ var (
 )
 
 // Text hides tokens and marks in a text of any kind.
-func Text(text string) string { return texts.ReplaceAllString(text, "${1}${2}"+Mask) }
+func Text(text string) string { return string(masked([]byte(text))) }
+
+func masked(text []byte) []byte { return texts.ReplaceAll(text, []byte("${1}${2}"+Mask)) }
 
 // words are in the names of members that are secret, without what is between words.
 var words = []string{"password", "passwd", "passphrase", "secret", "credential", "privatekey", "apikey", "accesskey"}
@@ -94,11 +96,10 @@ func Body(cmd protocol.Command, body []byte, whole, revealed bool) []byte {
 		if revealed || cmd == protocol.Whoami && len(body) > 0 || tells(body, false) || !whole && ofHistory(cmd) && bytes.Contains(body, []byte(`"text"`)) {
 			return []byte(Mask)
 		}
-		return texts.ReplaceAll(body, []byte("${1}${2}"+Mask))
+		return masked(body)
 	}
-	h := newHider(text, revealed)
-	h.whoami, h.history = cmd == protocol.Whoami, ofHistory(cmd)
-	h.walk()
+	h := hider{text: text, revealed: revealed, whoami: cmd == protocol.Whoami, history: ofHistory(cmd)}
+	h.begin()
 	if h.done == 0 {
 		return body
 	}
@@ -126,11 +127,6 @@ func tells(text []byte, contents bool) bool {
 	return false
 }
 
-func newHider(text []byte, revealed bool) hider {
-	return hider{text: text, revealed: revealed, seals: seals(text),
-		looks: bytes.Contains(text, []byte("cct_")) || bytes.Contains(text, []byte("ccs_")) || bytes.Contains(text, []byte("$secret:")) || bytes.Contains(text, []byte(`\u`))}
-}
-
 // within hides what is secret in a string that holds JSON, or a part of it. It may return the text itself.
 func within(text []byte, revealed bool) []byte {
 	if kind, err := jsontext.Check(text); err != nil {
@@ -141,9 +137,8 @@ func within(text []byte, revealed bool) []byte {
 	} else if kind != jsontext.Object && kind != jsontext.Array {
 		return text
 	}
-	h := newHider(text, revealed)
-	h.inner = true
-	h.walk()
+	h := hider{text: text, revealed: revealed, inner: true}
+	h.begin()
 	if h.done == 0 {
 		return text
 	}
@@ -154,103 +149,96 @@ func within(text []byte, revealed bool) []byte {
 type hider struct {
 	text             []byte
 	whoami, revealed bool
-	prose            bool         // the next string is the server's own words, which quote names
-	inner            bool         // the text was a string, so that nothing in it is a request's own
-	history          bool         // a text may be a part of a document
-	looks            bool         // something may look like a token or a mark
-	seals            map[int]bool // where objects begin whose value is to be sealed, or is at a path that is secret
+	inner            bool // the text was a string, so that nothing in it is a request's own
+	history          bool // a text may be a part of a document
+	looks            bool // something may look like a token or a mark
+	marks            bool // a member may say that a value beside it is secret
 
 	out  []byte
 	done int // how much of text is in out
-	open []int
 }
 
-// replace has another text stand in the place of a part of it.
-func (h *hider) replace(from, to int, with []byte) {
-	h.out = jsontext.AppendQuote(append(h.out, h.text[h.done:from]...), with)
-	h.done = to
+func (h *hider) begin() {
+	has := func(part string) bool { return bytes.Contains(h.text, []byte(part)) }
+	escaped := has(`\u`)
+	h.looks = escaped || has("cct_") || has("ccs_") || has("$secret:")
+	h.marks = escaped || has("seal") || has(`"path"`)
+	if only := bytes.Trim(h.text, " \t\r\n"); only[0] == '"' {
+		h.string(bytes.IndexByte(h.text, '"'), only, false)
+		return
+	}
+	h.container(jsontext.Iterate(h.text), !h.inner, false)
 }
 
-func (h *hider) walk() {
-	key := false // a string here is the name of a member
-	for i := 0; i < len(h.text); {
-		switch h.text[i] {
-		case '{', '[':
-			h.open = append(h.open, i)
-			key = h.text[i] == '{'
-			i++
-		case '}', ']':
-			h.open = h.open[:len(h.open)-1]
-			i++
-		case ',':
-			key = h.text[h.open[len(h.open)-1]] == '{'
-			i++
-		case '"':
-			end := jsontext.Skip(h.text, i)
-			name := h.string(i, end)
-			i = end
-			if key {
-				i = h.member(name, i)
+// container goes through an object or array. top says that its members are those of a request or reply, and
+// sealed that the values in it are secret.
+func (h *hider) container(it jsontext.Iter, top, sealed bool) {
+	object := it.Container() == jsontext.Object
+	if object && h.marks {
+		for member := it; member.Next(); {
+			sealed = sealed || marks(member.KeyToken(), member.Raw())
+		}
+	}
+	for it.Next() {
+		prose := false
+		if object {
+			name := h.string(it.KeyOffset(), it.KeyToken(), false)
+			if h.hides(string(name), it.Raw(), top, sealed) {
+				h.replace(it.Offset(), it.Raw(), []byte(Mask))
+				continue
 			}
-			key = false
-		default:
-			i++
+			prose = top && string(name) == "desc"
+		}
+		switch it.Kind() {
+		case jsontext.Object, jsontext.Array:
+			h.container(it.Enter(), false, sealed)
+		case jsontext.String:
+			h.string(it.Offset(), it.Raw(), prose)
 		}
 	}
 }
 
-// string hides what a string looks like, and returns it.
-func (h *hider) string(from, to int) []byte {
-	prose := h.prose
-	h.prose = false
-	text := h.text[from+1 : to-1]
+// replace has another text stand in the place of a value.
+func (h *hider) replace(at int, value, with []byte) {
+	h.out = jsontext.AppendQuote(append(h.out, h.text[h.done:at]...), with)
+	h.done = at + len(value)
+}
+
+// string hides what a string looks like, and returns it. prose are the server's own words, which quote names.
+func (h *hider) string(at int, quoted []byte, prose bool) []byte {
+	text := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
-		text = jsontext.Unquote(h.text[from:to])
+		text = jsontext.Unquote(quoted)
 		if !prose && (bytes.IndexByte(text, '"') >= 0 || bytes.Contains(text, []byte("@@ -"))) {
 			if safe := within(text, h.revealed); !bytes.Equal(safe, text) {
-				h.replace(from, to, texts.ReplaceAll(safe, []byte("${1}${2}"+Mask)))
+				h.replace(at, quoted, masked(safe))
 				return text
 			}
 		}
 	}
 	if h.looks && texts.Match(text) {
-		h.replace(from, to, texts.ReplaceAll(text, []byte("${1}${2}"+Mask)))
+		h.replace(at, quoted, masked(text))
 	}
 	return text
 }
 
-// member hides the value of a member, the name of which ends at i, and returns where to go on.
-func (h *hider) member(name []byte, i int) int {
-	i += bytes.IndexByte(h.text[i:], ':') + 1
-	for h.text[i] == ' ' || h.text[i] == '\t' || h.text[i] == '\n' || h.text[i] == '\r' {
-		i++
-	}
-	top := len(h.open) == 1 && !h.inner
-	hidden := false
-	switch string(name) {
-	case "token":
-		hidden = !top || h.whoami
-	case "$seal":
-		hidden = true
-	case "value", "contents", "old", "new", "prev", "current":
-		hidden = h.revealed || h.seals != nil && slices.ContainsFunc(h.open, func(at int) bool { return h.seals[at] })
-	case "desc":
-		h.prose = top && h.text[i] == '"'
-	case "text":
-		hidden = h.history && h.text[i] == '"' && partOf(h.text[i:jsontext.Skip(h.text, i)])
-	default:
-		hidden = Secret(string(name), !top)
-	}
-	switch h.text[i] {
+// hides reports whether the value of a member is hidden.
+func (h *hider) hides(name string, value []byte, top, sealed bool) bool {
+	switch value[0] {
 	case 't', 'f', 'n': // true, false and null say nothing
-		hidden = false
+		return false
 	}
-	if !hidden {
-		return i
+	switch name {
+	case "token":
+		return !top || h.whoami
+	case "$seal":
+		return true
+	case "value", "contents", "old", "new", "prev", "current":
+		return h.revealed || sealed
+	case "text":
+		return h.history && value[0] == '"' && partOf(value)
 	}
-	end := jsontext.Skip(h.text, i)
-	h.replace(i, end, []byte(Mask))
-	return end
+	return Secret(name, !top)
 }
 
 // partOf reports whether a text of a document is neither whole nor a diff.
@@ -260,38 +248,8 @@ func partOf(quoted []byte) bool {
 	return err != nil && len(text) > 0 && !hunk.Match(text)
 }
 
-// seals finds where objects begin that ask to have their value sealed, or say that it is at a path that is secret.
-func seals(text []byte) (list map[int]bool) {
-	if !bytes.Contains(text, []byte(`seal`)) && !bytes.Contains(text, []byte(`"path"`)) && !bytes.Contains(text, []byte(`\u`)) {
-		return nil
-	}
-	var open []int
-	for i := 0; i < len(text); {
-		switch text[i] {
-		case '{', '[':
-			open = append(open, i)
-			i++
-		case '}', ']':
-			open = open[:len(open)-1]
-			i++
-		case '"':
-			end := jsontext.Skip(text, i)
-			rest := bytes.TrimLeft(text[end:], " \t\r\n")
-			if len(rest) > 0 && rest[0] == ':' && marks(text[i:end], firstOf(bytes.TrimLeft(rest[1:], " \t\r\n"))) {
-				if list == nil {
-					list = map[int]bool{}
-				}
-				list[open[len(open)-1]] = true
-			}
-			i = end
-		default:
-			i++
-		}
-	}
-	return list
-}
-
-// marks reports whether a member says of the values beside it that they are secret.
+// marks reports whether a member says of the values beside it that they are secret: they are to be sealed, or
+// are at a path that is secret.
 func marks(name, value []byte) bool {
 	switch {
 	case jsontext.UnquotedEqual(name, []byte("seal")):
@@ -301,5 +259,3 @@ func marks(name, value []byte) bool {
 	}
 	return false
 }
-
-func firstOf(text []byte) []byte { return text[:jsontext.Skip(text, 0)] }
