@@ -3,8 +3,10 @@ package talk
 import (
 	"cmp"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/hide"
@@ -17,8 +19,6 @@ const (
 	maxWaiting = 4096
 	// maxWaitingAll is the same for all connections together.
 	maxWaitingAll = 1 << 18
-	// maxWatches is how many watches of all connections are remembered.
-	maxWatches = 1 << 16
 	// maxName is how much of a svrname, file or key is kept, in bytes.
 	maxName = 256
 	// maxKeptText is how much of a request is kept until its reply shows whether it is
@@ -76,7 +76,6 @@ type Follower struct {
 	subjects bool // are needed
 	request  protocol.Request
 	waiting  int // requests without a reply, of all connections
-	watches  int
 	line     Line
 }
 
@@ -90,11 +89,22 @@ type speaker struct {
 	name       string
 	id         int32
 	identified bool
-	waits      [2]queue // for replies, by who asked; the oldest first
-	watches    map[int64]string
+	waits      [2]queue // by who asked
 	reveals    bool     // a watch was asked for with reveal
 	dropped    [2]int64 // requests too many to remember
 	gaps       [2]int64 // by who sends: when bytes were last found lost, until a later reply is found; 0: none
+}
+
+// queue holds the requests of one side that wait for replies, the oldest first.
+type queue []waiting
+
+// take removes the request at place i, which nearly always is the first.
+func (q *queue) take(i int) waiting {
+	w := (*q)[i]
+	copy((*q)[1:], (*q)[:i])
+	(*q)[0] = waiting{}
+	*q = (*q)[1:]
+	return w
 }
 
 // waiting is a request whose reply has not come yet.
@@ -105,7 +115,6 @@ type waiting struct {
 	wanted  bool   // by the filter, as far as a request can say
 	subject string // the file or key
 	kept    *Line  // to be shown if the reply is wanted
-	watch   string // what a KVWATCH watches
 	name    string // svrname of a WHOAMI
 	gap     bool   // the reply may be lost
 	reveals bool   // it asks for what is to be hidden
@@ -135,7 +144,6 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 	for from := range s.waits {
 		f.unanswered(c, s, stream.Dir(from), at)
 	}
-	f.watches -= len(s.watches)
 	f.sum.closed(c)
 	text := how.String()
 	if c.HasEnd && (how == stream.Finished || how == stream.Reset) {
@@ -149,7 +157,7 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 
 // unanswered gives up on the replies that one direction still waits for.
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
-	list := s.waits[from].all()
+	list := s.waits[from]
 	f.waiting -= len(list)
 	told, lost := 0, lostReplies(0)
 	for i := range list {
@@ -168,7 +176,7 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 	if more := int64(told-maxToldUnanswered) + s.dropped[from]; more > 0 {
 		f.remark(c, at, from, fmt.Sprintf("%d more requests were never answered", more), true)
 	}
-	s.waits[from] = queue{}
+	s.waits[from] = nil
 }
 
 // passed handles a reply that has come after a gap: the replies to the i requests before
@@ -177,7 +185,7 @@ func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, a
 	q := &s.waits[reply.Other()]
 	var lost lostReplies
 	for k := 0; i > 0; i-- {
-		w := &q.all()[k]
+		w := &(*q)[k]
 		switch {
 		case w.at > s.gaps[reply]:
 			k++
@@ -272,8 +280,6 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 			if s.name == "" {
 				s.name = w.name
 			}
-		case frame.Command == protocol.KVWatch:
-			w.watch = watched(&f.request)
 		case frame.Command == protocol.EvNotify && frame.From == stream.FromServer:
 			// A push is recognised by the missing sender: another client would be one.
 			_, routed := f.request.Member("from")
@@ -286,11 +292,6 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		if f.subjects || push {
 			pushed = subjects(frame.Command, &f.request)
 			l.Subject = join(pushed)
-		}
-		if l.Subject == "" && frame.Command == protocol.KVEvent {
-			if id, ok := f.request.Int64("watch"); ok {
-				l.Subject = s.watches[id]
-			}
 		}
 	}
 	l.label(s)
@@ -318,7 +319,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 // reads reports whether a request has to be parsed.
 func (f *Follower) reads(frame *stream.Frame, push bool) bool {
 	switch frame.Command {
-	case protocol.Whoami, protocol.KVWatch, protocol.EvNotify, protocol.AppRunLog, protocol.Testing:
+	case protocol.Whoami, protocol.EvNotify, protocol.AppRunLog, protocol.Testing:
 		return true
 	}
 	return f.subjects || (push && f.cfg.Summary != nil)
@@ -341,17 +342,17 @@ func (f *Follower) oddRequest(frame *stream.Frame) {
 // await remembers a request until its reply comes.
 func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting) {
 	q := &s.waits[from]
-	if q.len() >= maxWaiting || f.waiting >= maxWaitingAll {
-		if q.len() > 0 { // the oldest goes instead
+	if len(*q) >= maxWaiting || f.waiting >= maxWaitingAll {
+		if len(*q) > 0 { // the oldest goes instead
 			newest := w
 			w = q.take(0)
-			q.push(newest)
+			*q = append(*q, newest)
 		}
 		f.sum.unanswered(c, s, &w)
 		s.dropped[from]++
 		return
 	}
-	q.push(w)
+	*q = append(*q, w)
 	f.waiting++
 }
 
@@ -359,10 +360,10 @@ func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting)
 // sequence, because replies come in the order of requests.
 func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	l := &f.line
-	l.Code, l.HasCode = f.code(frame)
+	l.Code, l.HasCode = codeOf(frame.Body)
 	q := &s.waits[frame.From.Other()]
 	var w waiting
-	if i := q.find(frame.Command.Request(), frame.Seq); i >= 0 {
+	if i := slices.IndexFunc(*q, func(w waiting) bool { return w.seq == frame.Seq && w.cmd == frame.Command.Request() }); i >= 0 {
 		w = q.take(i)
 		f.waiting--
 		l.Answered = true
@@ -385,24 +386,11 @@ func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 
 // learn remembers what is needed later from a reply.
 func (f *Follower) learn(s *speaker, frame *stream.Frame, w *waiting) {
-	switch {
-	case w.cmd == protocol.Whoami && f.line.Code == 0 && f.parse(frame):
-		if id, ok := f.request.Int("svrid"); ok {
-			s.id, s.identified = id, true
-			if w.name != "" {
-				s.name = w.name
-			}
-		}
-	case w.cmd == protocol.KVWatch && f.watches < maxWatches && f.parse(frame):
-		if id, ok := f.request.Int64("watch"); ok {
-			if s.watches == nil {
-				s.watches = map[int64]string{}
-			}
-			if _, twice := s.watches[id]; !twice {
-				f.watches++
-			}
-			s.watches[id] = w.watch
-		}
+	if w.cmd != protocol.Whoami || f.line.Code != 0 || !f.parse(frame) {
+		return
+	}
+	if id, ok := f.request.Int("svrid"); ok {
+		s.id, s.identified, s.name = id, true, cmp.Or(w.name, s.name)
 	}
 }
 
@@ -417,27 +405,13 @@ func (f *Follower) parse(frame *stream.Frame) bool {
 	return f.request.Parse(frame.Body) == nil
 }
 
-const codeStart = `{"code":`
-
-// code finds a reply's code, without parsing what begins as our replies do.
-func (f *Follower) code(frame *stream.Frame) (int32, bool) {
-	b := frame.Body
-	if len(b) > len(codeStart) && string(b[:len(codeStart)]) == codeStart {
-		end := len(codeStart)
-		for end < len(b) && end < len(codeStart)+12 && b[end] != ',' && b[end] != '}' {
-			end++
-		}
-		if end == len(codeStart)+1 && b[end-1] == '0' {
-			return 0, true
-		}
-		if n, err := strconv.ParseInt(string(b[len(codeStart):end]), 10, 32); err == nil {
-			return int32(n), true
-		}
-	}
-	if len(b) == 0 || b[0] != '{' || frame.Command == protocol.GetCfgName.Reply() || !f.parse(frame) {
+// codeOf finds a reply's code.
+func codeOf(body []byte) (int32, bool) {
+	if len(body) == 0 || body[0] != '{' {
 		return 0, false
 	}
-	return f.request.Int("code")
+	code := gjson.GetBytes(body, "code")
+	return int32(code.Int()), code.Type == gjson.Number
 }
 
 // show shows a line with a frame, which reveals says has what a request has asked to have revealed.

@@ -104,14 +104,6 @@ func stateSubjects(r *protocol.Request) []string {
 	return list
 }
 
-// watched returns what a KVWATCH asks for.
-func watched(r *protocol.Request) string {
-	if list := stateSubjects(r); len(list) > 0 {
-		return list[0]
-	}
-	return "*"
-}
-
 func join(list []string) string {
 	if len(list) == 1 {
 		return list[0]

@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
@@ -190,7 +188,7 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 			s.says(c, client, protocol.GetConfig, uint16(i), `{}`)
 		}
 		require.LessOrEqual(t, f.waiting, maxWaitingAll)
-		require.LessOrEqual(t, sink.last.State.(*speaker).waits[client].len(), maxWaiting)
+		require.LessOrEqual(t, len(sink.last.State.(*speaker).waits[client]), maxWaiting)
 	}
 	s.a.Finish()
 	require.Zero(t, f.waiting)
@@ -249,31 +247,6 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]string{"app": "app", "": "?", "a b": `"a b"`, "x\x1b[31m": `"x\x1b[31m"`, "a/b": `"a/b"`, "名": "名"} {
 		require.Equal(t, want, visible(name))
 	}
-}
-
-// A queue returns what was put in, whatever is taken from its middle.
-func TestQueue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var q queue
-		var model []uint16
-		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
-			if len(model) > 0 && rapid.Bool().Draw(t, "take") {
-				at := rapid.IntRange(0, len(model)-1).Draw(t, "at")
-				require.Equal(t, at, q.find(protocol.GetConfig, model[at]))
-				require.Equal(t, model[at], q.take(at).seq)
-				model = slices.Delete(model, at, at+1)
-			} else {
-				q.push(waiting{cmd: protocol.GetConfig, seq: uint16(i)})
-				model = append(model, uint16(i))
-			}
-			require.Equal(t, len(model), q.len())
-			require.LessOrEqual(t, cap(q.list), 512)
-		}
-		require.Equal(t, -1, q.find(protocol.GetConfig, 999))
-		for i, w := range q.all() {
-			require.Equal(t, model[i], w.seq)
-		}
-	})
 }
 
 func TestReplyLostInAGapIsNotNeverAnswered(t *testing.T) {
