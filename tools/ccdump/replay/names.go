@@ -145,15 +145,24 @@ func (n *names) translate(dst []byte, cmd protocol.Command, conn string, body []
 	if len(n.of) == 0 || parse(cmd, &r, body) != nil || !r.IsObject() {
 		return append(dst, body...)
 	}
-	dst = n.container(dst, cmd, conn, &r, r.Body())
-	return append(dst, r.Tail()...)
+	t := translation{n, cmd, conn, &r}
+	return append(t.container(dst, r.Body(), ""), r.Tail()...)
 }
 
-// container translates an object or array, and those within it.
-func (n *names) container(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, text []byte) []byte {
+// translation is that of one request, on a connection.
+type translation struct {
+	*names
+	cmd     protocol.Command
+	conn    string
+	request *protocol.Request
+}
+
+// container translates an object or array, and those within it. If all is not empty, it is the kind
+// of all numbers in it.
+func (t *translation) container(dst, text []byte, all string) []byte {
 	it := jsontext.Iterate(text)
-	brackets := "[]"
-	if it.Container() == jsontext.Object {
+	brackets, object := "[]", it.Container() == jsontext.Object
+	if object {
 		brackets = "{}"
 	}
 	dst = append(dst, brackets[0])
@@ -162,45 +171,25 @@ func (n *names) container(dst []byte, cmd protocol.Command, conn string, r *prot
 			dst = append(dst, ',')
 		}
 		key := ""
-		if it.Container() == jsontext.Object {
+		if object {
 			key = string(it.Key())
 			dst = append(append(dst, it.KeyToken()...), ':')
 		}
-		dst = n.value(dst, cmd, conn, r, key, jsontext.Member{Raw: it.Raw(), Kind: it.Kind()})
+		kind := cmp.Or(all, kindOf(t.cmd, key))
+		switch m := (jsontext.Member{Raw: it.Raw(), Kind: it.Kind()}); {
+		case kind != "" && isNumber(m):
+			old := number(m.Raw)
+			now := cmp.Or(t.of[name{kind, scopeOf(kind, t.conn, t.request), old}], old)
+			dst = append(dst, strings.Replace(string(m.Raw), old, now, 1)...) // in quotes, if it was
+		case t.cmd.IsStorage() && key == "expect" && m.Kind == jsontext.Object:
+			dst = t.container(dst, m.Raw, kindField)
+		case t.cmd.IsState() && (key == "" || nested(key)) && (m.Kind == jsontext.Object || m.Kind == jsontext.Array):
+			dst = t.container(dst, m.Raw, "")
+		default:
+			dst = append(dst, m.Raw...)
+		}
 	}
 	return append(dst, brackets[1])
-}
-
-// value translates the value of a member, or with key "" an element of an array.
-func (n *names) value(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, key string, m jsontext.Member) []byte {
-	if cmd.IsStorage() && key == "expect" && m.Kind == jsontext.Object {
-		return n.versions(dst, m.Raw)
-	}
-	if kind := kindOf(cmd, key); kind != "" && isNumber(m) {
-		if now, ok := n.of[name{kind, scopeOf(kind, conn, r), number(m.Raw)}]; ok {
-			return append(dst, strings.Replace(string(m.Raw), number(m.Raw), now, 1)...) // in quotes, if it was
-		}
-	} else if (m.Kind == jsontext.Object || m.Kind == jsontext.Array) && cmd.IsState() && (key == "" || nested(key)) {
-		return n.container(dst, cmd, conn, r, m.Raw)
-	}
-	return append(dst, m.Raw...)
-}
-
-// versions translates an object of versions by the names of fields.
-func (n *names) versions(dst, text []byte) []byte {
-	dst = append(dst, '{')
-	it := jsontext.Iterate(text)
-	for first := true; it.Next(); first = false {
-		if !first {
-			dst = append(dst, ',')
-		}
-		now, ok := n.of[name{kindField, "", string(it.Raw())}]
-		if !ok {
-			now = string(it.Raw())
-		}
-		dst = append(append(append(dst, it.KeyToken()...), ':'), now...)
-	}
-	return append(dst, '}')
 }
 
 // nested lists the members whose objects contain numbers of the store. Values never do.

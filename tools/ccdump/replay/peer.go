@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +43,6 @@ type peer struct {
 	mu      sync.Mutex // guards the rest
 	came    []frame
 	bytes   int
-	events  map[string][]frame // of each watch, one by one
 	err     error
 	arrived chan struct{} // has something when something came
 	done    chan struct{}
@@ -56,21 +56,22 @@ type request struct {
 	reveals bool // it asks for what is to be hidden
 }
 
+// frame is what has come: a reply, a push, or an event of a watch, because how these are grouped
+// into frames depends on timing.
 type frame struct {
 	protocol.Header
+	about string // what a push is about
 	body  []byte
 	after int64 // how many requests had been sent when it came
 }
 
 // dial connects. said is how many requests were sent on all connections.
 func dial(ctx context.Context, addr, label string, said *atomic.Int64) (*peer, error) {
-	dialing, cancel := context.WithTimeout(ctx, dialLimit)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(dialing, "tcp", addr)
+	conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("the server cannot be reached: %w", err)
 	}
-	p := &peer{label: label, conn: conn, said: said, events: map[string][]frame{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &peer{label: label, conn: conn, said: said, arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go p.read()
 	return p, nil
 }
@@ -115,30 +116,19 @@ func readFrame(in io.Reader) (f frame, err error) {
 func (p *peer) took(f frame, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() {
-		select {
-		case p.arrived <- struct{}{}:
-		default:
-		}
-	}()
 	if err == nil && (len(p.came) >= maxUnread || p.bytes > maxUnreadBytes) {
-		err = fmt.Errorf("the server sends far more than is in the capture")
+		err = errors.New("the server sends far more than is in the capture")
 	}
-	if err != nil {
-		p.err = err
-		return false
-	}
-	if f.Command == protocol.KVEvent {
-		watch, list := events(f.body)
-		for _, one := range list {
-			p.events[watch] = append(p.events[watch], frame{body: one, after: p.said.Load()})
-		}
-	} else {
+	if p.err = err; err == nil {
+		p.bytes += len(f.body)
 		f.after = p.said.Load()
-		p.came = append(p.came, f)
+		p.came = append(p.came, apart(f)...)
 	}
-	p.bytes += len(f.body)
-	return true
+	select {
+	case p.arrived <- struct{}{}:
+	default:
+	}
+	return err == nil
 }
 
 func (p *peer) send(cmd protocol.Command, seq uint16, body []byte) error {
@@ -153,62 +143,38 @@ func (p *peer) gone() error {
 	return p.err
 }
 
-// await calls take, with the lock held, until it succeeds, nothing more will come or
+// take removes the first frame that fits. It waits until there is one, nothing more will come or
 // patience runs out.
-func (p *peer) await(r *Replayer, take func() bool) bool {
+func (p *peer) take(r *Replayer, fits func(frame) bool) (body []byte, ok bool) {
 	patience := time.After(r.cfg.Patience)
 	for {
 		p.mu.Lock()
-		found, over := take(), p.err != nil
+		i, over := slices.IndexFunc(p.came, fits), p.err != nil
+		if i >= 0 {
+			body = p.came[i].body
+			p.bytes -= len(body)
+			p.came = slices.Delete(p.came, i, i+1)
+		}
 		p.mu.Unlock()
-		if found || over {
-			return found
+		if i >= 0 || over {
+			return body, i >= 0
 		}
 		select {
 		case <-p.arrived:
 		case <-patience:
-			return false
+			return nil, false
 		case <-r.ctx.Done():
-			return false
+			return nil, false
 		}
 	}
 }
 
-// takeFrame removes the first matching frame.
-func (p *peer) takeFrame(r *Replayer, fits func(*frame) bool) (body []byte, ok bool) {
-	ok = p.await(r, func() bool {
-		i := slices.IndexFunc(p.came, func(f frame) bool { return fits(&f) })
-		if i < 0 {
-			return false
-		}
-		body = p.came[i].body
-		p.bytes -= len(body)
-		p.came = slices.Delete(p.came, i, i+1)
-		return true
-	})
-	return body, ok
-}
-
 func (p *peer) reply(r *Replayer, cmd protocol.Command, seq uint16) ([]byte, bool) {
-	return p.takeFrame(r, func(f *frame) bool { return f.Command == cmd && f.Seq == seq })
+	return p.take(r, func(f frame) bool { return f.Command == cmd && f.Seq == seq })
 }
 
 func (p *peer) push(r *Replayer, cmd protocol.Command, about string) ([]byte, bool) {
-	return p.takeFrame(r, func(f *frame) bool { return f.Command == cmd && identity(cmd, f.body) == about })
-}
-
-// event takes the next event of a watch.
-func (p *peer) event(r *Replayer, watch string) (body []byte, ok bool) {
-	ok = p.await(r, func() bool {
-		list := p.events[watch]
-		if len(list) == 0 {
-			return false
-		}
-		body, p.events[watch] = list[0].body, list[1:]
-		p.bytes -= len(body)
-		return true
-	})
-	return body, ok
+	return p.take(r, func(f frame) bool { return f.Command == cmd && f.about == about })
 }
 
 // asked remembers a request until the capture shows its reply.
@@ -260,54 +226,53 @@ func (p *peer) rest(r *Replayer, open bool) []string {
 		if beyond(&f) {
 			continue
 		}
-		list = append(list, fmt.Sprintf("%v seq=%d %s", f.Command, f.Seq, r.hidden(f.Command, f.body, f.Command.IsReply() || p.reveals)))
-	}
-	for watch, left := range p.events {
-		for _, one := range left {
-			if !open || one.after < last {
-				list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, r.hidden(protocol.KVEvent, one.body, p.reveals)))
-			}
+		what := fmt.Sprintf("%v seq=%d", f.Command, f.Seq)
+		if f.Command == protocol.KVEvent {
+			what = "KVEVENT of " + f.about
 		}
+		list = append(list, what+" "+r.hidden(f.Command, f.body, f.Command.IsReply() || p.reveals))
 	}
 	slices.Sort(list)
 	return list
 }
 
-// identity distinguishes pushes of one command.
-func identity(cmd protocol.Command, body []byte) string {
+// apart says what a frame is about, and makes a frame of each event, with any flags, of a KVEVENT.
+// Octets after the JSON stay with the last event.
+func apart(f frame) (list []frame) {
 	var r protocol.Request
-	if parse(cmd, &r, body) != nil {
-		return ""
+	if parse(f.Command, &r, f.body) != nil || f.Command.IsReply() {
+		return []frame{f}
 	}
-	if cmd == protocol.KVGrant {
-		return fmt.Sprintf("%q %q", r.Text("ns"), r.Text("key"))
+	switch f.Command {
+	case protocol.KVEvent:
+	case protocol.KVGrant:
+		f.about = fmt.Sprintf("%q %q", r.Text("ns"), r.Text("key"))
+		return []frame{f}
+	default:
+		f.about = fmt.Sprintf("%q %q %q", r.Text("notify"), r.Text("filename"), r.Text("key_pattern"))
+		return []frame{f}
 	}
-	return fmt.Sprintf("%q %q %q", r.Text("notify"), r.Text("filename"), r.Text("key_pattern"))
-}
-
-// events splits a KVEVENT into the watch and its events, with any flags, each as an
-// object of its own. Octets after the JSON stay with the last event.
-func events(body []byte) (watch string, list [][]byte) {
-	var r protocol.Request
-	if r.ParseTailed(body) != nil {
-		return "", [][]byte{append([]byte(nil), body...)}
+	add := func(body []byte) {
+		event := f
+		event.body = body
+		list = append(list, event)
 	}
 	if m, ok := r.Member("watch"); ok {
-		watch = number(m.Raw)
+		f.about = "watch " + number(m.Raw)
 	}
 	if m, ok := r.Member("events"); ok {
 		jsontext.EachElement(m.Raw, func(raw []byte, _ jsontext.Kind) bool {
-			list = append(list, append([]byte(nil), raw...))
+			add(slices.Clone(raw))
 			return true
 		})
 	}
 	if n := len(list); n > 0 {
-		list[n-1] = append(list[n-1], r.Tail()...)
+		list[n-1].body = append(list[n-1].body, r.Tail()...)
 	}
 	for _, flag := range []string{"synced", "resync"} {
 		if r.Flag(flag) {
-			list = append(list, []byte(`{"`+flag+`":1}`))
+			add([]byte(`{"` + flag + `":1}`))
 		}
 	}
-	return watch, list
+	return list
 }

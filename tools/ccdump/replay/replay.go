@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -201,13 +202,17 @@ func (r *Replayer) connect(c *stream.Conn, first *stream.Frame) (*peer, error) {
 
 // expect waits for what the capture's server sent, and compares.
 func (r *Replayer) expect(c *stream.Conn, p *peer, f *stream.Frame) {
-	switch {
-	case f.Command.IsReply():
+	if f.Command.IsReply() {
 		r.expectReply(c, p, f)
-	case f.Command == protocol.KVEvent:
-		r.expectEvents(c, p, f)
-	default:
-		r.expectPush(c, p, f)
+		return
+	}
+	if !f.Whole() {
+		return
+	}
+	for _, one := range apart(frame{Header: f.Header, body: f.Body}) {
+		if !r.expectPush(c, p, f, one) {
+			return
+		}
 	}
 }
 
@@ -231,16 +236,18 @@ func (r *Replayer) expectReply(c *stream.Conn, p *peer, f *stream.Frame) {
 		}
 		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
 	}
-	r.compare(c, f, now, request.reveals, &r.result.Replies)
+	r.compare(c, f, f.Body, now, request.reveals, &r.result.Replies)
 }
 
 // compare counts a match and reports a difference.
-func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, now []byte, revealed bool, alike *int) {
-	if how := r.how(f.Command, f.Body, now, revealed); how != "" {
+func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, old, now []byte, revealed bool, alike *int) bool {
+	how := r.how(f.Command, old, now, revealed)
+	if how != "" {
 		r.differs(c, what(f), how)
-		return
+		return false
 	}
 	*alike++
+	return true
 }
 
 // how is compare, without what is hidden.
@@ -261,50 +268,22 @@ func (r *Replayer) hidden(cmd protocol.Command, body []byte, revealed bool) stri
 	return shown(body)
 }
 
-func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
-	if !f.Whole() {
-		return
+// expectPush waits for a push, or an event of a watch, and reports whether it is alike.
+func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame, one frame) bool {
+	about := one.about
+	if watch, ok := strings.CutPrefix(about, "watch "); ok {
+		about = "watch " + cmp.Or(r.names.of[name{kindWatch, p.label, watch}], watch)
 	}
-	now, ok := p.push(r, f.Command, identity(f.Command, f.Body))
+	now, ok := p.push(r, f.Command, about)
 	if !ok {
-		r.missing(c, p, what(f), fmt.Sprintf("the push %s does not come", r.hidden(f.Command, f.Body, p.reveals)))
-		return
+		r.missing(c, p, what(f), fmt.Sprintf("the push %s does not come", r.hidden(f.Command, one.body, p.reveals)))
+		return false
 	}
-	var about protocol.Request
-	if !r.cfg.Exact && parse(f.Command, &about, f.Body) == nil {
-		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
+	var of protocol.Request
+	if !r.cfg.Exact && f.Command != protocol.KVEvent && parse(f.Command, &of, one.body) == nil {
+		r.names.learnFrom(f.Command, p.label, &of, one.body, now)
 	}
-	r.compare(c, f, now, p.reveals, &r.result.Pushes)
-}
-
-// expectEvents compares the events of a watch one by one, because how they are grouped
-// into frames depends on timing.
-func (r *Replayer) expectEvents(c *stream.Conn, p *peer, f *stream.Frame) {
-	if !f.Whole() {
-		return
-	}
-	watch, list := events(f.Body)
-	now := r.watchNow(p, watch)
-	for _, one := range list {
-		came, ok := p.event(r, now)
-		if !ok {
-			r.missing(c, p, what(f), fmt.Sprintf("the event %s does not come", r.hidden(f.Command, one, p.reveals)))
-			return
-		}
-		if how := r.how(f.Command, one, came, p.reveals); how != "" {
-			r.differs(c, what(f), how)
-			return
-		}
-	}
-	r.result.Pushes++
-}
-
-// watchNow is the server's number of the capture's watch.
-func (r *Replayer) watchNow(p *peer, watch string) string {
-	if now, ok := r.names.of[name{kindWatch, p.label, watch}]; ok {
-		return now
-	}
-	return watch
+	return r.compare(c, f, one.body, now, p.reveals, &r.result.Pushes)
 }
 
 // missing reports what did not come, only once if the connection is gone.

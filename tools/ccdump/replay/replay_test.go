@@ -95,13 +95,15 @@ func TestNumbersAreTranslated(t *testing.T) {
 }
 
 func TestEventsAreTakenApart(t *testing.T) {
-	watch, list := events([]byte(`{"watch":  2,"rev":3,"events":[{"key":"a"},{"key":"b","raw":1}],"synced":1}x`))
-	require.Equal(t, "2", watch)
+	event := frame{Header: protocol.Header{Command: protocol.KVEvent}}
+	event.body = []byte(`{"watch":  2,"rev":3,"events":[{"key":"a"},{"key":"b","raw":1}],"synced":1}x`)
+	list := apart(event)
 	require.Len(t, list, 3)
-	require.Equal(t, `{"key":"b","raw":1}x`, string(list[1]))
-	require.Equal(t, `{"synced":1}`, string(list[2]))
-	_, list = events([]byte("broken"))
-	require.Len(t, list, 1)
+	require.Equal(t, "watch 2", list[0].about)
+	require.Equal(t, `{"key":"b","raw":1}x`, string(list[1].body))
+	require.Equal(t, `{"synced":1}`, string(list[2].body))
+	event.body = []byte("broken")
+	require.Len(t, apart(event), 1)
 }
 
 // Requests wait for their time, counted from the first one.
