@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"confcenter/protocol"
 )
@@ -256,13 +255,10 @@ func plausible(b []byte) verdict {
 	if reason != "" || !known(h.Command) {
 		return no
 	}
-	if h.BodyLen == 0 {
-		if !mayBeEmpty(h.Command) {
-			return no
-		}
-	} else if len(b) == protocol.HeaderSize {
+	if h.BodyLen > 0 && len(b) == protocol.HeaderSize {
 		return perhaps
-	} else if bytes.IndexByte([]byte("{[1ofn \t\r\n"), b[protocol.HeaderSize]) < 0 {
+	}
+	if h.BodyLen > 0 && bytes.IndexByte([]byte("{[1ofn \t\r\n"), b[protocol.HeaderSize]) < 0 {
 		return no
 	}
 	if behind := protocol.HeaderSize + int(h.BodyLen); len(b) >= behind+2 {
@@ -275,13 +271,6 @@ func plausible(b []byte) verdict {
 	}
 	return yes
 }
-
-var emptyBodies = []protocol.Command{
-	protocol.KeepAlive, protocol.KeepAlive.Reply(), protocol.GetCfgName, protocol.Testing.Reply(),
-	protocol.SvrRegister, protocol.SvrSearch, protocol.SvrShow, protocol.SvrStat,
-}
-
-func mayBeEmpty(c protocol.Command) bool { return slices.Contains(emptyBodies, c) }
 
 // lose takes it that n bytes at the current place of a direction are unknown.
 func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {

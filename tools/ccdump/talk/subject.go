@@ -1,11 +1,11 @@
 package talk
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
-	"confcenter/internal/jsontext"
 	"confcenter/protocol"
 )
 
@@ -17,9 +17,9 @@ const maxSubjects = 64
 func subjects(cmd protocol.Command, r *protocol.Request) []string {
 	switch {
 	case cmd.IsState():
-		return stateSubjects(r)
+		return stateSubjects(gjson.ParseBytes(r.Body()))
 	case cmd.IsStorage():
-		return storageSubjects(r)
+		return storageSubjects(gjson.ParseBytes(r.Body()))
 	}
 	for _, name := range []string{"file_pattern", "filename"} {
 		if text := r.Text(name); text != nil {
@@ -31,25 +31,20 @@ func subjects(cmd protocol.Command, r *protocol.Request) []string {
 
 // storageSubjects are the fields that a message names, each after its owner and a slash, or
 // the owner if it names none.
-func storageSubjects(r *protocol.Request) []string {
-	if r.Text("ownerId") == nil {
+func storageSubjects(body gjson.Result) (list []string) {
+	if body.Get("ownerId").Type != gjson.String {
 		return nil
 	}
-	owner := clip(r.Text("logicType")) + ":" + clip(r.Text("ownerId"))
-	var list []string
-	add := func(name []byte) bool {
-		list = append(list, owner+"/"+clip(name))
+	owner := clip(body.Get("logicType").Str) + ":" + clip(body.Get("ownerId").Str)
+	add := func(name gjson.Result) bool {
+		if name.Type == gjson.String && len(list) < maxSubjects {
+			list = append(list, owner+"/"+clip(name.Str))
+		}
 		return len(list) < maxSubjects
 	}
-	for _, m := range r.Members() {
-		switch string(m.Key) {
-		case "names":
-			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
-				return len(list) < maxSubjects && (kind != jsontext.String || add(jsontext.Unquote(raw)))
-			})
-		case "fields", "bytes", "deltas":
-			jsontext.EachMember(m.Raw, func(key, _ []byte, _ jsontext.Kind) bool { return len(list) < maxSubjects && add(key) })
-		}
+	body.Get("names").ForEach(func(_, name gjson.Result) bool { return add(name) })
+	for _, fields := range []string{"fields", "bytes", "deltas"} {
+		body.Get(fields).ForEach(func(name, _ gjson.Result) bool { return add(name) })
 	}
 	if list == nil {
 		list = []string{owner}
@@ -57,49 +52,24 @@ func storageSubjects(r *protocol.Request) []string {
 	return list
 }
 
-func stateSubjects(r *protocol.Request) []string {
-	ns := clip(r.Text("ns"))
-	var list []string
-	add := func(ns, key string) {
-		if len(list) < maxSubjects {
-			list = append(list, ns+"/"+key)
+func stateSubjects(body gjson.Result) (list []string) {
+	ns := body.Get("ns").Str
+	add := func(ns string, key gjson.Result, any string) bool {
+		if key.Type == gjson.String && len(list) < maxSubjects {
+			list = append(list, clip(ns)+"/"+clip(key.Str)+any)
 		}
+		return len(list) < maxSubjects
 	}
-	for _, m := range r.Members() {
-		switch string(m.Key) {
-		case "key":
-			if m.Kind == jsontext.String {
-				add(ns, clip(jsontext.Unquote(m.Raw)))
-			}
-		case "prefix":
-			if m.Kind == jsontext.String {
-				add(ns, clip(jsontext.Unquote(m.Raw))+"*")
-			}
-		case "keys":
-			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
-				if kind == jsontext.String {
-					add(ns, clip(jsontext.Unquote(raw)))
-				}
-				return len(list) < maxSubjects
-			})
-		case "events", "then", "else":
-			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
-				if kind != jsontext.Object {
-					return true
-				}
-				if key := gjson.GetBytes(raw, "key"); key.Type == gjson.String {
-					of := ns
-					if own := gjson.GetBytes(raw, "ns"); own.Type == gjson.String {
-						of = clip(own.Str)
-					}
-					add(of, clip(key.Str))
-				}
-				return len(list) < maxSubjects
-			})
-		}
+	add(ns, body.Get("key"), "")
+	add(ns, body.Get("prefix"), "*")
+	body.Get("keys").ForEach(func(_, key gjson.Result) bool { return add(ns, key, "") })
+	for _, several := range []string{"events", "then", "else"} {
+		body.Get(several).ForEach(func(_, one gjson.Result) bool {
+			return add(cmp.Or(one.Get("ns").Str, ns), one.Get("key"), "")
+		})
 	}
 	if len(list) == 0 && ns != "" {
-		list = []string{ns + "/*"}
+		list = []string{clip(ns) + "/*"}
 	}
 	return list
 }
