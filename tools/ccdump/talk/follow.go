@@ -98,12 +98,10 @@ type speaker struct {
 // queue holds the requests of one side that wait for replies, the oldest first.
 type queue []waiting
 
-// take removes the request at place i, which nearly always is the first.
+// take removes the request at place i.
 func (q *queue) take(i int) waiting {
 	w := (*q)[i]
-	copy((*q)[1:], (*q)[:i])
-	(*q)[0] = waiting{}
-	*q = (*q)[1:]
+	*q = slices.Delete(*q, i, i+1)
 	return w
 }
 
