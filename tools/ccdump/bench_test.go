@@ -21,7 +21,7 @@ import (
 func traffic(tb testing.TB, requests, size int) []byte {
 	tb.Helper()
 	var file bytes.Buffer
-	w, err := capture.NewWriter(&file, capture.RawIP, false)
+	w, err := capture.NewWriter(&file, capture.RawIP)
 	require.NoError(tb, err)
 	var conns []*capture.Synth
 	at := int64(1_700_000_000_000_000_000)

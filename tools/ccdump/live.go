@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ either use ` + "`ccdump tap`" + `, or let someone else capture and give ccdump t
 	o.bind(cmd)
 	cmd.Flags().Lookup("port").Usage = fmt.Sprintf("the server's port; may be repeated; 0: any (default %d)", defaultPort)
 	cmd.Flags().StringVarP(&name, "interface", "i", "lo", "interface to capture on")
-	cmd.Flags().StringVar(&write, "write", "", "also write the packets to this file, pcapng if its name says so, else pcap")
+	cmd.Flags().StringVar(&write, "write", "", "also write the packets to this file, as pcapng")
 	return cmd
 }
 
@@ -86,7 +85,7 @@ func saveTo(name string, link capture.Link) (*saver, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := capture.NewWriter(file, link, strings.HasSuffix(name, ".pcapng"))
+	w, err := capture.NewWriter(file, link)
 	if err != nil {
 		file.Close()
 		return nil, err

@@ -49,7 +49,7 @@ func aConversation(t *testing.T) []capture.Record {
 func pcapOf(t *testing.T, list []capture.Record) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := capture.NewWriter(&b, list[0].Link, false)
+	w, err := capture.NewWriter(&b, list[0].Link)
 	require.NoError(t, err)
 	for i := range list {
 		require.NoError(t, w.Write(&list[i]))

@@ -18,7 +18,7 @@ import (
 func TestSecretsAreHidden(t *testing.T) {
 	const token = "cct_0123456789abcdef_AbCdEfGhIjKlMnOpQrStUvWxYz-_0123456789abcdefghi"
 	var file bytes.Buffer
-	w, err := capture.NewWriter(&file, capture.RawIP, false)
+	w, err := capture.NewWriter(&file, capture.RawIP)
 	require.NoError(t, err)
 	c := capture.NewSynth(netip.MustParseAddrPort("10.0.0.1:50000"), netip.MustParseAddrPort("10.0.0.2:4800"), w.Write)
 	require.NoError(t, c.Open(1))

@@ -46,7 +46,7 @@ func newTap() *cobra.Command {
 Give programs the tap's address instead of the server's. The tap forwards bytes
 unchanged, and forwarding never waits for printing.`,
 		Example: `  ccdump tap --listen :4900 --to 127.0.0.1:4800
-  ccdump tap --to 127.0.0.1:4800 --write odd.pcap --body none`,
+  ccdump tap --to 127.0.0.1:4800 --write odd.pcapng --body none`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkServer(to); err != nil {
@@ -59,7 +59,7 @@ unchanged, and forwarding never waits for printing.`,
 	f := cmd.Flags()
 	f.StringVarP(&listen, "listen", "l", "127.0.0.1:4900", "address to listen on")
 	f.StringVarP(&to, "to", "t", "127.0.0.1:4800", "server to forward connections to")
-	f.StringVar(&write, "write", "", "also write the traffic to this file, as packets; pcapng if its name says so, else pcap")
+	f.StringVar(&write, "write", "", "also write the traffic to this file, as packets in pcapng")
 	return cmd
 }
 

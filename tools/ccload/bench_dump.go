@@ -84,7 +84,7 @@ func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	}
 	defer file.Close()
 	out := bufio.NewWriterSize(file, 1<<20)
-	w, err := capture.NewWriter(out, capture.RawIP, false)
+	w, err := capture.NewWriter(out, capture.RawIP)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -94,7 +94,7 @@ func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	for i := range dumpHalfOpen + dumpConns {
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i >> 13)}), uint16(20000+i&0x1fff))
 		c := capture.NewSynth(client, server, func(rec *capture.Record) error {
-			size += int64(len(rec.Data)) + 16
+			size += int64(len(rec.Data)) + 32
 			return w.Write(rec)
 		})
 		if err := c.Open(at); err != nil {

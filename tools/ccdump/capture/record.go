@@ -45,18 +45,6 @@ type Source interface {
 	Next(*Record) error
 }
 
-// FileError says why a capture cannot be read further.
-type FileError struct {
-	// Offset is behind the last record that could be read.
-	Offset int64
-	Err    error
-}
-
-func (e *FileError) Error() string { return fmt.Sprintf("at offset %d: %v", e.Offset, e.Err) }
-
-// Unwrap gives the reason.
-func (e *FileError) Unwrap() error { return e.Err }
-
 var (
 	// ErrTruncated says that a capture ends in the middle of a packet, because it is still
 	// being written or its writer was killed.
@@ -158,9 +146,10 @@ func (f *file) Next(rec *Record) error {
 	return f.err
 }
 
+// fileError explains an error behind the last record that could be read.
 func fileError(offset int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = ErrTruncated
 	}
-	return &FileError{Offset: offset, Err: err}
+	return fmt.Errorf("at offset %d: %w", offset, err)
 }
