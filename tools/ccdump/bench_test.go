@@ -76,7 +76,7 @@ func BenchmarkLines(b *testing.B) {
 	for b.Loop() {
 		src, err := capture.Open(bytes.NewReader(file))
 		require.NoError(b, err)
-		v := newLines(&options{body: "cut", memory: 64, utc: true}, io.Discard)
+		v := newLines(&options{body: "cut", utc: true}, io.Discard)
 		require.NoError(b, v.pump(b.Context(), src, nil))
 	}
 }

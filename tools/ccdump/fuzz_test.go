@@ -34,7 +34,7 @@ func FuzzCapture(f *testing.F) {
 		}
 		for _, output := range []string{"text", "json"} {
 			var out bytes.Buffer
-			v := newLines(&options{body: "whole", output: output, memory: 1, utc: true}, &out)
+			v := newLines(&options{body: "whole", output: output, utc: true}, &out)
 			src, err := capture.Open(bytes.NewReader(file))
 			if err != nil {
 				require.NotEmpty(t, err.Error())
@@ -76,7 +76,7 @@ func TestReplayStopsWithItsReason(t *testing.T) {
 	src, err := capture.Open(file)
 	require.NoError(t, err)
 	v := newView(io.Discard, stream.Config{}, r)
-	err = v.read(t.Context(), src, func(*capture.Record) error { return r.Err() })
+	err = v.read(t.Context(), src, func(*capture.Record, bool) error { return r.Err() })
 	require.Error(t, err)
 	require.Equal(t, r.Err(), err)
 	_, err = r.Result()

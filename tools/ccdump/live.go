@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/tools/ccdump/capture"
-	"confcenter/tools/ccdump/stream"
 )
 
 // defaultPort is where a server listens by default.
@@ -49,17 +48,19 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 	if err != nil {
 		return err
 	}
-	ports := o.streams(0).Ports
-	wanted := func(rec *capture.Record) error {
+	seen := func(rec *capture.Record, wanted bool) error {
 		// Nothing else may check the time, and a steady trickle must show up too.
 		if rec.At-v.flushed > flushEvery {
 			v.flushed = rec.At
 			v.flush()
 		}
-		return save.packet(rec, ports)
+		if !wanted {
+			return nil
+		}
+		return save.write(rec)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: capturing on %s, port %v; interrupt to end\n", cmd.CommandPath(), name, o.ports)
-	err = v.pump(cmd.Context(), src, wanted)
+	err = v.pump(cmd.Context(), src, seen)
 	if n := src.Dropped(); n > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the kernel dropped %d packets that came too fast\n", cmd.CommandPath(), n)
 	}
@@ -70,11 +71,10 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 	return err
 }
 
-// saver writes the packets of interest to a file. A nil saver writes nothing.
+// saver writes packets to a file. A nil saver writes nothing.
 type saver struct {
-	file    *os.File
-	w       *capture.Writer
-	decoder *capture.Decoder
+	file *os.File
+	w    *capture.Writer
 }
 
 func saveTo(name string, link capture.Link) (*saver, error) {
@@ -90,19 +90,7 @@ func saveTo(name string, link capture.Link) (*saver, error) {
 		file.Close()
 		return nil, err
 	}
-	return &saver{file: file, w: w, decoder: capture.NewDecoder()}, nil
-}
-
-// packet writes rec if it is TCP and, where ports are given, uses one of them.
-func (s *saver) packet(rec *capture.Record, ports []uint16) error {
-	if s == nil {
-		return nil
-	}
-	seg, err := s.decoder.Decode(rec)
-	if err != nil || !(&stream.Config{Ports: ports}).Watches(seg) {
-		return nil
-	}
-	return s.w.Write(rec)
+	return &saver{file: file, w: w}, nil
 }
 
 func (s *saver) write(rec *capture.Record) error {

@@ -89,7 +89,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 	cfg.Secrets = o.secrets
 	r := replay.New(cmd.Context(), cfg)
 	v := newView(out, o.streams(keepWhole), r)
-	readErr := v.read(cmd.Context(), src, func(*capture.Record) error { return r.Err() })
+	readErr := v.read(cmd.Context(), src, func(*capture.Record, bool) error { return r.Err() })
 	v.asm.Finish()
 	result, err := r.Result()
 	v.tell(cmd)

@@ -85,10 +85,12 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// memory is for data that waits for other packets, in bytes.
+const memory = 128 << 20
+
 // options are shared by the verbs that print lines.
 type options struct {
 	ports    []int
-	memory   int
 	secrets  bool
 	utc      bool
 	body     string
@@ -108,7 +110,6 @@ func (o *options) bindPorts(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	f := cmd.Flags()
 	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
-	f.IntVar(&o.memory, "memory", 128, "memory for data that waits for other packets, in MiB")
 }
 
 func (o *options) bindOutput(cmd *cobra.Command) {
@@ -116,7 +117,6 @@ func (o *options) bindOutput(cmd *cobra.Command) {
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.BoolVar(&o.secrets, "secrets", false, "show tokens and secret values, too")
 	f.BoolVar(&o.utc, "utc", false, "print times as UTC instead of this machine's zone")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *options) bind(cmd *cobra.Command) {
@@ -131,16 +131,6 @@ func (o *options) bind(cmd *cobra.Command) {
 	f.StringVarP(&o.filter.Key, "key", "k", "", "only frames about this key: NAMESPACE/KEY or pattern")
 	f.BoolVarP(&o.filter.Errors, "errors", "e", false, "only refusals and oddities")
 	f.DurationVar(&o.filter.Slower, "slower", 0, "only requests that took longer than this")
-	_ = cmd.RegisterFlagCompletionFunc("body", cobra.FixedCompletions(bodyStyles, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("command", cobra.FixedCompletions(commandNames(), cobra.ShellCompDirectiveNoFileComp))
-}
-
-func commandNames() []string {
-	var names []string
-	for _, row := range protocol.Commands {
-		names = append(names, row.Name)
-	}
-	return names
 }
 
 func (o *options) check() error {
@@ -149,9 +139,6 @@ func (o *options) check() error {
 	}
 	if o.body != "" && !slices.Contains(bodyStyles, o.body) {
 		return usageError{fmt.Errorf("--body %s: must be one of %s", o.body, strings.Join(bodyStyles, ", "))}
-	}
-	if o.memory < 1 || o.memory > 1<<20 {
-		return usageError{fmt.Errorf("--memory %d must be between 1 and %d MiB", o.memory, 1<<20)}
 	}
 	if o.width < 0 {
 		return usageError{fmt.Errorf("--width %d must not be negative", o.width)}
@@ -193,7 +180,7 @@ func parseCommand(text string) (protocol.Command, error) {
 }
 
 func (o *options) streams(keep int) stream.Config {
-	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20}
+	cfg := stream.Config{KeepBody: keep, Memory: memory}
 	for _, p := range o.ports {
 		if p != 0 {
 			cfg.Ports = append(cfg.Ports, uint16(p))

@@ -95,8 +95,9 @@ func (f flushing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// pump reads all packets of a source and calls each, unless nil, with every record.
-func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
+// pump reads all packets of a source and calls each, unless nil, with every record, and
+// whether it is a segment of the ports.
+func (v *view) pump(ctx context.Context, src capture.Source, each func(rec *capture.Record, wanted bool) error) error {
 	err := v.read(ctx, src, each)
 	v.asm.Finish()
 	v.flush()
@@ -106,7 +107,7 @@ func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.
 // checkEvery is how many packets pass between two checks of the context.
 const checkEvery = 1024
 
-func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
+func (v *view) read(ctx context.Context, src capture.Source, each func(rec *capture.Record, wanted bool) error) error {
 	var rec capture.Record
 	for {
 		if v.packets%checkEvery == 0 && ended(ctx) {
@@ -118,26 +119,27 @@ func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.
 			}
 			return err
 		}
+		wanted := v.packet(&rec)
 		if each != nil {
-			if err := each(&rec); err != nil {
+			if err := each(&rec, wanted); err != nil {
 				return err
 			}
 		}
-		v.packet(&rec)
 		if v.err != nil {
 			return nil // pump reports it
 		}
 	}
 }
 
-func (v *view) packet(rec *capture.Record) {
+// packet reports whether a packet is a segment of the ports.
+func (v *view) packet(rec *capture.Record) bool {
 	v.packets++
 	seg, err := v.decoder.Decode(rec)
 	if err != nil {
 		v.useless[err.Error()]++
-		return
+		return false
 	}
-	v.asm.Segment(seg)
+	return v.asm.Segment(seg)
 }
 
 // words says which packets of a capture were useless, and what to do if all were.

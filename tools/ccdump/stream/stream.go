@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"container/list"
 	"net/netip"
-	"slices"
 
 	"confcenter/protocol"
-	"confcenter/tools/ccdump/capture"
 )
 
 // Config has the limits of an Assembler. The zero value means the defaults.
@@ -75,7 +73,7 @@ type Conn struct {
 	sure     bool  // that it is
 	closed   bool
 	closedAt int64
-	segments int64         // with payload
+	segments int64         // with payload, and one
 	tls      bool          // nothing of it can be read
 	ends     [2]half       // what each end of key sends
 	place    *list.Element // by the last time it moved
@@ -173,7 +171,6 @@ type Assembler struct {
 	stats Stats
 
 	conns map[pair]*Conn
-	last  *Conn // found last
 	// *Conn, the one that has not moved for longest first
 	ring list.List
 	at   int64 // of the latest segment
@@ -201,27 +198,18 @@ func pairOf(src, dst netip.AddrPort) (p pair, end uint8) {
 	return pair{[2]netip.AddrPort{src, dst}}, 0
 }
 
-// Watches reports whether s belongs to a connection of interest.
-func (c *Config) Watches(s *capture.Segment) bool {
-	return len(c.Ports) == 0 || slices.Contains(c.Ports, s.Dst.Port()) || slices.Contains(c.Ports, s.Src.Port())
-}
-
 // open adds a connection. client is the end of key that began it, as far as is known.
 func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *Conn {
 	if len(a.conns) >= a.cfg.Conns {
 		a.forget(a.ring.Front().Value.(*Conn))
 	}
 	a.stats.Conns++
-	c := &Conn{ID: int(a.stats.Conns), key: key, client: client, sure: sure}
+	c := &Conn{ID: int(a.stats.Conns), key: key, client: client, sure: sure, segments: 1}
 	a.conns[key] = c
-	a.last = c
 	c.place = a.ring.PushBack(c)
 	a.sink.Opened(c, at, joined)
 	return c
 }
-
-// touch makes c the most recently used.
-func (a *Assembler) touch(c *Conn) { a.ring.MoveToBack(c.place) }
 
 // forget removes c altogether.
 func (a *Assembler) forget(c *Conn) {
@@ -232,9 +220,6 @@ func (a *Assembler) forget(c *Conn) {
 func (a *Assembler) remove(c *Conn) {
 	a.ring.Remove(c.place)
 	delete(a.conns, c.key)
-	if a.last == c {
-		a.last = nil
-	}
 }
 
 // finish tells the sink that c is over; c stays known, so that stragglers do not look

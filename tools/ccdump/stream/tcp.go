@@ -16,7 +16,6 @@ type order struct {
 	next    uint32 // of the byte that comes next
 	moved   bool   // bytes of it were seen
 	acked   uint32 // what the other end has received
-	hasAck  bool
 	fin     bool
 	last    uint32 // sequence number of the FIN
 
@@ -25,18 +24,16 @@ type order struct {
 	pieces     []piece
 	pieceBytes int
 
-	// missing says that bytes before the pieces were received by the other end but
-	// not captured, since that time and since so many segments.
-	missing      bool
+	// Unless 0, after how many segments it was found that bytes before the pieces were
+	// received by the other end but not captured, and when.
+	missing      int64
 	missingSince int64
-	missingAfter int64
 }
 
 // piece is payload that waits.
 type piece struct {
 	at       int64
 	seq, ack uint32
-	hasAck   bool
 	data     []byte
 	missing  int
 }
@@ -63,20 +60,20 @@ const (
 // before reports whether sequence number a comes before b.
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
-// Segment takes the next segment of a capture.
-func (a *Assembler) Segment(s *capture.Segment) {
+// Segment takes the next segment of a capture, and reports whether it uses one of the ports.
+func (a *Assembler) Segment(s *capture.Segment) bool {
 	a.stats.Segments++
-	if !a.cfg.Watches(s) {
+	if len(a.cfg.Ports) > 0 && !slices.Contains(a.cfg.Ports, s.Dst.Port()) && !slices.Contains(a.cfg.Ports, s.Src.Port()) {
 		a.stats.Ignored++
-		return
+		return false
 	}
 	a.at = max(a.at, s.At)
 	c, end := a.find(s)
 	if c == nil {
 		a.stats.Ignored++
-		return
+		return true
 	}
-	a.touch(c)
+	a.ring.MoveToBack(c.place)
 	o := &c.ends[end].order
 	if s.Flags.Has(capture.ACK) {
 		c.ends[1-end].order.acknowledge(s.Ack)
@@ -97,13 +94,14 @@ func (a *Assembler) Segment(s *capture.Segment) {
 	case c.over():
 		a.finish(c, s.At, Finished)
 	}
+	return true
 }
 
 // over reports whether both ends have sent everything, as far as is known.
 func (c *Conn) over() bool {
 	for i := range c.ends {
 		o := &c.ends[i].order
-		if !o.fin || (before(o.next, o.last) && (!o.hasAck || before(o.acked, o.last))) {
+		if !o.fin || (before(o.next, o.last) && before(o.acked, o.last)) {
 			return false
 		}
 	}
@@ -113,12 +111,7 @@ func (c *Conn) over() bool {
 // find returns the connection of s and the end that sent it, or nil if s is useless.
 func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 	key, end := pairOf(s.Src, s.Dst)
-	c := a.last
-	if c == nil || c.key != key {
-		if c = a.conns[key]; c != nil {
-			a.last = c
-		}
-	}
+	c := a.conns[key]
 	if s.Flags.Has(capture.SYN) && !s.Flags.Has(capture.RST) {
 		return a.begin(c, key, end, s), end
 	}
@@ -171,18 +164,22 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 		c = a.open(key, client, true, false, s.At)
 	}
 	if o := &c.ends[end].order; !o.started {
-		o.started, o.begun, o.isn, o.next = true, true, s.Seq, s.Seq+1
+		o.begun, o.isn = true, s.Seq
+		o.start(s.Seq + 1)
 	}
 	if o := &c.ends[1-end].order; answer && !o.started {
-		o.started, o.next = true, s.Ack
+		o.start(s.Ack)
 	}
 	return c
 }
 
+// start has the byte of that number come next.
+func (o *order) start(next uint32) { o.started, o.next, o.acked = true, next, next }
+
 // acknowledge records that the bytes of an end have been received up to ack.
 func (o *order) acknowledge(ack uint32) {
-	if o.started && (!o.hasAck || before(o.acked, ack)) {
-		o.acked, o.hasAck = ack, true
+	if o.started && before(o.acked, ack) {
+		o.acked = ack
 	}
 }
 
@@ -209,7 +206,7 @@ func (o *order) gap() uint32 {
 		}
 	case o.fin && before(o.next, o.last):
 		return o.last - o.next
-	case !o.fin && o.hasAck && o.lacks(o.acked):
+	case !o.fin && o.lacks(o.acked):
 		return o.acked - o.next
 	}
 	return 0
@@ -218,12 +215,15 @@ func (o *order) gap() uint32 {
 // payload delivers a segment's bytes, or keeps them if others come first.
 func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	o := &c.ends[end].order
-	p := piece{at: s.At, seq: s.Seq, ack: s.Ack, hasAck: s.Flags.Has(capture.ACK), data: s.Payload, missing: s.Missing}
+	p := piece{at: s.At, seq: s.Seq, ack: s.Ack, data: s.Payload, missing: s.Missing}
 	if s.Flags.Has(capture.SYN) {
 		p.seq++
 	}
+	if !s.Flags.Has(capture.ACK) {
+		p.ack = c.ends[1-end].order.next
+	}
 	if !o.started {
-		o.started, o.next = true, p.seq
+		o.start(p.seq)
 		if !isTLS(p.data) {
 			c.ends[end].lose(reasonJoined, false)
 		}
@@ -247,7 +247,7 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 func (c *Conn) early(end uint8, p *piece) bool {
 	other := &c.ends[1-end].order
 	// A direction that was never seen may not have been captured at all.
-	return p.hasAck && (other.moved || len(other.pieces) > 0) && other.lacks(p.ack)
+	return (other.moved || len(other.pieces) > 0) && other.lacks(p.ack)
 }
 
 // deliver decodes the new part of p, which does not begin after what comes next.
@@ -260,7 +260,7 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 		p.data, p.missing = nil, p.missing-(known-len(p.data))
 	}
 	o.next += uint32(len(p.data) + p.missing)
-	o.moved, o.missing = true, false
+	o.moved, o.missing = true, 0
 	a.take(c, end, p.at, p.data)
 	a.lose(c, end, p.at, int64(p.missing), reasonCut)
 }
@@ -340,14 +340,14 @@ func (a *Assembler) overdue(c *Conn, end uint8, at int64) bool {
 		return true
 	}
 	gap := o.gap()
-	if gap == 0 || !o.hasAck || before(o.acked, o.next+gap) {
-		o.missing = false
+	if gap == 0 || before(o.acked, o.next+gap) {
+		o.missing = 0
 		return false
 	}
-	if !o.missing {
-		o.missing, o.missingSince, o.missingAfter = true, at, c.segments
+	if o.missing == 0 {
+		o.missing, o.missingSince = c.segments, at
 	}
-	return n >= lostAfter || c.segments-o.missingAfter >= lostAfter || at-o.missingSince >= lostAfterNS
+	return n >= lostAfter || c.segments-o.missing >= lostAfter || at-o.missingSince >= lostAfterNS
 }
 
 // giveUp declares the bytes before the first piece lost.
@@ -355,7 +355,7 @@ func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
 	o := &c.ends[end].order
 	waiting, gap := len(o.pieces), o.gap()
 	o.next += gap
-	o.missing = false
+	o.missing = 0
 	if waiting > 0 {
 		at = o.pieces[0].at
 	}
