@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,10 @@ unchanged, and forwarding never waits for printing.`,
 // tap forwards connections and reports what it saw.
 type tap struct {
 	to     string
-	events chan tapEvent
-	queued atomic.Int64 // bytes in events
-	closed atomic.Int64 // connections closed since the server cannot be reached
+	events chan func() error           // each makes packets of what has happened
+	seen   func(*capture.Record) error // takes them
+	queued atomic.Int64                // bytes in events
+	closed atomic.Int64                // connections closed since the server cannot be reached
 	status func(format string, args ...any)
 
 	slots chan struct{} // filled by the connections that are forwarded
@@ -78,21 +80,8 @@ type tap struct {
 // tapConn is a connection that is forwarded.
 type tapConn struct {
 	ends   [2]*net.TCPConn // client's, server's
-	addrs  [2]netip.AddrPort
 	behind [2]atomic.Int64 // bytes of each direction that were not queued
-	synth  *capture.Synth  // the decoder's own
-}
-
-// tapEvent is data, or without data the end of a connection if last is set, else its
-// beginning.
-type tapEvent struct {
-	c    *tapConn
-	at   int64
-	from stream.Dir
-	data []byte
-	lost int64 // bytes before data
-	half bool  // from sends no more
-	last bool
+	synth  *capture.Synth  // for events only
 }
 
 func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
@@ -107,7 +96,12 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		listener.Close()
 		return err
 	}
-	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents+8*maxTapConns), slots: make(chan struct{}, maxTapConns)}
+	t := &tap{to: to, events: make(chan func() error, maxTapEvents+8*maxTapConns), slots: make(chan struct{}, maxTapConns)}
+	v := newLines(o, cmd.OutOrStdout())
+	t.seen = func(rec *capture.Record) error {
+		v.packet(rec)
+		return save.write(rec)
+	}
 	t.status = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
 	}
@@ -120,8 +114,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		t.all.Wait()
 		close(t.events)
 	}()
-	v := newLines(o, cmd.OutOrStdout())
-	showErr := t.show(v, save, stop)
+	showErr := t.show(v, stop)
 	return errors.Join(showErr, <-accepted, save.close())
 }
 
@@ -163,7 +156,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	}
 	server := dialed.(*net.TCPConn)
 	defer server.Close()
-	c := &tapConn{ends: [2]*net.TCPConn{client, server}, addrs: [2]netip.AddrPort{endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr())}}
+	c := &tapConn{ends: [2]*net.TCPConn{client, server}, synth: capture.NewSynth(endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr()), t.seen)}
 	select {
 	case t.slots <- struct{}{}:
 	default:
@@ -176,12 +169,19 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 		server.Close()
 	})
 	defer unhook()
-	t.events <- tapEvent{c: c, at: time.Now().UnixNano()}
+	begun := time.Now().UnixNano()
+	t.events <- func() error { return c.synth.Open(begun) }
 	var both sync.WaitGroup
 	both.Go(func() { t.copy(c, stream.FromClient) })
 	both.Go(func() { t.copy(c, stream.FromServer) })
 	both.Wait()
-	t.events <- tapEvent{c: c, at: time.Now().UnixNano(), last: true}
+	over := time.Now().UnixNano()
+	t.events <- func() error {
+		for from := range c.behind {
+			c.synth.Lose(from, int(c.behind[from].Swap(0)))
+		}
+		return c.synth.Close(over)
+	}
 }
 
 // endpoint converts a to the form that addresses have in packets.
@@ -198,8 +198,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 	for {
 		n, err := src.Read(buf)
 		if n > 0 {
-			at := time.Now().UnixNano()
-			t.queue(c, from, at, buf[:n])
+			t.queue(c, int(from), buf[:n])
 			if _, err := dst.Write(buf[:n]); err != nil {
 				// Nobody reads any more, but the other direction may still have data.
 				_ = src.CloseRead()
@@ -207,7 +206,8 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 			}
 		}
 		if err != nil {
-			t.events <- tapEvent{c: c, at: time.Now().UnixNano(), from: from, half: true}
+			over := time.Now().UnixNano()
+			t.events <- func() error { return c.synth.End(int(from), over) }
 			if closeErr := dst.CloseWrite(); closeErr != nil {
 				_ = dst.Close()
 			}
@@ -217,68 +217,43 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 }
 
 // queue hands a copy of b to the decoder if there is room.
-func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
-	behind := &c.behind[from]
-	if t.queued.Load()+int64(len(b)) > maxTapped || len(t.events) >= maxTapEvents {
-		behind.Add(int64(len(b)))
+func (t *tap) queue(c *tapConn, from int, b []byte) {
+	n := int64(len(b))
+	if t.queued.Load()+n > maxTapped || len(t.events) >= maxTapEvents {
+		c.behind[from].Add(n)
 		return
 	}
-	lost := behind.Swap(0)
-	select {
-	case t.events <- tapEvent{c: c, at: at, from: from, data: append([]byte(nil), b...), lost: lost}:
-		t.queued.Add(int64(len(b)))
-	default:
-		behind.Add(lost + int64(len(b)))
+	at, lost, b := time.Now().UnixNano(), int(c.behind[from].Swap(0)), bytes.Clone(b)
+	t.queued.Add(n)
+	t.events <- func() error {
+		t.queued.Add(-n)
+		c.synth.Lose(from, lost)
+		return c.synth.Data(from, at, b)
 	}
 }
 
 // show decodes events until the channel is closed. It ends the tap when it can no
 // longer print.
-func (t *tap) show(v *view, save *saver, stop func()) error {
-	var saveErr error
-	seen := func(rec *capture.Record) error {
-		v.packet(rec)
-		return save.write(rec)
-	}
+func (t *tap) show(v *view, stop func()) (err error) {
 	for {
-		var e tapEvent
+		var happened func() error
 		var more bool
 		select {
-		case e, more = <-t.events:
+		case happened, more = <-t.events:
 		default:
 			v.flush()
 			time.Sleep(tapRest)
-			e, more = <-t.events
+			happened, more = <-t.events
 		}
 		if !more {
 			v.asm.Finish()
 			v.flush()
-			return errors.Join(v.err, saveErr)
+			return errors.Join(v.err, err)
 		}
-		t.queued.Add(-int64(len(e.data)))
-		if v.err != nil || saveErr != nil {
+		if v.err != nil || err != nil {
 			stop()
 			continue // until all have ended
 		}
-		saveErr = e.packets(seen)
+		err = happened()
 	}
-}
-
-// packets makes packets of what has happened.
-func (e *tapEvent) packets(seen func(*capture.Record) error) error {
-	c := e.c
-	switch {
-	case e.last:
-		for from := range c.behind {
-			c.synth.Lose(from, int(c.behind[from].Swap(0)))
-		}
-		return c.synth.Close(e.at)
-	case e.half:
-		return c.synth.End(int(e.from), e.at)
-	case c.synth == nil:
-		c.synth = capture.NewSynth(c.addrs[0], c.addrs[1], seen)
-		return c.synth.Open(e.at)
-	}
-	c.synth.Lose(int(e.from), int(e.lost))
-	return c.synth.Data(int(e.from), e.at, e.data)
 }
