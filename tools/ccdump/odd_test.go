@@ -174,7 +174,6 @@ func TestReplayMustBeToldWhereTo(t *testing.T) {
 func TestImpossibleFlags(t *testing.T) {
 	file := fileOf(t, aConversation(t))
 	for _, args := range [][]string{
-		{file, "--width", "-5"},
 		{file, "--slower", "-1s"},
 		{"replay", file, "--to", "nowhere"},
 		{"tap", "--to", "nowhere"},

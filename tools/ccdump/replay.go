@@ -46,9 +46,8 @@ code. If a later request repeats such a number, it is sent with this server's nu
 			return runReplay(cmd, &o, cfg, args[0])
 		},
 	}
-	o.bindPorts(cmd)
+	o.bindAll(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVarP(&cfg.To, "to", "t", "", "server to replay to, required; what the capture writes is written there")
 	f.StringVar(&pace, "pace", "fast", "original, so many times as fast (10x), or fast: as soon as the answers are there")
 	f.DurationVar(&cfg.Patience, "timeout", 5*time.Second, "how long to wait for an answer or push")

@@ -94,7 +94,6 @@ type options struct {
 	secrets  bool
 	utc      bool
 	body     string
-	width    int
 	output   string
 	commands []string
 	filter   talk.Filter
@@ -105,26 +104,20 @@ var (
 	outputs    = []string{"text", "json"}
 )
 
-// bindPorts binds what all verbs have, and checks all flags before a verb runs.
-func (o *options) bindPorts(cmd *cobra.Command) {
+// bindAll binds what all verbs have, and checks all flags before a verb runs.
+func (o *options) bindAll(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	f := cmd.Flags()
 	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
-}
-
-func (o *options) bindOutput(cmd *cobra.Command) {
-	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.BoolVar(&o.secrets, "secrets", false, "show tokens and secret values, too")
 	f.BoolVar(&o.utc, "utc", false, "print times as UTC instead of this machine's zone")
 }
 
 func (o *options) bind(cmd *cobra.Command) {
-	o.bindPorts(cmd)
-	o.bindOutput(cmd)
+	o.bindAll(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.body, "body", "b", "cut", "bodies: cut, pretty, whole or none (json: none, or else whole)")
-	f.IntVarP(&o.width, "width", "w", 0, "length at which bodies are cut, in bytes; 0: 120")
 	f.StringSliceVarP(&o.commands, "command", "c", nil, "only these commands, by name or id, and their replies")
 	f.StringVar(&o.filter.Client, "client", "", "only this client: svrname or pattern, svrid, or address")
 	f.StringVarP(&o.filter.File, "file", "f", "", "only frames about this document: name or pattern, .json may be omitted")
@@ -139,9 +132,6 @@ func (o *options) check() error {
 	}
 	if o.body != "" && !slices.Contains(bodyStyles, o.body) {
 		return usageError{fmt.Errorf("--body %s: must be one of %s", o.body, strings.Join(bodyStyles, ", "))}
-	}
-	if o.width < 0 {
-		return usageError{fmt.Errorf("--width %d must not be negative", o.width)}
 	}
 	if o.filter.Slower < 0 {
 		return usageError{fmt.Errorf("--slower %v must not be negative", o.filter.Slower)}

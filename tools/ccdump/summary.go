@@ -24,8 +24,7 @@ func newSummary() *cobra.Command {
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return summarize(cmd, &o, args[0]) },
 	}
-	o.bindPorts(cmd)
-	o.bindOutput(cmd)
+	o.bindAll(cmd)
 	return cmd
 }
 

@@ -51,7 +51,7 @@ func newView(out io.Writer, cfg stream.Config, sink stream.Sink) *view {
 func newLines(o *options, out io.Writer) *view {
 	var v *view
 	style := protocol.BodyStyle(max(0, slices.Index(bodyStyles, o.body)))
-	text := &talk.Text{Printer: protocol.Printer{Style: style, Width: o.width}, Location: o.zone()}
+	text := &talk.Text{Printer: protocol.Printer{Style: style}, Location: o.zone()}
 	json := &talk.JSON{Bodies: o.body != "none"}
 	cfg := talk.Config{Filter: o.filter, Subjects: o.output == "json", Secrets: o.secrets}
 	cfg.Show = func(l *talk.Line) {

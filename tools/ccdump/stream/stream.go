@@ -80,7 +80,7 @@ type Conn struct {
 }
 
 // Endpoint is the address of one side.
-func (c *Conn) Endpoint(of Dir) netip.AddrPort { return c.key.ends[c.client^uint8(of)] }
+func (c *Conn) Endpoint(of Dir) netip.AddrPort { return c.key[c.client^uint8(of)] }
 
 // Frame is a frame with its place.
 type Frame struct {
@@ -109,26 +109,17 @@ type Skip struct {
 	Foreign, Lost bool
 }
 
-// How says why a connection is over.
-type How uint8
+// How says how a connection ended.
+type How string
 
 // The ends of a connection.
 const (
-	// Finished by both sides.
-	Finished How = iota
-	// Reset by one of them.
-	Reset
-	// Replaced by a new connection between the same ports.
-	Replaced
-	// Forgotten to make room for others.
-	Forgotten
-	// Open when the capture ended.
-	Open
+	Finished  How = "closed"
+	Reset     How = "reset"
+	Replaced  How = "replaced by a new connection between the same ports"
+	Forgotten How = "forgotten: too many connections"
+	Open      How = "open at the end of the capture"
 )
-
-var howTexts = [...]string{Finished: "closed", Reset: "reset", Replaced: "replaced by a new connection between the same ports", Forgotten: "forgotten: too many connections", Open: "open at the end of the capture"}
-
-func (h How) String() string { return howTexts[h] }
 
 // endedBy notes who ends the connection, if nobody has before.
 func (c *Conn) endedBy(end uint8) {
@@ -188,20 +179,20 @@ func New(cfg Config, sink Sink) *Assembler {
 func (a *Assembler) Stats() Stats { return a.stats }
 
 // pair is a connection's two ends, the one with the smaller port first.
-type pair struct{ ends [2]netip.AddrPort }
+type pair [2]netip.AddrPort
 
 // pairOf also says which end is src.
 func pairOf(src, dst netip.AddrPort) (p pair, end uint8) {
 	if cmp.Or(cmp.Compare(dst.Port(), src.Port()), dst.Addr().Compare(src.Addr())) < 0 {
-		return pair{[2]netip.AddrPort{dst, src}}, 1
+		return pair{dst, src}, 1
 	}
-	return pair{[2]netip.AddrPort{src, dst}}, 0
+	return pair{src, dst}, 0
 }
 
 // open adds a connection. client is the end of key that began it, as far as is known.
 func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *Conn {
 	if len(a.conns) >= a.cfg.Conns {
-		a.forget(a.ring.Front().Value.(*Conn))
+		a.forget(a.ring.Front().Value.(*Conn), a.at, Forgotten)
 	}
 	a.stats.Conns++
 	c := &Conn{ID: int(a.stats.Conns), key: key, client: client, sure: sure, segments: 1}
@@ -212,12 +203,8 @@ func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *C
 }
 
 // forget removes c altogether.
-func (a *Assembler) forget(c *Conn) {
-	a.finish(c, a.at, Forgotten)
-	a.remove(c)
-}
-
-func (a *Assembler) remove(c *Conn) {
+func (a *Assembler) forget(c *Conn, at int64, how How) {
+	a.finish(c, at, how)
 	a.ring.Remove(c.place)
 	delete(a.conns, c.key)
 }
@@ -240,9 +227,7 @@ func (a *Assembler) finish(c *Conn, at int64, how How) {
 // Finish ends all connections that are still open.
 func (a *Assembler) Finish() {
 	for a.ring.Len() > 0 {
-		c := a.ring.Front().Value.(*Conn)
-		a.finish(c, a.at, Open)
-		a.remove(c)
+		a.forget(a.ring.Front().Value.(*Conn), a.at, Open)
 	}
 }
 

@@ -120,7 +120,7 @@ func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 		if empty || s.At-c.closedAt < stragglerTime {
 			return nil, end
 		}
-		a.remove(c)
+		a.forget(c, s.At, Replaced)
 		c = nil
 	}
 	if c == nil && !empty {
@@ -132,7 +132,7 @@ func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 // guessClient assumes that the server is the end with a server's port, or else with the
 // smaller port.
 func (c *Config) guessClient(key pair) uint8 {
-	if len(c.Ports) > 0 && slices.Contains(c.Ports, key.ends[1].Port()) && !slices.Contains(c.Ports, key.ends[0].Port()) {
+	if len(c.Ports) > 0 && slices.Contains(c.Ports, key[1].Port()) && !slices.Contains(c.Ports, key[0].Port()) {
 		return 0
 	}
 	return 1
@@ -151,8 +151,7 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 		case c.closed && o.begun && o.isn == s.Seq && s.At-c.closedAt < stragglerTime:
 			return nil // seen again: on another interface, say
 		default:
-			a.finish(c, s.At, Replaced)
-			a.remove(c)
+			a.forget(c, s.At, Replaced)
 			c = nil
 		}
 	}

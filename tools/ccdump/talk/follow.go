@@ -143,7 +143,7 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 		f.unanswered(c, s, stream.Dir(from), at)
 	}
 	f.sum.closed(c)
-	text := how.String()
+	text := string(how)
 	if c.HasEnd && (how == stream.Finished || how == stream.Reset) {
 		text += " by the " + dirName(c.EndedBy)
 	}
