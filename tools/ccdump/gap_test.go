@@ -41,14 +41,14 @@ func packets(t *testing.T, file string) []capture.Record {
 func without(t *testing.T, all []capture.Record, lost int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "lost.pcapng")
-	save, err := saveTo(name, all[0].Link)
+	save, closeFile, err := saveTo(name, all[0].Link)
 	require.NoError(t, err)
 	for i := range all {
 		if i != lost {
-			require.NoError(t, save.w.Write(&all[i]))
+			require.NoError(t, save(&all[i]))
 		}
 	}
-	require.NoError(t, save.close())
+	require.NoError(t, closeFile())
 	return name
 }
 

@@ -87,7 +87,7 @@ func record(t *testing.T, file string, talk func(*cast)) {
 	src, err := capture.Listen(ctx, "lo", nil)
 	require.NoError(t, err, "capturing needs root")
 	defer src.Close()
-	save, err := saveTo(file, src.Link())
+	save, closeFile, err := saveTo(file, src.Link())
 	require.NoError(t, err)
 	c := &cast{t: t, addr: srv.Addr().String(), peers: map[string]*servertest.Peer{}}
 	talk(c)
@@ -100,10 +100,10 @@ func record(t *testing.T, file string, talk func(*cast)) {
 		if !wanted {
 			return nil
 		}
-		return save.write(rec)
+		return save(rec)
 	}))
 	require.Zero(t, ends.left)
-	require.NoError(t, save.close())
+	require.NoError(t, closeFile())
 }
 
 // endings waits for the end of connections.

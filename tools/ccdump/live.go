@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -44,7 +45,7 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 		return err
 	}
 	defer src.Close()
-	save, err := saveTo(write, src.Link())
+	save, closeFile, err := saveTo(write, src.Link())
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 		if !wanted {
 			return nil
 		}
-		return save.write(rec)
+		return save(rec)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: capturing on %s, port %v; interrupt to end\n", cmd.CommandPath(), name, o.ports)
 	err = v.pump(cmd.Context(), src, seen)
@@ -65,48 +66,22 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the kernel dropped %d packets that came too fast\n", cmd.CommandPath(), n)
 	}
 	v.tell(cmd)
-	if closeErr := save.close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, closeFile())
 }
 
-// saver writes packets to a file. A nil saver writes nothing.
-type saver struct {
-	file *os.File
-	w    *capture.Writer
-}
-
-func saveTo(name string, link capture.Link) (*saver, error) {
+// saveTo opens a file for packets. Without a name they go nowhere.
+func saveTo(name string, link capture.Link) (save func(*capture.Record) error, closeFile func() error, err error) {
 	if name == "" {
-		return nil, nil
+		return func(*capture.Record) error { return nil }, func() error { return nil }, nil
 	}
 	file, err := os.Create(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w, err := capture.NewWriter(file, link)
 	if err != nil {
 		file.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return &saver{file: file, w: w}, nil
-}
-
-func (s *saver) write(rec *capture.Record) error {
-	if s == nil {
-		return nil
-	}
-	return s.w.Write(rec)
-}
-
-func (s *saver) close() error {
-	if s == nil {
-		return nil
-	}
-	err := s.w.Flush()
-	if closeErr := s.file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return w.Write, func() error { return errors.Join(w.Flush(), file.Close()) }, nil
 }

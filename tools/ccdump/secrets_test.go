@@ -57,4 +57,6 @@ func TestSecretsAreHidden(t *testing.T) {
 			require.Contains(t, s.out, "s3cret", args)
 		}
 	}
+	s := ccdump(t, "replay", replayed, "--secrets", "--to", fresh(t).Addr().String())
+	require.Contains(t, s.out, "s3cret")
 }

@@ -91,7 +91,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 	if err != nil {
 		return err
 	}
-	save, err := saveTo(write, capture.RawIP)
+	save, closeFile, err := saveTo(write, capture.RawIP)
 	if err != nil {
 		listener.Close()
 		return err
@@ -100,7 +100,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 	v := newLines(o, cmd.OutOrStdout())
 	t.seen = func(rec *capture.Record) error {
 		v.packet(rec)
-		return save.write(rec)
+		return save(rec)
 	}
 	t.status = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
@@ -115,7 +115,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		close(t.events)
 	}()
 	showErr := t.show(v, stop)
-	return errors.Join(showErr, <-accepted, save.close())
+	return errors.Join(showErr, <-accepted, closeFile())
 }
 
 // accept accepts connections until the listener is closed.

@@ -83,9 +83,17 @@ func Open(r io.Reader) (Source, error) {
 		}
 		return nil, fmt.Errorf("%w: it is empty", ErrNoCapture)
 	case "\x0a\x0d\x0d\x0a":
-		err = f.openBlocks()
+		var r *pcapgo.NgReader
+		r, err = pcapgo.NewNgReader(f.in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		f.next = r.ZeroCopyReadPacketData
 	case "\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d":
-		err = f.openPcap()
+		var r *pcapgo.Reader
+		if r, err = pcapgo.NewReader(f.in); err == nil {
+			// The file states its own snap length. Packets may be longer, and memory must
+			// not be allocated by it.
+			r.SetSnaplen(MaxPacket)
+			f.next, f.link = r.ZeroCopyReadPacketData, r.LinkType()
+		}
 	default:
 		return nil, fmt.Errorf("%w: it begins with % x", ErrNoCapture, magic)
 	}
@@ -93,26 +101,6 @@ func Open(r io.Reader) (Source, error) {
 		return nil, fileError(0, err)
 	}
 	return f, nil
-}
-
-func (f *file) openBlocks() error {
-	r, err := pcapgo.NewNgReader(f.in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
-	if err == nil {
-		f.next = r.ZeroCopyReadPacketData
-	}
-	return err
-}
-
-func (f *file) openPcap() error {
-	r, err := pcapgo.NewReader(f.in)
-	if err != nil {
-		return err
-	}
-	// The file states its own snap length. Packets may be longer, and memory must
-	// not be allocated by it.
-	r.SetSnaplen(MaxPacket)
-	f.next, f.link = r.ZeroCopyReadPacketData, r.LinkType()
-	return nil
 }
 
 // Read counts what is read.

@@ -65,9 +65,6 @@ func kindOf(cmd protocol.Command, member string) string {
 }
 
 func (n *names) learn(kind, scope string, old, now []byte) {
-	if n.of == nil {
-		n.of = map[name]string{}
-	}
 	if len(n.of) < maxNames {
 		n.of[name{kind, scope, number(old)}] = number(now)
 	}

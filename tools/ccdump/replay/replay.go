@@ -72,7 +72,7 @@ type Replayer struct {
 
 // New makes a Replayer that ends with ctx.
 func New(ctx context.Context, cfg Config) *Replayer {
-	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
+	return &Replayer{ctx: ctx, cfg: cfg, names: names{of: map[name]string{}}, open: map[*stream.Conn]*peer{}}
 }
 
 // Err is why the replay cannot go on, nil if it can.

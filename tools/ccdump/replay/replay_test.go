@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestNumbersAreTranslated(t *testing.T) {
-	var n names
+	n := names{of: map[name]string{}}
 	learn := func(cmd protocol.Command, conn, about, old, now string) {
 		var r protocol.Request
 		require.NoError(t, r.Parse([]byte(about)))
