@@ -38,7 +38,7 @@ type view struct {
 	out     *bufio.Writer
 	flushed int64 // time of the last line that was flushed live
 	printed bool
-	err     error // of out
+	err     error // of out, which stays once there is one
 	line    []byte
 }
 
@@ -72,17 +72,11 @@ func newLines(o *options, out io.Writer) *view {
 
 func (v *view) print(b []byte) {
 	v.printed = true
-	if _, err := v.out.Write(b); err != nil && v.err == nil {
-		v.err = err
-	}
+	_, v.err = v.out.Write(b)
 }
 
 // flush writes out what was printed.
-func (v *view) flush() {
-	if err := v.out.Flush(); err != nil && v.err == nil {
-		v.err = err
-	}
-}
+func (v *view) flush() { v.err = v.out.Flush() }
 
 // flushing is a reader that flushes output before each read, which may block.
 type flushing struct {

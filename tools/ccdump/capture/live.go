@@ -18,11 +18,10 @@ var ErrPermission = errors.New("capturing needs root or CAP_NET_RAW; `ccdump tap
 
 // Live is a Source of the packets on an interface.
 type Live struct {
-	ctx      context.Context
-	loopback bool
-	link     Link
-	socket   *afpacket.TPacket
-	idle     func()
+	ctx    context.Context
+	link   Link
+	socket *afpacket.TPacket
+	idle   func()
 }
 
 const (
@@ -52,11 +51,12 @@ func Listen(ctx context.Context, name string, idle func()) (*Live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
-	l := &Live{ctx: ctx, loopback: iface.Flags&net.FlagLoopback != 0, link: Ethernet, socket: socket, idle: idle}
-	if !l.loopback && len(iface.HardwareAddr) == 0 { // a tunnel: nothing stands in front of IP
+	l := &Live{ctx: ctx, link: Ethernet, socket: socket, idle: idle}
+	loopback := iface.Flags&net.FlagLoopback != 0
+	if !loopback && len(iface.HardwareAddr) == 0 { // a tunnel: nothing stands in front of IP
 		l.link = RawIP
 	}
-	if l.loopback {
+	if loopback {
 		if err := l.dropOutgoing(); err != nil {
 			socket.Close()
 			return nil, fmt.Errorf("interface %s: %w", name, err)

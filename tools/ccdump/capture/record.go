@@ -84,8 +84,9 @@ func Open(r io.Reader) (Source, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrNoCapture)
 	case "\x0a\x0d\x0d\x0a":
 		var r *pcapgo.NgReader
-		r, err = pcapgo.NewNgReader(f.in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
-		f.next = r.ZeroCopyReadPacketData
+		if r, err = pcapgo.NewNgReader(f.in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true}); err == nil {
+			f.next = r.ZeroCopyReadPacketData
+		}
 	case "\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d":
 		var r *pcapgo.Reader
 		if r, err = pcapgo.NewReader(f.in); err == nil {

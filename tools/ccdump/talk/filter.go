@@ -43,13 +43,8 @@ func (f *Filter) needsSubject() bool { return f.File != "" || f.Key != "" }
 func (f *Filter) judgesReplies() bool { return f.Errors || f.Slower > 0 }
 
 func (f *Filter) wantsRequest(s *speaker, l *Line) bool {
-	return f.wantsCommand(l.Frame.Command) && f.wantsClient(s, l.Conn) && f.wantsSubject(l.Subject) && (!f.judgesReplies() || !push(l) || l.Odd)
-}
-
-// push reports whether nothing will answer l, so that it is neither slow nor refused.
-func push(l *Line) bool {
-	expects, _ := expectation(l.Frame)
-	return !expects
+	expects, _ := expectation(l.Frame) // what nothing answers is neither slow nor refused
+	return f.wantsCommand(l.Frame.Command) && f.wantsClient(s, l.Conn) && f.wantsSubject(l.Subject) && (!f.judgesReplies() || expects || l.Odd)
 }
 
 func (f *Filter) wantsReply(s *speaker, l *Line, w *waiting) bool {

@@ -155,25 +155,27 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 
 // unanswered gives up on the replies that one direction still waits for.
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
-	list := s.waits[from]
-	f.waiting -= len(list)
-	told, lost := 0, lostReplies(0)
-	for i := range list {
-		w := &list[i]
+	var lost, never []waiting
+	for _, w := range s.waits[from] {
 		if w.gap || w.at <= s.gaps[from.Other()] {
-			lost.add(f, c, from.Other(), w, at, "may be")
-			continue
+			lost = append(lost, w)
+		} else {
+			never = append(never, w)
 		}
+	}
+	f.lost(c, from.Other(), at, lost, "may be")
+	for i := range never {
+		w := &never[i]
 		f.sum.unanswered(c, s, w)
-		if told++; told <= maxToldUnanswered && w.wanted {
+		if i < maxToldUnanswered && w.wanted {
 			f.showKept(w)
 			f.remark(c, at, from, fmt.Sprintf("%v seq=%d was never answered, asked %v before", w.cmd, w.seq, time.Duration(at-w.at).Round(time.Microsecond)), true)
 		}
 	}
-	lost.tell(f, c, from.Other(), at)
-	if more := int64(told-maxToldUnanswered) + s.dropped[from]; more > 0 {
+	if more := int64(len(never)-maxToldUnanswered) + s.dropped[from]; more > 0 {
 		f.remark(c, at, from, fmt.Sprintf("%d more requests were never answered", more), true)
 	}
+	f.waiting -= len(s.waits[from])
 	s.waits[from] = nil
 }
 
@@ -181,7 +183,7 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 // its own, which come in order, are lost in it.
 func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, at int64) {
 	q := &s.waits[reply.Other()]
-	var lost lostReplies
+	var lost []waiting
 	for k := 0; i > 0; i-- {
 		w := &(*q)[k]
 		switch {
@@ -192,27 +194,22 @@ func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, a
 			k++
 		default:
 			f.waiting--
-			taken := q.take(k)
-			lost.add(f, c, reply, &taken, at, "is")
+			lost = append(lost, q.take(k))
 		}
 	}
-	lost.tell(f, c, reply, at)
+	f.lost(c, reply, at, lost, "is")
 	s.gaps[reply] = 0
 }
 
-// lostReplies counts replies that are, or may be, among bytes missing from the capture,
-// and names the first.
-type lostReplies int
-
-func (n *lostReplies) add(f *Follower, c *stream.Conn, reply stream.Dir, w *waiting, at int64, is string) {
-	if *n++; *n <= maxToldUnanswered && w.wanted {
-		f.remark(c, at, reply, fmt.Sprintf("the reply to %v seq=%d %s lost in a gap of the capture", w.cmd, w.seq, is), false)
+// lost tells of requests whose replies are, or may be, among bytes missing from the capture.
+func (f *Follower) lost(c *stream.Conn, reply stream.Dir, at int64, list []waiting, is string) {
+	for i := range list[:min(len(list), maxToldUnanswered)] {
+		if w := &list[i]; w.wanted {
+			f.remark(c, at, reply, fmt.Sprintf("the reply to %v seq=%d %s lost in a gap of the capture", w.cmd, w.seq, is), false)
+		}
 	}
-}
-
-func (n lostReplies) tell(f *Follower, c *stream.Conn, reply stream.Dir, at int64) {
-	if n > maxToldUnanswered {
-		f.remark(c, at, reply, fmt.Sprintf("the replies to %d more requests too", n-maxToldUnanswered), false)
+	if more := len(list) - maxToldUnanswered; more > 0 {
+		f.remark(c, at, reply, fmt.Sprintf("the replies to %d more requests too", more), false)
 	}
 }
 
