@@ -87,7 +87,7 @@ func record(t *testing.T, file string, talk func(*cast)) {
 	src, err := capture.Listen(ctx, "lo", nil)
 	require.NoError(t, err, "capturing needs root")
 	defer src.Close()
-	save, closeFile, err := saveTo(file, src.Link())
+	save, closeFile, err := saveTo(file, src.Link)
 	require.NoError(t, err)
 	c := &cast{t: t, addr: srv.Addr().String(), peers: map[string]*servertest.Peer{}}
 	talk(c)

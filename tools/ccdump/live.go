@@ -45,7 +45,7 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 		return err
 	}
 	defer src.Close()
-	save, closeFile, err := saveTo(write, src.Link())
+	save, closeFile, err := saveTo(write, src.Link)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 	case readErr != nil:
 		readErr = fmt.Errorf("%s: %w", name, readErr)
 	}
-	if ended(cmd.Context()) {
+	if cmd.Context().Err() != nil {
 		readErr = errors.Join(readErr, errors.New("interrupted before the end of the capture"))
 	}
 	return errors.Join(readErr, err)

@@ -229,6 +229,3 @@ func checkServer(to string) error {
 	}
 	return nil
 }
-
-// ended reports whether the user has asked to stop, which is not a failure.
-func ended(ctx context.Context) bool { return ctx.Err() != nil }

@@ -122,7 +122,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 func (t *tap) accept(ctx context.Context, listener net.Listener) error {
 	for {
 		c, err := listener.Accept()
-		if ended(ctx) {
+		if ctx.Err() != nil {
 			if err == nil {
 				c.Close()
 			}
@@ -146,7 +146,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	dialed, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
 		// Programs keep trying; one line says as much as a thousand.
-		if !ended(ctx) && t.closed.Add(1) == 1 {
+		if ctx.Err() == nil && t.closed.Add(1) == 1 {
 			t.status("the server cannot be reached; until it can, connections are closed: %v", err)
 		}
 		return

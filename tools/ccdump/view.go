@@ -104,11 +104,11 @@ const checkEvery = 1024
 func (v *view) read(ctx context.Context, src capture.Source, each func(rec *capture.Record, wanted bool) error) error {
 	var rec capture.Record
 	for {
-		if v.packets%checkEvery == 0 && ended(ctx) {
+		if v.packets%checkEvery == 0 && ctx.Err() != nil {
 			return nil
 		}
 		if err := src.Next(&rec); err != nil {
-			if errors.Is(err, io.EOF) || ended(ctx) {
+			if errors.Is(err, io.EOF) || ctx.Err() != nil {
 				return nil
 			}
 			return err

@@ -18,8 +18,10 @@ var ErrPermission = errors.New("capturing needs root or CAP_NET_RAW; `ccdump tap
 
 // Live is a Source of the packets on an interface.
 type Live struct {
+	// Link is the type of all records.
+	Link Link
+
 	ctx    context.Context
-	link   Link
 	socket *afpacket.TPacket
 	idle   func()
 }
@@ -51,10 +53,10 @@ func Listen(ctx context.Context, name string, idle func()) (*Live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
-	l := &Live{ctx: ctx, link: Ethernet, socket: socket, idle: idle}
+	l := &Live{ctx: ctx, Link: Ethernet, socket: socket, idle: idle}
 	loopback := iface.Flags&net.FlagLoopback != 0
 	if !loopback && len(iface.HardwareAddr) == 0 { // a tunnel: nothing stands in front of IP
-		l.link = RawIP
+		l.Link = RawIP
 	}
 	if loopback {
 		if err := l.dropOutgoing(); err != nil {
@@ -85,7 +87,7 @@ func (l *Live) Next(rec *Record) error {
 		data, info, err := l.socket.ZeroCopyReadPacketData()
 		switch {
 		case err == nil:
-			*rec = Record{At: info.Timestamp.UnixNano(), Data: data, Length: info.Length, Link: l.link}
+			*rec = Record{At: info.Timestamp.UnixNano(), Data: data, Length: info.Length, Link: l.Link}
 			return nil
 		case errors.Is(err, afpacket.ErrTimeout):
 			if l.idle != nil {
@@ -98,9 +100,6 @@ func (l *Live) Next(rec *Record) error {
 	}
 	return io.EOF
 }
-
-// Link is the type of all records.
-func (l *Live) Link() Link { return l.link }
 
 // Dropped is how many packets the kernel has dropped for lack of room.
 func (l *Live) Dropped() uint {

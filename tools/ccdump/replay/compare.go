@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,7 +99,7 @@ func (c *comparison) values(where string, was, is gjson.Result) string {
 	case was.Type == is.Type && was.Type != gjson.JSON && was.Str == is.Str && (was.Type == gjson.String || was.Raw == is.Raw):
 		return ""
 	}
-	return fmt.Sprintf("%s is %s, in the capture %s", place(where), text(is), text(was))
+	return fmt.Sprintf("%s is %s, in the capture %s", cmp.Or(where, "the body"), text(is), text(was))
 }
 
 func (c *comparison) objects(where string, was, is map[string]gjson.Result) string {
@@ -133,7 +134,7 @@ func (c *comparison) objects(where string, was, is map[string]gjson.Result) stri
 
 func (c *comparison) arrays(where string, was, is []gjson.Result) string {
 	if len(was) != len(is) {
-		return fmt.Sprintf("%s has %d elements, in the capture %d", place(where), len(is), len(was))
+		return fmt.Sprintf("%s has %d elements, in the capture %d", cmp.Or(where, "the body"), len(is), len(was))
 	}
 	if where == c.unordered {
 		was, is = sorted(was), sorted(is)
@@ -175,13 +176,6 @@ func strict(v gjson.Result) string {
 		}
 	}
 	return kept.String()
-}
-
-func place(where string) string {
-	if where == "" {
-		return "the body"
-	}
-	return where
 }
 
 func text(v gjson.Result) string { return shown(jsontext.AppendCompact(nil, []byte(v.Raw))) }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"confcenter/protocol"
@@ -227,49 +226,35 @@ func findFrame(window []byte) (at int, found bool) {
 			return len(window), false
 		}
 		i += next
-		switch plausible(window[i:]) {
-		case yes:
-			return i, true
-		case perhaps:
-			return i, false
+		if yes, early := plausible(window[i:]); yes || early {
+			return i, yes
 		}
 	}
 }
 
-type verdict uint8
-
-const (
-	no verdict = iota
-	perhaps
-	yes
-)
-
 // plausible is stricter than judge, because bytes may look like a header by chance: the
 // command must be in the table, the body must begin as bodies do, and if its end is
-// there the next header must follow.
-func plausible(b []byte) verdict {
+// there the next header must follow. early says that too little is there to tell.
+func plausible(b []byte) (yes, early bool) {
 	if len(b) < protocol.HeaderSize {
-		return perhaps
+		return false, true
 	}
 	h, reason := judge(b)
 	if reason != "" || !known(h.Command) {
-		return no
+		return false, false
 	}
 	if h.BodyLen > 0 && len(b) == protocol.HeaderSize {
-		return perhaps
+		return false, true
 	}
 	if h.BodyLen > 0 && bytes.IndexByte([]byte("{[1ofn \t\r\n"), b[protocol.HeaderSize]) < 0 {
-		return no
+		return false, false
 	}
-	if behind := protocol.HeaderSize + int(h.BodyLen); len(b) >= behind+2 {
-		if b[behind+1] != protocol.HeaderSize {
-			return no
-		}
-		if len(b) >= behind+protocol.HeaderSize && binary.BigEndian.Uint32(b[behind+2:]) > MaxFrame {
-			return no
-		}
+	next := b[min(len(b), protocol.HeaderSize+int(h.BodyLen)):]
+	if len(next) >= protocol.HeaderSize {
+		_, reason = judge(next)
+		return reason == "", false
 	}
-	return yes
+	return len(next) < 2 || next[1] == protocol.HeaderSize, false
 }
 
 // lose takes it that n bytes at the current place of a direction are unknown.
