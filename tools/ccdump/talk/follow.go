@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxWaiting is how many requests of one direction may wait for replies before
-	// the oldest counts as never answered: as many as a server queues.
+	// the older half counts as never answered: as many as a server queues.
 	maxWaiting = 4096
 	// maxWaitingAll is the same for all connections together.
 	maxWaitingAll = 1 << 18
@@ -337,18 +337,18 @@ func (f *Follower) oddRequest(frame *stream.Frame) {
 // await remembers a request until its reply comes.
 func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting) {
 	q := &s.waits[from]
-	if len(*q) >= maxWaiting || f.waiting >= maxWaitingAll {
-		if len(*q) > 0 { // the oldest goes instead
-			newest := w
-			w = q.take(0)
-			*q = append(*q, newest)
-		}
-		f.sum.unanswered(c, s, &w)
-		s.dropped[from]++
-		return
-	}
 	*q = append(*q, w)
 	f.waiting++
+	if len(*q) <= maxWaiting && f.waiting <= maxWaitingAll {
+		return
+	}
+	old := (*q)[:(len(*q)+1)/2] // more than one at once, since the others have to move
+	for i := range old {
+		f.sum.unanswered(c, s, &old[i])
+	}
+	s.dropped[from] += int64(len(old))
+	f.waiting -= len(old)
+	*q = slices.Delete(*q, 0, len(old))
 }
 
 // reply handles a reply and finds its request: the oldest with the same command and
