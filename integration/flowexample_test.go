@@ -27,7 +27,7 @@ func TestTasksOfAKilledWorkerRunElsewhere(t *testing.T) {
 	c, err := client.Dial(ctx, client.Config{Addrs: []string{p.Addr}, Name: "test"})
 	require.NoError(t, err)
 	defer c.Close()
-	model, keys := remote.Flow(c), flow.Open(remote.Store(c), flow.Config{})
+	model := remote.Flow(c)
 
 	const nodes = 20
 	parts := []flow.Part{{Key: "sess.E"}, {Key: "flow.F", Parent: "sess.E"}}
@@ -50,7 +50,7 @@ func TestTasksOfAKilledWorkerRunElsewhere(t *testing.T) {
 	slow := start("worker", "slow", time.Hour.String())
 	start("scheduler", "S1")
 	start("scheduler", "S2")
-	w, err := keys.Watch(ctx, "", "flow.F.node.", 0)
+	w, err := model.Watch(ctx, "", "flow.F.node.", 0)
 	require.NoError(t, err)
 	defer w.Stop()
 	exited, lost := map[string]bool{}, ""

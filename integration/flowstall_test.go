@@ -38,7 +38,7 @@ func TestC29AHolderThatStallsIsFenced(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	model := remote.Flow(c)
-	w, err := flow.Open(remote.Store(c), flow.Config{}).Watch(ctx, "", "job.lock.owner", 0)
+	w, err := model.Watch(ctx, "", "job.lock.owner", 0)
 	require.NoError(t, err)
 	defer w.Stop()
 

@@ -25,7 +25,7 @@ var flowCommands = []Row{
 	{ID: 0x0402, Name: "FLGET", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, keys", Response: "code, entries"},
 	{ID: 0x0403, Name: "FLREAD", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, prefix, after, limit", Response: "code, revision, entries, next"},
 	{ID: 0x0404, Name: "FLSHOW", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, key", Response: "code, key, lkey, appuid, status, worker, fields, lock"},
-	{ID: 0x0405, Name: "FLTREE", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, app, after, limit", Response: "code, revision, lines, next, mixed"},
+	{ID: 0x0405, Name: "FLTREE", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, app, after, limit", Response: "code, revision, lines, next"},
 	{ID: 0x0406, Name: "FLOPLOG", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, key, after, limit", Response: "code, lines, more"},
 	{ID: 0x0407, Name: "FLWORKERS", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, kind, status, after, limit", Response: "code, workers, next"},
 	{ID: 0x0408, Name: "FLASSIGNED", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, worker, after, limit", Response: "code, tasks, next"},

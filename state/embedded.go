@@ -18,7 +18,7 @@ const (
 	maxHolders  = 8         // watches that are told the state at a time
 )
 
-// Embedded is the store of this process. It may write to guarded namespaces.
+// Embedded is a Store on the engine of this process. It may write to guarded namespaces.
 type Embedded struct {
 	// set at open
 	store  kv.Store
@@ -94,7 +94,7 @@ func (s *Embedded) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.
 	return entries, nil
 }
 
-// View implements Viewer.
+// View implements Store.
 func (s *Embedded) View() kv.View { return s.store.View() }
 
 // List implements Store.

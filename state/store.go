@@ -6,14 +6,16 @@ import (
 	"confcenter/kv"
 )
 
-// Store is a state store, near or far. Its methods may be called from any goroutine, and may
-// wait for a disk or a network until the context ends: they are not for event loops.
+// Store is the state store of a server, as its models use it. Its methods may be called from any
+// goroutine, and may wait for a disk until the context ends: they are not for event loops.
 type Store interface {
 	// Get reads one key; nil if it is absent.
 	Get(ctx context.Context, ns, key string) (*kv.Entry, error)
 	// GetMany reads up to 1000 keys of one namespace at one revision; nil for each that is
 	// absent.
 	GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error)
+	// View is the store as it is now, to be read at one moment, page after page. Close it.
+	View() kv.View
 	// List reads one page, all of it at one revision.
 	List(ctx context.Context, l kv.List) (kv.Page, error)
 	// Txn applies a transaction, also such a one that grants or ends a lease. If the context
@@ -24,15 +26,8 @@ type Store interface {
 	KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 	// Watch follows the keys that the filter selects: what changes after a revision or, after
 	// 0, first the state there is, as notices of kv.State and kv.Synced. Events have Prev
-	// where the store still knows it, and over a connection only if the event then has at
-	// most 4 MiB. The context is for opening it only.
+	// where the store still knows it. The context is for opening it only.
 	Watch(ctx context.Context, f kv.Filter, after kv.Revision) (Watch, error)
-}
-
-// Viewer is a Store that can be read as it was at one moment, page after page. The embedded
-// store is one.
-type Viewer interface {
-	View() kv.View
 }
 
 // Watch tells of changes, in their order, without a gap and without a repetition. If that is

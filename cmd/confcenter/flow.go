@@ -87,7 +87,7 @@ func unlessGranted(answer any) error {
 // followTree prints the tree again and again, until ctx ends. What is watched begins where the
 // answer ends, so that no change is missed.
 func followTree(ctx context.Context, connected *client.Client, scope string, answer *flow.TreeAnswer, ask func() (any, error), print func(any) error) error {
-	w, err := flow.Open(remote.Store(connected), flow.Config{}).Watch(ctx, scope, "", answer.Revision)
+	w, err := remote.Flow(connected).Watch(ctx, scope, "", answer.Revision)
 	if err != nil {
 		return err
 	}

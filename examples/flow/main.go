@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
-	p := &program{model: remote.Flow(c), keys: flow.Open(remote.Store(c), flow.Config{})}
+	p := &program{model: remote.Flow(c)}
 	switch {
 	case args[1] == "scheduler":
 		p.me = "sche." + args[2]
@@ -64,8 +64,7 @@ func run(ctx context.Context, args []string) error {
 
 // program is a scheduler or a worker.
 type program struct {
-	model *remote.FlowCalls // what it asks
-	keys  *flow.Flow        // what it listens to
+	model *remote.FlowCalls
 	me    string
 	takes time.Duration // a task of a worker
 }
@@ -101,7 +100,7 @@ func (p *program) live(ctx context.Context, work func(context.Context) error) er
 
 // listen tells of what happens to the keys with a prefix, first of what there is, until hear fails.
 func (p *program) listen(ctx context.Context, prefix string, hear func(*flow.Changes) error) error {
-	w, err := p.keys.Watch(ctx, "", prefix, 0)
+	w, err := p.model.Watch(ctx, "", prefix, 0)
 	if err != nil {
 		return err
 	}

@@ -274,7 +274,7 @@ func (b *book) nodesOf(ctx context.Context, j *job) ([]*nodeKeys, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	entries, err := b.store.GetMany(ctx, b.cfg.NS, keys...)
+	entries, err := b.store.GetMany(ctx, kv.BenchNamespace, keys...)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,6 @@ const (
 
 // Config says how a Bench works. The zero value of a field is its default.
 type Config struct {
-	// NS is the namespace: kv.BenchNamespace, which only a server may write to.
-	NS    string
 	Clock clock.Clock // the machine's
 
 	NodeTTL  time.Duration // a node that is silent for longer is lost: 10 s
@@ -57,7 +55,6 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.NS = cmp.Or(c.NS, kv.BenchNamespace)
 	if c.Clock == nil {
 		c.Clock = clock.Real()
 	}
@@ -76,7 +73,7 @@ func (c *Config) setDefaults() {
 	c.MaxLog = cmp.Or(c.MaxLog, 256)
 }
 
-// Bench is the meta store in one namespace of a store. Its methods may be called from any
+// Bench is the meta store in a store. Its methods may be called from any
 // goroutine.
 type Bench struct {
 	book
@@ -300,7 +297,7 @@ func decode(e *kv.Entry, into any) error {
 
 // read reads one key, into a record unless that is nil.
 func (c *change) read(key string, into any) (*kv.Entry, error) {
-	e, err := c.b.store.Get(c.ctx, c.b.cfg.NS, key)
+	e, err := c.b.store.Get(c.ctx, kv.BenchNamespace, key)
 	if err != nil || into == nil {
 		return e, err
 	}
@@ -309,7 +306,7 @@ func (c *change) read(key string, into any) (*kv.Entry, error) {
 
 // unchanged makes it a condition that key is as it was read.
 func (c *change) unchanged(key string, e *kv.Entry) {
-	cond := kv.Absent(c.b.cfg.NS, key)
+	cond := kv.Absent(kv.BenchNamespace, key)
 	if e != nil {
 		cond.Target, cond.Number = kv.CompareMod, int64(e.Mod)
 	}
@@ -318,11 +315,11 @@ func (c *change) unchanged(key string, e *kv.Entry) {
 
 // exists makes it a condition that there is such a key.
 func (c *change) exists(key string) {
-	c.conds = append(c.conds, kv.Compare{NS: c.b.cfg.NS, Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
+	c.conds = append(c.conds, kv.Compare{NS: kv.BenchNamespace, Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
 }
 
 func (c *change) putValue(key string, v kv.Value, lease kv.LeaseID) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpPut, NS: c.b.cfg.NS, Key: key, Value: v, Lease: lease})
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpPut, NS: kv.BenchNamespace, Key: key, Value: v, Lease: lease})
 }
 
 // put writes a record, which json can always encode.
@@ -337,7 +334,7 @@ func (c *change) put(key string, record any) {
 }
 
 func (c *change) delete(key string) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpDelete, NS: c.b.cfg.NS, Key: key})
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpDelete, NS: kv.BenchNamespace, Key: key})
 }
 
 // revoke ends a lease, with all keys under it.
@@ -347,7 +344,7 @@ func (c *change) revoke(lease kv.LeaseID) {
 
 // count adds to one of the numbers.
 func (c *change) count(name string, delta int64) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpIncr, NS: c.b.cfg.NS, Key: "count/" + name, Delta: delta})
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpIncr, NS: kv.BenchNamespace, Key: "count/" + name, Delta: delta})
 }
 
 // countUp counts one more of what there is a limit of; text says which, and what to do.
@@ -397,5 +394,5 @@ func (c *change) grant(ttl time.Duration) (kv.LeaseID, error) {
 
 // list reads one page, all of it at one revision.
 func (b *book) list(ctx context.Context, prefix, after string, limit int) (kv.Page, error) {
-	return b.store.List(ctx, kv.List{NS: b.cfg.NS, Prefix: prefix, After: after, Limit: limit})
+	return b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: prefix, After: after, Limit: limit})
 }

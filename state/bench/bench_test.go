@@ -38,18 +38,27 @@ type (
 	program struct{ *model }
 )
 
-// each runs a test on both kinds of store, and over the wire.
+// each runs a test with the model itself, and over the wire.
 func each(t *testing.T, cfg bench.Config, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	cfg.NodeTTL, cfg.HoldTTL = time.Hour, time.Hour // a slow machine loses nothing
-	cfg.NS = kv.BenchNamespace
-	statetest.EachWay(t, host.Config{Bench: cfg}, func(t *testing.T, b *statetest.Bed) {
-		cfg := cfg
-		cfg.NS = b.NS
-		r := &rig{t: t, ctx: statetest.Context(t), bed: b}
-		r.use(bench.Open(b.Store, cfg))
-		test(t, r)
+	statetest.EachWay(t, host.Config{Bench: cfg}, func(t *testing.T, b *statetest.Bed) { test(t, newRig(t, b, cfg)) })
+}
+
+// wired runs a test of what a client adds.
+func wired(t *testing.T, test func(t *testing.T, r *rig, c *remote.BenchCalls)) {
+	t.Helper()
+	cfg := bench.Config{NodeTTL: time.Hour, HoldTTL: time.Hour}
+	statetest.Wire(t, host.Config{Bench: cfg}, func(t *testing.T, b *statetest.Bed) {
+		r := newRig(t, b, cfg)
+		test(t, r, r.asked.(wire).BenchCalls)
 	})
+}
+
+func newRig(t *testing.T, b *statetest.Bed, cfg bench.Config) *rig {
+	r := &rig{t: t, ctx: statetest.Context(t), bed: b}
+	r.use(bench.Open(b.Store, cfg))
+	return r
 }
 
 // hooked is a store before whose next transaction with conditions somebody else acts.
@@ -73,32 +82,32 @@ func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 // after returns a Bench that is told too late what others have done: they act when it has
 // decided, just before its next transaction.
 func (r *rig) after(others func()) *bench.Bench {
-	return bench.Open(&hooked{Store: r.bed.Store, before: others}, bench.Config{NS: r.bed.NS, NodeTTL: time.Hour, HoldTTL: time.Hour})
+	return bench.Open(&hooked{Store: r.bed.Store, before: others}, bench.Config{NodeTTL: time.Hour, HoldTTL: time.Hour})
 }
 
 // leases are how many there are besides those of nodes and holds.
 func (r *rig) leases() int64 {
 	r.t.Helper()
-	page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+	page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
 	require.NoError(r.t, err)
 	used := map[kv.LeaseID]bool{0: true}
 	for _, e := range page.Entries {
 		used[e.Lease] = true
 	}
-	return r.bed.Server.State.(interface{ Stats() kv.Stats }).Stats().Leases - int64(len(used)-1)
+	return r.bed.State.Stats().Leases - int64(len(used)-1)
 }
 
 // use goes on with another Bench or, over the wire, with another connection.
 func (r *rig) use(b *bench.Bench) {
 	r.asked, r.program = b, program{b}
-	if r.bed.Wire {
+	if r.bed.Wire() {
 		r.asked = wire{remote.Bench(r.bed.Dial(r.t))}
 	}
 }
 
 // ip is where the nodes are seen to be, and actor how the history names who asks.
 func (r *rig) ip() string {
-	if r.bed.Wire {
+	if r.bed.Wire() {
 		return "127.0.0.1"
 	}
 	return "10.0.0.7"
@@ -109,7 +118,7 @@ func (r *rig) actor() string { return "^" + regexp.QuoteMeta(r.ip()) + `:\d+@([^
 // again is another program with the same nodes and jobs.
 func (r *rig) again() *rig {
 	other := *r
-	other.use(bench.Open(r.bed.Again(r.t), bench.Config{NS: r.bed.NS}))
+	other.use(bench.Open(r.bed.Again(r.t), bench.Config{}))
 	return &other
 }
 

@@ -49,7 +49,7 @@ func (c *change) late() (bool, error) {
 	if len(c.past) == 0 {
 		return false, nil
 	}
-	entries, err := c.b.store.GetMany(c.ctx, c.b.cfg.NS, c.past...)
+	entries, err := c.b.store.GetMany(c.ctx, kv.BenchNamespace, c.past...)
 	if err != nil {
 		return false, err
 	}
@@ -94,7 +94,7 @@ func (c *change) bury(id string, seq int64) error {
 		c.delete(first.Key)
 		of := "history/node/" + first.Key[strings.LastIndexByte(first.Key, '/')+1:]
 		c.delete(of)
-		c.ops = append(c.ops, kv.Op{Kind: kv.OpDeletePrefix, NS: c.b.cfg.NS, Key: of + "/"})
+		c.ops = append(c.ops, kv.Op{Kind: kv.OpDeletePrefix, NS: kv.BenchNamespace, Key: of + "/"})
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/bench"
+	"confcenter/state/remote"
 )
 
 // running runs the Bench until the test ends.
@@ -40,7 +41,10 @@ func TestB7ASilentNodeIsLostAndComesBack(t *testing.T) {
 			return ask(r, r.NodeHistory, bench.HistoryAsk{ID: id}).Entries
 		}
 		ask(r, r.RegisterNode, short("early"))
-		r.until(func() bool { e, err := r.bed.Get(r.ctx, r.bed.NS, "alive/early"); return err == nil && e == nil })
+		r.until(func() bool {
+			e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/early")
+			return err == nil && e == nil
+		})
 		r.running() // it is noticed, too, when nobody was there at the time
 		lost("early", 2)
 
@@ -151,7 +155,7 @@ func TestB33FinishedJobsOutliveARestart(t *testing.T) {
 		third := r.submit(small)
 		before := r.job(second)
 
-		r.bed.Server.Restart()
+		r.bed.Restart(t)
 		r = r.again()
 		for want, q := range map[string]bench.JobsAsk{
 			fmt.Sprint([]string{first, second, third}): {}, fmt.Sprint([]string{first}): {Status: bench.JobAborted}, fmt.Sprint([]string{second}): {Status: bench.JobFinished},
@@ -182,7 +186,7 @@ func TestAJobIsRemovedWithAllThatIsBelowIt(t *testing.T) {
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
 		ask(r, r.RemoveJob, bench.JobRemoveAsk{ID: id})
 		refused(r, codes.NotFound, "job "+id+" not found", r.FindJob, bench.JobIDAsk{ID: id})
-		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
 		require.NoError(t, err)
 		for _, e := range page.Entries {
 			require.NotContains(t, strings.Split(e.Key, "/"), id)
@@ -214,7 +218,7 @@ func TestARemovalThatIsCutOffIsFinished(t *testing.T) {
 			id := r.start(pingpong)
 			ask(r, r.LogTask, bench.LogAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Text: "x"})
 			ask(r, r.AbortJob, bench.AbortAsk{ID: id})
-			b := bench.Open(&crashing{r.bed.Store, left}, bench.Config{NS: r.bed.NS})
+			b := bench.Open(&crashing{r.bed.Store, left}, bench.Config{})
 			_, err := b.RemoveJob(r.ctx, agent, &bench.JobRemoveAsk{ID: id})
 			_, found := b.FindJob(r.ctx, agent, &bench.JobIDAsk{ID: id})
 			if removed[id] = found != nil; !removed[id] {
@@ -228,7 +232,7 @@ func TestARemovalThatIsCutOffIsFinished(t *testing.T) {
 		}
 		r.running()
 		r.until(func() bool {
-			page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+			page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
 			require.NoError(t, err)
 			return !slices.ContainsFunc(page.Entries, func(e *kv.Entry) bool {
 				return slices.ContainsFunc(strings.Split(e.Key, "/"), func(part string) bool { return removed[part] })
@@ -237,92 +241,34 @@ func TestARemovalThatIsCutOffIsFinished(t *testing.T) {
 	})
 }
 
+// What an agent has left running is in its last heartbeat, also after it has started again.
 func TestB35ARestartedAgentReportsWhatItHasNotFinished(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		a, err := bench.OpenAgent(r.bed.Store, r.bed.NS+"2", "host-7")
-		require.NoError(t, err)
-		id, err := a.ID(r.ctx)
-		require.NoError(t, err)
-		r.register(id, bench.DatabaseRole)
-		work := &bench.NodeJob{ID: "7", Properties: bench.Properties{Name: "srv", Role: bench.DatabaseRole}, State: bench.NodeJobRunning}
-		work.Set(0, "download", false, bench.NodeTask{Index: 0, Status: bench.TaskRunning})
-		work.Set(0, "download", false, bench.NodeTask{Index: 0, Status: bench.TaskFinished})
-		work.Set(2, "serve", true, bench.NodeTask{Index: 0, Name: "serve", Status: bench.TaskBackground, Handle: "pid 4711"})
-		require.NoError(t, a.Remember(r.ctx, work))
-		done := &bench.NodeJob{ID: "6", State: bench.NodeJobRunning}
-		require.NoError(t, a.Remember(r.ctx, done))
-		done.State = bench.NodeJobFinished
-		require.NoError(t, a.Remember(r.ctx, done))
+		r.register("n1", bench.DatabaseRole)
+		told := bench.NodeStatus{State: bench.RunningJob, Jobs: []bench.NodeJob{{
+			ID: "7", Properties: bench.Properties{Name: "srv", Role: bench.DatabaseRole}, State: bench.NodeJobRunning,
+			ForegroundStages: []bench.NodeWork{{Index: 0, Name: "download", Tasks: []bench.NodeTask{{Index: 0, Status: bench.TaskFinished}}}},
+			BackgroundStages: []bench.NodeWork{{Index: 2, Name: "serve", Tasks: []bench.NodeTask{{Index: 0, Name: "serve", Status: bench.TaskBackground, Handle: "pid 4711"}}}},
+		}}}
+		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: "n1", Status: told})
 
-		r.bed.Server.Restart()
-		store := r.bed.Again(t)
-		r.use(bench.Open(store, bench.Config{NS: r.bed.NS}))
-		a, err = bench.OpenAgent(store, r.bed.NS+"2", "host-7")
-		require.NoError(t, err)
-		again, err := a.ID(r.ctx)
-		require.NoError(t, err)
-		require.Equal(t, id, again, "it is the same node")
-		status, err := a.Status(r.ctx)
-		require.NoError(t, err)
-		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: id, Status: *status})
-		n := r.node(id)
-		require.Equal(t, bench.RunningJob, n.State)
-		require.Equal(t, []bench.NodeJob{*work}, n.Beat.Jobs)
-		require.Equal(t, "pid 4711", n.Beat.Jobs[0].BackgroundStages[0].Tasks[0].Handle)
-		require.Equal(t, bench.TaskFinished, n.Beat.Jobs[0].ForegroundStages[0].Tasks[0].Status)
-
-		work.State = bench.NodeJobFinished
-		require.NoError(t, a.Remember(r.ctx, work))
-		status, err = a.Status(r.ctx)
-		require.NoError(t, err)
-		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle}, status)
-		_, err = bench.OpenAgent(store, "x", "a/b")
-		require.Equal(t, codes.BadRequest, codes.Of(err))
+		r.bed.Restart(t)
+		r = r.again()
+		r.register("n1", bench.DatabaseRole)
+		n := r.node("n1")
+		require.Equal(t, told.Jobs, n.Beat.Jobs)
+		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: "n1", Status: bench.NodeStatus{State: bench.RunningJob, Jobs: n.Beat.Jobs}})
+		require.Equal(t, bench.RunningJob, r.node("n1").State)
+		require.Equal(t, told.Jobs, r.node("n1").Beat.Jobs)
 	})
-}
-
-func TestAnAgentForgetsWhatFailed(t *testing.T) {
-	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		a, err := bench.OpenAgent(r.bed.Store, r.bed.NS+"2", "host-7")
-		require.NoError(t, err)
-		failed := &bench.NodeJob{ID: "7", State: bench.NodeJobError}
-		require.NoError(t, a.Remember(r.ctx, failed))
-		status, err := a.Status(r.ctx)
-		require.NoError(t, err)
-		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle, Jobs: []bench.NodeJob{*failed}}, status, "it is told, and another job may come")
-		require.NoError(t, a.Forget(r.ctx, "7"))
-		status, err = a.Status(r.ctx)
-		require.NoError(t, err)
-		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle}, status)
-		require.Equal(t, codes.BadRequest, codes.Of(a.Forget(r.ctx, "a/b")))
-
-		for i := range 9 {
-			err = a.Remember(r.ctx, &bench.NodeJob{ID: fmt.Sprint(i), State: bench.NodeJobRunning})
-		}
-		require.Equal(t, codes.Limit, codes.Of(err), "more than a heartbeat may tell of")
-		require.NoError(t, a.Remember(r.ctx, &bench.NodeJob{ID: "0", State: bench.NodeJobWaitingInstruction}))
-		status, err = a.Status(r.ctx)
-		require.NoError(t, err)
-		require.Len(t, status.Jobs, 8)
-	})
-}
-
-func TestAStageThatGoesToTheBackgroundLeavesTheForeground(t *testing.T) {
-	work := &bench.NodeJob{ID: "7"}
-	work.Set(1, "prepare", false, bench.NodeTask{Index: 0, Status: bench.TaskRunning})
-	work.Set(2, "serve", false, bench.NodeTask{Index: 0, Status: bench.TaskFinished})
-	work.Set(2, "serve", false, bench.NodeTask{Index: 1, Status: bench.TaskRunning})
-	work.Set(2, "serve", true, bench.NodeTask{Index: 1, Status: bench.TaskBackground})
-	require.Equal(t, []bench.NodeWork{{Index: 1, Name: "prepare", Tasks: []bench.NodeTask{{Index: 0, Status: bench.TaskRunning}}}}, work.ForegroundStages)
-	require.Equal(t, []bench.NodeWork{{Index: 2, Name: "serve", Tasks: []bench.NodeTask{{Index: 0, Status: bench.TaskFinished}, {Index: 1, Status: bench.TaskBackground}}}}, work.BackgroundStages)
 }
 
 func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
-	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+	wired(t, func(t *testing.T, r *rig, calls *remote.BenchCalls) {
 		r.pair()
 		id := r.submit(pingpong)
 		watch := func(of bench.Of) func(event string) bench.Change {
-			w, err := r.Watch(r.ctx, of, 0)
+			w, err := calls.Watch(r.ctx, of, 0)
 			require.NoError(t, err)
 			t.Cleanup(w.Stop)
 			return func(event string) bench.Change {
@@ -353,24 +299,24 @@ func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
 		all("taken: JOB_QUEUED > JOB_QUEUED")
 		all("assigned: JOB_QUEUED > JOB_QUEUED")
 
-		since, err := r.Watch(r.ctx, bench.Of{Job: id}, c.Revision)
+		since, err := calls.Watch(r.ctx, bench.Of{Job: id}, c.Revision)
 		require.NoError(t, err)
 		defer since.Stop()
 		next, err := since.Next(r.ctx)
 		require.NoError(t, err)
 		require.Equal(t, "JOB_ABORTED", next.New)
-		_, err = r.Watch(r.ctx, bench.Of{Job: "a", Node: "b"}, 0)
+		_, err = calls.Watch(r.ctx, bench.Of{Job: "a", Node: "b"}, 0)
 		require.Equal(t, codes.BadRequest, codes.Of(err))
 	})
 }
 
-// Whoever continues behind any change misses none, however many came together; behind the last
-// of those that were written together he is told none twice.
+// A watcher that continues behind any change misses none, however many came together; behind the last
+// of those that were written together it is told none twice.
 func TestAWatchContinuesBehindEachChange(t *testing.T) {
-	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+	wired(t, func(t *testing.T, r *rig, calls *remote.BenchCalls) {
 		read := func(after kv.Revision, n int) (list []bench.Change) {
 			t.Helper()
-			w, err := r.Watch(r.ctx, bench.Of{}, after)
+			w, err := calls.Watch(r.ctx, bench.Of{}, after)
 			require.NoError(t, err)
 			defer w.Stop()
 			for len(list) < n {
@@ -381,7 +327,7 @@ func TestAWatchContinuesBehindEachChange(t *testing.T) {
 			return list
 		}
 		name := func(c bench.Change) string { return fmt.Sprint(c.Job, c.Node, " ", c.Seq) }
-		w, err := r.Watch(r.ctx, bench.Of{}, 0)
+		w, err := calls.Watch(r.ctx, bench.Of{}, 0)
 		require.NoError(t, err)
 		defer w.Stop()
 		r.pair()
@@ -411,10 +357,10 @@ func TestAWatchContinuesBehindEachChange(t *testing.T) {
 	})
 }
 
-// So it is of a store that was empty when the watch began, whose state is told first.
+// So it is of a store that was empty when the watch began.
 func TestAWatchOfAnEmptyStoreTellsInOrder(t *testing.T) {
-	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		w, err := r.Watch(r.ctx, bench.Of{}, 0)
+	wired(t, func(t *testing.T, r *rig, calls *remote.BenchCalls) {
+		w, err := calls.Watch(r.ctx, bench.Of{}, 0)
 		require.NoError(t, err)
 		defer w.Stop()
 		for _, id := range []string{"b", "a"} {
@@ -454,7 +400,7 @@ func TestB7NodesAreLostTogether(t *testing.T) {
 			r.silence(id)
 		}
 		sweeps := r.again()
-		sweeps.program = program{bench.Open(&pairs{r.bed.Store, make(chan struct{})}, bench.Config{NS: r.bed.NS})}
+		sweeps.program = program{bench.Open(&pairs{r.bed.Store, make(chan struct{})}, bench.Config{})}
 		sweeps.running()
 		r.until(func() bool { return r.node("n1").Lost && r.node("n2").Lost })
 	})
@@ -463,12 +409,12 @@ func TestB7NodesAreLostTogether(t *testing.T) {
 // What goes wrong is told to who runs it.
 func TestRunTellsWhatGoesWrong(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		if r.bed.Wire {
+		if r.bed.Wire() {
 			return // the server runs a Bench, too, which may be the first to lose the node
 		}
 		ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole), TTL: 100})
 		full := codes.Errorf(codes.Busy, "the disk is full")
-		b := bench.Open(&hooked{Store: r.bed.Store, fails: full}, bench.Config{NS: r.bed.NS})
+		b := bench.Open(&hooked{Store: r.bed.Store, fails: full}, bench.Config{})
 		require.ErrorIs(t, b.Run(r.ctx), full)
 	})
 }
@@ -493,7 +439,7 @@ func TestB34WhatWasAcknowledgedIsThereWithItsHistory(t *testing.T) {
 			}
 		}()
 		<-some
-		r.bed.Server.Restart() // a store near ends, and a connection goes on
+		r.bed.Restart(t) // a store near ends, and a connection goes on
 		acknowledged := <-done
 		r = r.again()
 		n := r.node("n1")
@@ -509,12 +455,12 @@ func TestB34WhatWasAcknowledgedIsThereWithItsHistory(t *testing.T) {
 // says of itself.
 func TestTimesOfAHistoryNeverStepBack(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		if r.bed.Wire {
+		if r.bed.Wire() {
 			return // the server has its own clock
 		}
 		at := func(hour int64) *rig {
 			other := *r
-			other.use(bench.Open(r.bed.Store, bench.Config{NS: r.bed.NS, Clock: clock.NewFake(time.Unix(3600*hour, 0)), NodeTTL: time.Hour, HoldTTL: time.Hour}))
+			other.use(bench.Open(r.bed.Store, bench.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0)), NodeTTL: time.Hour, HoldTTL: time.Hour}))
 			return &other
 		}
 		noon, before := at(12), at(11)

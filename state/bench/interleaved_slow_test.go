@@ -27,7 +27,7 @@ func TestWhateverHappensInBetween(t *testing.T) {
 			require.NoError(t, mem.Close())
 		})
 		for range 3 {
-			w.benches = append(w.benches, Open(w, Config{NS: "x", MaxRemoved: 2}))
+			w.benches = append(w.benches, Open(w, Config{MaxRemoved: 2}))
 		}
 		for range 100 {
 			w.act()

@@ -156,7 +156,7 @@ func (w *crowd) end(lease kv.LeaseID) error {
 
 // check compares everything that is stored with everything else.
 func (w *crowd) check() {
-	page, err := w.List(context.Background(), kv.List{NS: "x"})
+	page, err := w.List(context.Background(), kv.List{NS: kv.BenchNamespace})
 	require.NoError(w.t, err)
 	require.False(w.t, page.More)
 	all, counts, leases := map[string]*kv.Entry{}, map[string]int64{}, map[kv.LeaseID]bool{}
@@ -249,7 +249,7 @@ func TestTheSweepIsNotRefusedBecauseOthersWait(t *testing.T) {
 	defer func() { require.NoError(t, mem.Close()) }()
 	near := state.Embed(mem, nil)
 	defer near.Close()
-	b := Open(near, Config{NS: "x", MaxWaiting: -1})
+	b := Open(near, Config{MaxWaiting: -1})
 	done, err := b.turn(t.Context(), nil, "node/n1")
 	require.NoError(t, err)
 	_, err = b.Heartbeat(t.Context(), nil, &HeartbeatAsk{ID: "n1"})

@@ -167,7 +167,7 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 		return nil, err
 	}
 	j := &job{}
-	entries, err := b.store.GetMany(ctx, b.cfg.NS, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
+	entries, err := b.store.GetMany(ctx, kv.BenchNamespace, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 	if j.Ticket == 0 {
 		return j, nil
 	}
-	if j.heldEntry, err = b.store.Get(ctx, b.cfg.NS, queueKey(j.Ticket)+"/held"); err != nil || j.heldEntry == nil {
+	if j.heldEntry, err = b.store.Get(ctx, kv.BenchNamespace, queueKey(j.Ticket)+"/held"); err != nil || j.heldEntry == nil {
 		return j, err
 	}
 	j.held = &hold{}

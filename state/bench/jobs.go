@@ -365,7 +365,7 @@ type JobRemoveAsk struct {
 // deleteAll deletes all keys with a prefix, in pieces.
 func (b *book) deleteAll(ctx context.Context, prefix string) error {
 	for {
-		res, err := b.store.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: b.cfg.NS, Key: prefix, Limit: maxPage}}})
+		res, err := b.store.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: kv.BenchNamespace, Key: prefix, Limit: maxPage}}})
 		if err != nil || !res.Ops[0].More {
 			return err
 		}

@@ -72,7 +72,7 @@ func TestB14NothingIsStoredOfABrokenSpec(t *testing.T) {
 		refused(r, codes.InvalidConfig, "INVALID_CONFIG: ", r.CheckSpec, bench.CheckAsk{Spec: "name: ["})
 		refused(r, codes.TooLarge, "4096", r.SubmitJob, bench.SubmitAsk{Spec: small + strings.Repeat("# \n", 2000)})
 		refused(r, codes.Limit, "the limit is 4", r.SubmitJob, bench.SubmitAsk{Spec: pingpong})
-		require.Zero(t, r.bed.Server.State.Revision())
+		require.Zero(t, r.bed.State.Revision())
 		require.Empty(t, ask(r, r.Jobs, bench.JobsAsk{}).Jobs)
 		require.Equal(t, "small", ask(r, r.CheckSpec, bench.CheckAsk{Spec: small}).Name)
 	})
@@ -234,12 +234,12 @@ func TestTheQueueHasALimit(t *testing.T) {
 		r.submit(small)
 		r.submit(small)
 		ask(r, r.TakeJob, bench.TakeAsk{})
-		at := r.bed.Server.State.Revision()
+		at := r.bed.State.Revision()
 		refused(r, codes.Limit, "2 jobs wait", r.SubmitJob, bench.SubmitAsk{Spec: small})
 		used, err := r.Used(r.ctx)
 		require.NoError(t, err)
 		require.Equal(t, state.Used{What: "queue", N: 2, Limit: 2}, used[1])
-		require.Equal(t, at, r.bed.Server.State.Revision(), "a refusal costs no write")
+		require.Equal(t, at, r.bed.State.Revision(), "a refusal costs no write")
 	})
 }
 

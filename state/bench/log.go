@@ -101,7 +101,7 @@ func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*T
 	if err != nil {
 		return nil, err
 	}
-	page, err := b.store.List(ctx, kv.List{NS: b.cfg.NS, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
+	page, err := b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func (b *book) node(ctx context.Context, id string) (*nodeKeys, error) {
 	}
 	n, _, err := nextNode(page.Entries)
 	if err == nil {
-		n.has, err = b.store.Get(ctx, b.cfg.NS, "alive/"+id)
+		n.has, err = b.store.Get(ctx, kv.BenchNamespace, "alive/"+id)
 	}
 	return &n, err
 }

@@ -355,7 +355,7 @@ func (b *book) counted(ctx context.Context, names ...string) ([]int64, error) {
 	for i, name := range names {
 		keys[i] = "count/" + name
 	}
-	list, err := b.store.GetMany(ctx, b.cfg.NS, keys...)
+	list, err := b.store.GetMany(ctx, kv.BenchNamespace, keys...)
 	for i, e := range list {
 		if e != nil && err == nil {
 			counts[i], err = e.Value.Int()

@@ -90,10 +90,10 @@ func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
 func TestAHeartbeatBeginsTheNodesTimeAnew(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
-		e, err := r.bed.Get(r.ctx, r.bed.NS, "alive/n1")
+		e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/n1")
 		require.NoError(t, err)
 		left := func() time.Duration {
-			lease, err := r.bed.Server.State.Lease(e.Lease)
+			lease, err := r.bed.State.Lease(e.Lease)
 			require.NoError(t, err)
 			return lease.Left
 		}
@@ -109,13 +109,13 @@ func TestAHeartbeatBeginsTheNodesTimeAnew(t *testing.T) {
 func TestAHeartbeatCostsOneDurableWrite(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
-		at := r.bed.Server.State.Revision()
+		at := r.bed.State.Revision()
 		for range 10 {
 			r.beat("n1", bench.NodeIdle)
 		}
-		require.Equal(t, at+10, r.bed.Server.State.Revision())
+		require.Equal(t, at+10, r.bed.State.Revision())
 		r.beat("n1", bench.RunningJob)
-		require.Equal(t, at+11, r.bed.Server.State.Revision(), "with its entry in the history")
+		require.Equal(t, at+11, r.bed.State.Revision(), "with its entry in the history")
 	})
 }
 
@@ -142,7 +142,7 @@ func TestB5AHeartbeatOverTheWireCostsOneDurableWrite(t *testing.T) {
 func TestB6AHeartbeatOfAnUnknownNodeIsNotFound(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		refused(r, codes.NotFound, "NOT_FOUND: node n1 not found", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
-		require.Zero(t, r.bed.Server.State.Revision())
+		require.Zero(t, r.bed.State.Revision())
 	})
 }
 
@@ -160,7 +160,7 @@ func TestB8ListsNodesWithTheirStatusAtOneMoment(t *testing.T) {
 		}
 		require.Equal(t, []string{"a-1", "a", "b", "b0"}, ids)
 		require.Empty(t, answer.Next)
-		require.EqualValues(t, r.bed.Server.State.Revision(), answer.Revision)
+		require.EqualValues(t, r.bed.State.Revision(), answer.Revision)
 
 		var paged []string
 		for after := ""; ; {
@@ -213,7 +213,7 @@ func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
 		refused(r, codes.NotFound, "n1", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
 		require.EqualValues(t, 1, ask(r, r.CountNodes, bench.NothingAsk{}).Count)
 		require.Len(t, ask(r, r.Nodes, bench.NodesAsk{}).Nodes, 1)
-		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS, Prefix: "node/n1/"})
+		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace, Prefix: "node/n1/"})
 		require.NoError(t, err)
 		require.Empty(t, page.Entries)
 		want := []string{"registered:  > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB", "removed: NODE_RUNNING_JOB > REMOVED"}
@@ -230,7 +230,7 @@ func TestTheNumberOfNodesHasALimit(t *testing.T) {
 		r.register("n2", bench.LoaderRole)
 		refused(r, codes.Limit, "there are 2 nodes, which is the limit: remove", r.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
 		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
-		late := bench.Open(&hooked{Store: r.bed.Store, before: func() { r.register("n4", bench.LoaderRole) }}, bench.Config{NS: r.bed.NS, MaxNodes: 2})
+		late := bench.Open(&hooked{Store: r.bed.Store, before: func() { r.register("n4", bench.LoaderRole) }}, bench.Config{MaxNodes: 2})
 		refused(r, codes.Limit, "there are 2 nodes", late.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
 	})
 }
@@ -278,7 +278,7 @@ func TestTheHistoriesOfRemovedNodesAreBounded(t *testing.T) {
 		remove("n5")
 		kept("n4", 0)
 		kept("n2", 5)
-		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS, Prefix: "removed/"})
+		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace, Prefix: "removed/"})
 		require.NoError(t, err)
 		require.Len(t, page.Entries, 2)
 	})
@@ -304,7 +304,7 @@ func TestNotTooManyWaitForTheSame(t *testing.T) {
 	statetest.Each(t, func(t *testing.T, bed *statetest.Bed) {
 		entered, wait := make(chan struct{}), make(chan struct{})
 		slow := &hooked{Store: bed.Store, before: func() { close(entered); <-wait }}
-		b := bench.Open(slow, bench.Config{NS: bed.NS, MaxWaiting: 2})
+		b := bench.Open(slow, bench.Config{MaxWaiting: 2})
 		ctx := statetest.Context(t)
 		results := make(chan error, 4)
 		register := func() {

@@ -162,7 +162,7 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 	if err != nil || answer.Empty {
 		return answer, err
 	}
-	e, err := b.store.Get(ctx, b.cfg.NS, "spec/"+answer.ID) // it is not remembered with the token
+	e, err := b.store.Get(ctx, kv.BenchNamespace, "spec/"+answer.ID) // it is not remembered with the token
 	if err != nil {
 		return nil, err
 	}

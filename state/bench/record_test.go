@@ -60,9 +60,11 @@ func TestRecordsAreThoseOfTheDocument(t *testing.T) {
 		require.NoError(t, err)
 		require.JSONEq(t, `{"status": "TASK_QUEUED", "startTime": 0, "readyTime": 0, "stopTime": 0}`, string(text))
 
-		work := bench.NodeJob{ID: id, Properties: bench.Properties{Name: "srv", Role: bench.DatabaseRole}, State: bench.NodeJobRunning}
-		work.Set(1, "download_server", false, bench.NodeTask{Status: bench.TaskFinished})
-		work.Set(2, "start_server", true, bench.NodeTask{Name: "serve", Status: bench.TaskBackground})
+		work := bench.NodeJob{
+			ID: id, Properties: bench.Properties{Name: "srv", Role: bench.DatabaseRole}, State: bench.NodeJobRunning,
+			ForegroundStages: []bench.NodeWork{{Index: 1, Name: "download_server", Tasks: []bench.NodeTask{{Status: bench.TaskFinished}}}},
+			BackgroundStages: []bench.NodeWork{{Index: 2, Name: "start_server", Tasks: []bench.NodeTask{{Name: "serve", Status: bench.TaskBackground}}}},
+		}
 		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: "db1", Status: bench.NodeStatus{State: bench.RunningJob, Jobs: []bench.NodeJob{work}}})
 		r.register("label", bench.AnyRole, bench.Label{K: "k", V: "v"})
 		has = members(t, ask(r, r.Nodes, bench.NodesAsk{}).Nodes)

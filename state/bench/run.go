@@ -30,7 +30,7 @@ func (b *Bench) Run(ctx context.Context) error {
 
 // sweep calls one for each key with a prefix that ends, and for all when it may have missed some.
 func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Context) ([]string, error), one func(context.Context, string) error) error {
-	w, err := b.store.Watch(ctx, kv.Filter{NS: b.cfg.NS, Text: prefix}, 0)
+	w, err := b.store.Watch(ctx, kv.Filter{NS: kv.BenchNamespace, Text: prefix}, 0)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (b *Bench) taken(ctx context.Context) (places []string, err error) {
 // endHold writes that the hold of a job in the queue has ended, if it has.
 func (b *Bench) endHold(ctx context.Context, key string) error {
 	ticket, what, _ := strings.Cut(key, "/")
-	e, err := b.store.Get(ctx, b.cfg.NS, "queue/"+ticket)
+	e, err := b.store.Get(ctx, kv.BenchNamespace, "queue/"+ticket)
 	if what == "" || e == nil || err != nil {
 		return err
 	}

@@ -535,7 +535,7 @@ func TestTheLargestJobCanBeAborted(t *testing.T) {
 
 		// what the agents say of it, as the store has it
 		key := "run/" + id
-		e, err := r.bed.Get(r.ctx, r.bed.NS, key)
+		e, err := r.bed.Get(r.ctx, kv.BenchNamespace, key)
 		require.NoError(t, err)
 		const n = math.MaxInt64
 		most, err := json.Marshal(bench.Task{
@@ -547,7 +547,7 @@ func TestTheLargestJobCanBeAborted(t *testing.T) {
 		require.NoError(t, err)
 		full := strings.ReplaceAll(string(e.Value.Data), string(least), string(most))
 		require.Equal(t, nodes*tasks, strings.Count(full, string(most)))
-		_, err = r.bed.Txn(r.ctx, kv.PutTxn(r.bed.NS, key, kv.JSONValue([]byte(full))))
+		_, err = r.bed.Txn(r.ctx, kv.PutTxn(kv.BenchNamespace, key, kv.JSONValue([]byte(full))))
 		require.NoError(t, err)
 
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id, Why: strings.Repeat(`"`, 256)})

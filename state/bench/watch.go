@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"confcenter/codes"
@@ -30,44 +28,33 @@ type Change struct {
 	Revision kv.Revision
 }
 
-// Watch tells of changes, in their order.
+// Prefix is what the keys begin with that tell of it.
+func (of Of) Prefix() (string, error) {
+	switch {
+	case of.Node != "" && of.Job != "":
+		return "", codes.Errorf(codes.BadRequest, "watch a node or a job, or all of them")
+	case of.Node != "":
+		return "history/node/" + of.Node + "/", nil
+	case of.Job != "":
+		return "history/job/" + of.Job + "/", nil
+	}
+	return "history/", nil
+}
+
+// Watch tells of changes, in their order. A client opens it by the Watch of remote.BenchCalls.
 type Watch struct {
 	// set at open
 	watch state.Watch
 
 	// of the goroutine that calls Next
-	state    []kv.Event  // of a store that was empty, until it is complete
 	events   []kv.Event  // not told yet
 	more     bool        // what was written with the last of them follows
 	revision kv.Revision // behind all events
-	skipping bool        // of a state that nobody has asked for
 }
 
-// Watch follows what happens to nodes and jobs, from now on or after a revision. The context
-// is for opening it only. Stop it.
-func (b *Bench) Watch(ctx context.Context, of Of, after kv.Revision) (*Watch, error) {
-	prefix := "history/"
-	switch {
-	case of.Node != "" && of.Job != "":
-		return nil, codes.Errorf(codes.BadRequest, "watch a node or a job, or all of them")
-	case of.Node != "":
-		prefix += "node/" + of.Node + "/"
-	case of.Job != "":
-		prefix += "job/" + of.Job + "/"
-	}
-	if after == 0 {
-		page, err := b.list(ctx, prefix, "", 1)
-		if err != nil {
-			return nil, err
-		}
-		after = page.Revision // 0 of an empty store, whose state is what happens first
-	}
-	w, err := b.store.Watch(ctx, kv.Filter{NS: b.cfg.NS, Text: prefix}, after)
-	if err != nil {
-		return nil, err
-	}
-	return &Watch{watch: w, revision: after}, nil
-}
+// NewWatch takes over a watch of the keys that begin with an [Of.Prefix], which does not begin with
+// the state.
+func NewWatch(w state.Watch) *Watch { return &Watch{watch: w} }
 
 // Next waits for the next change. It fails as state.Watch does.
 func (w *Watch) Next(ctx context.Context) (Change, error) {
@@ -87,21 +74,10 @@ func (w *Watch) Next(ctx context.Context) (Change, error) {
 		}
 		w.revision, w.more = n.Revision, n.More
 		switch n.Kind {
-		case kv.Resync:
-			w.skipping, w.state = true, nil
-		case kv.Synced:
-			if w.skipping {
-				w.skipping = false
-				return Change{Missed: true, Revision: n.Revision}, nil
-			}
-			slices.SortStableFunc(w.state, func(a, b kv.Event) int { return cmp.Compare(a.Entry.Mod, b.Entry.Mod) })
-			w.events, w.state = w.state, nil
+		case kv.Synced: // the state, which follows a loss, is complete
+			return Change{Missed: true, Revision: n.Revision}, nil
 		case kv.Changed:
 			w.events = n.Events
-		case kv.State:
-			if !w.skipping {
-				w.state = append(w.state, n.Events...)
-			}
 		}
 	}
 }

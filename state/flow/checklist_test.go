@@ -255,8 +255,7 @@ func TestC16ListAndRecordNeverDisagree(t *testing.T) {
 	each(t, func(k *kit) {
 		k.sample(1)
 		k.join("W")
-		w, err := k.Watch(k.ctx, "", "", int64(ask(k, k.Read, flow.ReadAsk{Limit: 1}).Revision))
-		require.NoError(k.t, err)
+		w := k.watch("", int64(ask(k, k.Read, flow.ReadAsk{Limit: 1}).Revision))
 		defer w.Stop()
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
 		for _, s := range []string{"STARTING", "WORKING", "STOPING", "EXITED"} {

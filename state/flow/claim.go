@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -253,15 +252,15 @@ func (c *claim) take(ctx context.Context, r *record) error {
 
 // alive has the condition that the worker is.
 func (c *claim) alive(ctx context.Context) error {
-	key := c.f.indexKey(liveKey, c.ns, c.worker)
-	got, err := c.f.store.Get(ctx, c.f.index(), key)
+	key := indexKey(liveKey, c.ns, c.worker)
+	got, err := c.f.store.Get(ctx, index, key)
 	if err != nil {
 		return err
 	}
 	if got == nil || c.lease != 0 && c.lease != number(got) {
 		return errDead(c.worker)
 	}
-	c.when(is(c.f.index(), key, got.Value))
+	c.when(is(index, key, got.Value))
 	return nil
 }
 
@@ -297,7 +296,7 @@ func (f *Flow) queue(ns string, from Member) *queue {
 
 // newsKey is written whenever something in a scope waits, or can be claimed, that could not be
 // before. Who has found nothing need not look again until then.
-func (f *Flow) newsKey(ns string) string { return "news." + strings.TrimPrefix(ns, f.cfg.Prefix) }
+func newsKey(ns string) string { return "news." + strings.TrimPrefix(ns, kv.FlowPrefix) }
 
 // pop takes the next one for a claim that has not refused it; nil if nothing else waits.
 func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Member]bool, fills *int) (*record, error) {
@@ -318,7 +317,7 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 		if err != nil {
 			return nil, err
 		}
-		news, err := c.f.store.Get(ctx, c.f.index(), c.f.newsKey(c.ns))
+		news, err := c.f.store.Get(ctx, index, newsKey(c.ns))
 		if err != nil {
 			return nil, err
 		}
@@ -386,7 +385,7 @@ func (f *Flow) top(ctx context.Context, ns string, from Member) (*record, error)
 // fill looks for what waits below a member, or in the scope.
 func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err error) {
 	w := f.newWalk(ctx, ns, "")
-	defer w.close()
+	defer w.view.Close()
 	q.list, q.whole = nil, false
 	visit := func(s *step) error {
 		if s.Kind == App || s.Kind == FlowKind { // what is below it is for the one who has claimed it
@@ -414,18 +413,10 @@ func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err 
 		return err
 	}
 	q.whole = len(q.list) < maxWaiting
-	q.mix(w)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queued += len(q.list)
 	return nil
-}
-
-// mix keeps processes that share a far store from always running for the same task.
-func (q *queue) mix(w *walk) {
-	if w.view == nil {
-		rand.Shuffle(len(q.list), func(i, j int) { q.list[i], q.list[j] = q.list[j], q.list[i] })
-	}
 }
 
 // drop takes out what is below a member that somebody has claimed.

@@ -48,7 +48,7 @@ var errKilled = codes.Errorf(codes.Closed, "killed")
 // settle waits until nobody has anything to finish.
 func (k *kit) settle() {
 	k.t.Helper()
-	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: k.prefix() + ".index"}, 0)
+	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: kv.FlowPrefix + ".index"}, 0)
 	require.NoError(k.t, err)
 	defer w.Stop()
 	open, synced := map[string]bool{}, false
@@ -80,7 +80,7 @@ func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check fun
 			dying := one
 			left := new(atomic.Int64)
 			left.Store(int64(moment/2 + 1))
-			dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: k.prefix(), Stage: 500 * time.Millisecond}))
+			dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Stage: 500 * time.Millisecond}))
 			dying.InPieces(300)
 			err := do(&dying)
 			done := err == nil
@@ -97,29 +97,20 @@ func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check fun
 	})
 }
 
-// alone runs a test in namespaces that no server sweeps.
-func alone(t *testing.T, test func(k *kit)) {
-	inside(t, func(k *kit) {
-		bed := *k.bed
-		bed.Store = struct{ state.Store }{bed.Store}
-		test(newKit(k.t, &bed))
-	})
-}
-
 // forsaken removes an application in a process that dies at once.
 func (k *kit) forsaken(nodes int) {
 	k.t.Helper()
 	k.sample(nodes)
 	left := new(atomic.Int64)
 	left.Store(1)
-	dying := flow.Open(mortal{k.bed.Store, left, true}, flow.Config{Prefix: k.prefix()})
+	dying := flow.Open(mortal{k.bed.Store, left, true}, flow.Config{})
 	_, err := dying.Remove(k.ctx, k.by, &flow.RemoveAsk{Key: "cfapp.A"})
 	require.ErrorIs(k.t, err, errKilled)
 	require.Equal(k.t, []string{"gone.cl.cfapp.A"}, k.duties())
 }
 
 func TestALongRemovalDelaysNoNoticeOfADeadWorker(t *testing.T) {
-	alone(t, func(k *kit) {
+	inside(t, func(k *kit) {
 		k.forsaken(10)
 		began, goOn := make(chan struct{}), make(chan struct{})
 		sweeping := k.hook(func(txn *kv.Txn) {
@@ -140,11 +131,11 @@ func TestALongRemovalDelaysNoNoticeOfADeadWorker(t *testing.T) {
 }
 
 func TestWhatCannotBeFinishedIsTold(t *testing.T) {
-	alone(t, func(k *kit) {
+	inside(t, func(k *kit) {
 		k.forsaken(1)
 		told := make(chan string, 10)
 		dead := flow.Open(mortal{k.bed.Store, new(atomic.Int64), false}, flow.Config{
-			Prefix: k.prefix(), Failed: func(what string, err error) { told <- what + ": " + err.Error() },
+			Failed: func(what string, err error) { told <- what + ": " + err.Error() },
 		})
 		ctx, cancel := context.WithCancel(k.ctx)
 		ended := make(chan error)

@@ -41,7 +41,7 @@ func afresh(ctx context.Context, e *edit, what string, m Member, begin func() er
 	if !errors.Is(err, errOwn) {
 		return err
 	}
-	got, err := e.f.store.GetMany(ctx, e.f.index(), e.f.indexKey(what, e.ns, m), e.f.indexKey(liveKey, e.ns, m))
+	got, err := e.f.store.GetMany(ctx, index, indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m))
 	if err != nil {
 		return err
 	}

@@ -24,20 +24,20 @@ func TestWhatWasCutOffIsTakenUpByItsToken(t *testing.T) {
 			return err
 		},
 	} {
-		alone(t, func(k *kit) {
+		inside(t, func(k *kit) {
 			for moment, alive := 0, false; !alive; moment++ {
 				k.scope = fmt.Sprint(name, moment)
 				ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 1)})
 				left := new(atomic.Int64)
 				left.Store(int64(moment/2 + 1))
 				dying := *k
-				dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: k.prefix()}))
+				dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{}))
 				dying.InPieces(300)
 				err := do(&dying, "t")
 				alive = left.Load() > 0
 				require.True(k.t, alive || err != nil)
 				again := *k
-				again.have(flow.Open(k.bed.Store, flow.Config{Prefix: k.prefix()}))
+				again.have(flow.Open(k.bed.Store, flow.Config{}))
 				again.InPieces(300)
 				if len(k.duties()) > 0 {
 					require.Equal(k.t, codes.Conflict, codes.Of(do(&again, "other")), "%s cut off at %d", name, moment)

@@ -40,7 +40,7 @@ const attempts = 100
 
 // edit begins a change. Whoever asks says who it is, or is named by its connection.
 func (f *Flow) edit(by *access.Actor, scope, who, token string, question any) (*edit, error) {
-	ns, err := f.namespace(scope)
+	ns, err := Namespace(scope)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error
 			return nil, err
 		}
 		if e.news {
-			e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpIncr, NS: e.f.index(), Key: e.f.newsKey(e.ns), Delta: 1})
+			e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpIncr, NS: index, Key: newsKey(e.ns), Delta: 1})
 		}
 		if err := e.f.enter(ctx, e.ns); err != nil {
 			return nil, err
@@ -170,7 +170,7 @@ func (f *Flow) enter(ctx context.Context, ns string) error {
 	for _, kind := range [...]Kind{App, Worker, Scheduler} {
 		txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: kinds[kind].list + ".ctime", Value: now})
 	}
-	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: f.index(), Key: "scope." + ns[len(f.cfg.Prefix):], Value: now})
+	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: index, Key: "scope." + ns[len(kv.FlowPrefix):], Value: now})
 	if e, err := f.store.Get(ctx, ns, "cfapplist.ctime"); err != nil {
 		return err
 	} else if e == nil {

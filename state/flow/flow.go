@@ -33,12 +33,9 @@ const (
 // DefaultScope is the scope of a question that names none.
 const DefaultScope = "cl"
 
-// Config sets up a Flow. The zero value works on an embedded store.
+// Config sets up a Flow. The zero value works.
 type Config struct {
-	// Prefix and a scope are a namespace; "": kv.FlowPrefix. Over a connection it must be
-	// another, because that one is the server's.
-	Prefix string
-	Clock  clock.Clock // nil: the machine's
+	Clock clock.Clock // nil: the machine's
 	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000,
 	// and at most 8000.
 	Lines int64
@@ -68,7 +65,6 @@ type Flow struct {
 // Open returns the layout on a store, which must outlive it. Somebody has to [Flow.Run] one on
 // each store.
 func Open(store state.Store, cfg Config) *Flow {
-	cfg.Prefix = cmp.Or(cfg.Prefix, kv.FlowPrefix)
 	cfg.Lines = min(cmp.Or(cfg.Lines, 1000), kv.MaxDeletePrefix-2*MaxOwn) // a removal takes all at once
 	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
 	if cfg.Clock == nil {
@@ -77,22 +73,22 @@ func Open(store state.Store, cfg Config) *Flow {
 	return &Flow{store: store, cfg: cfg, mostOps: mostOps, scopes: map[string]struct{}{}, under: map[string]int{}, queues: map[string]*queue{}}
 }
 
-// namespace is that of a scope.
-func (f *Flow) namespace(scope string) (string, error) {
+// Namespace is that of a scope.
+func Namespace(scope string) (string, error) {
 	scope = cmp.Or(scope, DefaultScope)
-	return f.cfg.Prefix + scope, checkScope(scope)
+	return kv.FlowPrefix + scope, checkScope(scope)
 }
 
 // index is the namespace of what concerns all scopes. Its keys are WHAT.SCOPE, and
 // WHAT.SCOPE.KIND.MEMBER, where WHAT is the name of a duty, or liveKey.
-func (f *Flow) index() string { return f.cfg.Prefix + ".index" }
+const index = kv.FlowPrefix + ".index"
 
 // liveKey is there as long as the lease of a worker, a scheduler or a stage lasts. Its value is
 // the lease.
 const liveKey = "live"
 
-func (f *Flow) indexKey(what, ns string, m Member) string {
-	return what + "." + strings.TrimPrefix(ns, f.cfg.Prefix) + "." + m.String()
+func indexKey(what, ns string, m Member) string {
+	return what + "." + strings.TrimPrefix(ns, kv.FlowPrefix) + "." + m.String()
 }
 
 // fields reads the fields of a member, page by page, but not its log and its lists: each page is

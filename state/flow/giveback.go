@@ -44,7 +44,7 @@ func (f *Flow) Return(ctx context.Context, by *access.Actor, q *ReturnAsk) (*Ret
 
 // returnAll gives everything back that a worker has.
 func (e *edit) returnAll(ctx context.Context, w Member, force bool) (*ReturnAnswer, error) {
-	defer e.f.undertake(e.f.indexKey(dutyBack, e.ns, w))()
+	defer e.f.undertake(indexKey(dutyBack, e.ns, w))()
 	res, err := e.commit(ctx, func() error { return e.giveBack(ctx, w, force) })
 	if err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (e *edit) returnAll(ctx context.Context, w Member, force bool) (*ReturnAnsw
 
 // giveBack builds the transaction from which on a worker's tasks go back.
 func (e *edit) giveBack(ctx context.Context, w Member, force bool) error {
-	index, live := e.f.index(), e.f.indexKey(liveKey, e.ns, w)
-	got, err := e.f.store.GetMany(ctx, index, live, e.f.indexKey(dutyLive, e.ns, w))
+	live := indexKey(liveKey, e.ns, w)
+	got, err := e.f.store.GetMany(ctx, index, live, indexKey(dutyLive, e.ns, w))
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (e *edit) giveBack(ctx context.Context, w Member, force bool) error {
 		e.when(still(got[0]))
 		e.endLease(got[0])
 	}
-	e.removeIn(index, e.f.indexKey(dutyLive, e.ns, w))
-	e.putIn(index, e.f.indexKey(dutyBack, e.ns, w), kv.StringValue(e.who), 0)
+	e.removeIn(index, indexKey(dutyLive, e.ns, w))
+	e.putIn(index, indexKey(dutyBack, e.ns, w), kv.StringValue(e.who), 0)
 	if r.status == Exited {
 		e.touch(w, r.atime, "its tasks go back")
 	} else {
@@ -143,12 +143,12 @@ func (e *edit) returnOne(ctx context.Context, w Member, key string, force bool) 
 		if claim == nil {
 			return codes.Errorf(codes.NotFound, "%s has not claimed %s", w, m)
 		}
-		live, err := e.f.store.Get(ctx, e.f.index(), e.f.indexKey(liveKey, e.ns, w))
+		live, err := e.f.store.Get(ctx, index, indexKey(liveKey, e.ns, w))
 		if err != nil {
 			return err
 		}
 		if live == nil {
-			e.when(kv.Absent(e.f.index(), e.f.indexKey(liveKey, e.ns, w)))
+			e.when(kv.Absent(index, indexKey(liveKey, e.ns, w)))
 		}
 		return e.giveBackOne(ctx, w, m, claim, live != nil && !force)
 	})
@@ -163,8 +163,8 @@ const mostBack = 64
 
 // finishBack returns what a worker has, as its duty says.
 func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
-	duty := f.indexKey(dutyBack, ns, w)
-	got, err := f.store.Get(ctx, f.index(), duty)
+	duty := indexKey(dutyBack, ns, w)
+	got, err := f.store.Get(ctx, index, duty)
 	if err != nil || got == nil {
 		return err
 	}
@@ -176,14 +176,14 @@ func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 			if err != nil {
 				return err
 			}
-			if got, err := f.store.Get(ctx, f.index(), duty); err != nil {
+			if got, err := f.store.Get(ctx, index, duty); err != nil {
 				return err
 			} else if got == nil {
 				return errNoMember(w)
 			}
-			e.when(exists(f.index(), duty))
+			e.when(exists(index, duty))
 			if left = len(page.Entries); left == 0 {
-				e.removeIn(f.index(), duty)
+				e.removeIn(index, duty)
 				return nil
 			}
 			done := 0

@@ -11,6 +11,7 @@ import (
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/flow"
+	"confcenter/state/remote"
 )
 
 // hooked is a store in which something happens before and after transactions: what others do at
@@ -34,7 +35,7 @@ func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 // hook is another program with the same layout, on such a store.
 func (k *kit) hook(before, after func(*kv.Txn)) *kit {
 	other := *k
-	other.have(flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{Prefix: k.prefix()}))
+	other.have(flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{}))
 	return &other
 }
 
@@ -61,9 +62,6 @@ func (k *kit) leases(before func(*kv.Txn), do func(k *kit)) (granted, revoked in
 
 func TestARepetitionWhileTheFirstIsUnderWayIsAnswered(t *testing.T) {
 	each(t, func(k *kit) {
-		if !near(k.bed.Store) {
-			return // over a connection a model's own transactions have no tokens of their callers
-		}
 		k.sample(3)
 		k.join("W")
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
@@ -97,9 +95,6 @@ func TestARepetitionWhileTheFirstIsUnderWayIsAnswered(t *testing.T) {
 		twice("lock", func(k *kit) (any, error) {
 			return k.TryLock(k.ctx, k.by, &flow.LockAsk{Key: "x", Owner: "me", Token: "lock"})
 		})
-		twice("a lock that is waited for", func(k *kit) (any, error) {
-			return k.Lock(k.ctx, k.by, &flow.LockAsk{Key: "y", Owner: "me", Token: "wait"})
-		})
 		k.sound()
 		require.Equal(k.t, "srvs.V", ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W2"}).Key)
 		twice("register", func(k *kit) (any, error) {
@@ -115,12 +110,13 @@ func TestARepetitionWhileTheFirstIsUnderWayIsAnswered(t *testing.T) {
 }
 
 func TestALockThatIsWaitedForIsTheTokensToo(t *testing.T) {
-	each(t, func(k *kit) {
-		if !near(k.bed.Store) {
-			return
-		}
-		q := flow.LockAsk{Key: "x", Owner: "me", Token: "t"}
-		require.Equal(k.t, ask(k, k.Lock, q), ask(k, k.Lock, q), "a repetition does not wait for itself")
+	wired(t, func(k *kit, c *remote.FlowCalls) {
+		q := &flow.LockAsk{Key: "x", Owner: "me", Token: "t"}
+		first, err := c.Lock(k.ctx, q)
+		require.NoError(k.t, err)
+		again, err := c.Lock(k.ctx, q)
+		require.NoError(k.t, err)
+		require.Equal(k.t, first, again, "a repetition does not wait for itself")
 	})
 }
 

@@ -232,7 +232,7 @@ func TestNothingIsCopiedBelowSomethingRemoved(t *testing.T) {
 // expire ends the lease of a stage, a copy or a worker.
 func (k *kit) expire(m string) {
 	k.t.Helper()
-	live, err := k.bed.Get(k.ctx, k.prefix()+".index", "live.cl."+m)
+	live, err := k.bed.Get(k.ctx, kv.FlowPrefix+".index", "live.cl."+m)
 	require.NoError(k.t, err)
 	_, err = k.bed.Txn(k.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: live.Lease}}})
 	require.NoError(k.t, err)
@@ -386,9 +386,6 @@ func TestARemovalThatIsNotFinishedIsOne(t *testing.T) {
 
 func TestAMemberIsShownAsOfOneMoment(t *testing.T) {
 	inside(t, func(k *kit) {
-		if !near(k.bed.Store) {
-			k.have(k.open(k.bed.Store, flow.Config{Lines: 100})) // all on one page: reading two takes longer than changes
-		}
 		k.sample(1)
 		k.join("W")
 		ctx, stop := context.WithCancel(k.ctx)
@@ -445,9 +442,6 @@ func TestAMemberHasSoManyFieldsAtMost(t *testing.T) {
 // The pieces of a copy are cut by their bytes, too.
 func TestALargeNodeIsReplicated(t *testing.T) {
 	inside(t, func(k *kit) {
-		if !near(k.bed.Store) {
-			return // the same, for 9 MB on the wire
-		}
 		own := map[string]flow.Raw{}
 		for i := range 3 {
 			own[fmt.Sprint("f", i)] = raw(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -493,9 +487,6 @@ func TestARepetitionOfAChangeInPieces(t *testing.T) {
 		},
 	} {
 		inside(t, func(k *kit) {
-			if !near(k.bed.Store) {
-				return // over a connection a model's own transactions have no tokens of their callers
-			}
 			for moment, reached := 1, true; reached; moment++ {
 				k.scope = fmt.Sprint(name, moment)
 				ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 1)})
@@ -548,9 +539,6 @@ func TestFieldsBesideTheLogAreShownAndCopied(t *testing.T) {
 
 func TestDeleteOfVeryMuchIsContinued(t *testing.T) {
 	inside(t, func(k *kit) {
-		if !near(k.bed.Store) {
-			return // the same, for a while
-		}
 		ask(k, k.Set, flow.SetAsk{Key: "much", Value: raw("1")})
 		for i := range 5 {
 			var list []flow.SetEntry

@@ -13,7 +13,6 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
 	"confcenter/state/flow"
 	"confcenter/state/host"
 	"confcenter/state/remote"
@@ -38,27 +37,33 @@ type (
 	program struct{ *model }
 )
 
-// each runs a test on both kinds of store, and over the wire.
+// each runs a test with the model itself, and over the wire.
 func each(t *testing.T, test func(k *kit)) {
 	statetest.EachWay(t, host.Config{}, func(t *testing.T, b *statetest.Bed) { test(newKit(t, b)) })
 }
 
-// inside runs a test of what only a program with the model inside it can do, on both kinds of
-// store.
+// inside runs a test of what only a program with the model inside it can do.
 func inside(t *testing.T, test func(k *kit)) {
 	statetest.Each(t, func(t *testing.T, b *statetest.Bed) { test(newKit(t, b)) })
 }
 
+// wired runs a test of what a client adds.
+func wired(t *testing.T, test func(k *kit, c *remote.FlowCalls)) {
+	statetest.Wire(t, host.Config{}, func(t *testing.T, b *statetest.Bed) {
+		k := newKit(t, b)
+		test(k, k.asked.(wire).FlowCalls)
+	})
+}
+
 func newKit(t *testing.T, b *statetest.Bed) *kit {
-	k := &kit{t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}}
-	k.ns = k.prefix() + "cl"
-	k.use(k.open(b.Store, flow.Config{}))
+	k := &kit{t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}, ns: kv.FlowPrefix + flow.DefaultScope}
+	k.use(flow.Open(b.Store, flow.Config{}))
 	return k
 }
 
 // whoami is how records name who asks.
 func (k *kit) whoami() string {
-	if k.bed.Wire {
+	if k.bed.Wire() {
 		return `^"127\.0\.0\.1:\d+@[^@]+@model"$`
 	}
 	return `^"@test"$`
@@ -70,33 +75,15 @@ func (k *kit) have(f *flow.Flow) { k.asked, k.program = f, program{f} }
 // use goes on with another Flow or, over the wire, with another connection.
 func (k *kit) use(f *flow.Flow) {
 	k.have(f)
-	if k.bed.Wire {
+	if k.bed.Wire() {
 		k.asked = wire{remote.Flow(k.bed.Dial(k.t))}
 	}
-}
-
-// prefix is that of the layout: the server's own, with its sweep, or another, with none.
-func (k *kit) prefix() string {
-	if k.bed.Wire {
-		return kv.FlowPrefix
-	}
-	return "model/"
-}
-
-func near(s state.Store) bool {
-	_, near := s.(*state.Embedded)
-	return near
-}
-
-func (k *kit) open(s state.Store, cfg flow.Config) *flow.Flow {
-	cfg.Prefix = k.prefix()
-	return flow.Open(s, cfg)
 }
 
 // again is another program with the same layout.
 func (k *kit) again() *kit {
 	other := *k
-	other.use(k.open(k.bed.Again(k.t), flow.Config{}))
+	other.use(flow.Open(k.bed.Again(k.t), flow.Config{}))
 	return &other
 }
 
@@ -129,12 +116,17 @@ func refused[Q, A any](k *kit, code codes.Code, do func(context.Context, *access
 	return codes.Message(err)
 }
 
-// Lock waits for a lock: over the wire by the client, who sees for itself how.
-func (k *kit) Lock(ctx context.Context, by *access.Actor, q *flow.LockAsk) (*flow.LockAnswer, error) {
+// watch follows keys of the default scope: over the wire by the client.
+func (k *kit) watch(prefix string, after int64) *flow.Watch {
+	k.t.Helper()
 	if w, over := k.asked.(wire); over {
-		return w.FlowCalls.Lock(ctx, q)
+		watch, err := w.FlowCalls.Watch(k.ctx, "", prefix, after)
+		require.NoError(k.t, err)
+		return watch
 	}
-	return k.program.Lock(ctx, by, q)
+	watch, err := k.bed.Watch(k.ctx, kv.Filter{NS: k.ns, Text: prefix}, kv.Revision(after))
+	require.NoError(k.t, err)
+	return flow.NewWatch(watch)
 }
 
 func raw(text string) flow.Raw { return flow.Raw(text) }
@@ -214,7 +206,7 @@ func text(value string) (s string) {
 // duties are the keys of the index that somebody has to finish.
 func (k *kit) duties() (list []string) {
 	k.t.Helper()
-	page, err := k.bed.List(k.ctx, kv.List{NS: k.prefix() + ".index"})
+	page, err := k.bed.List(k.ctx, kv.List{NS: kv.FlowPrefix + ".index"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
 		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "news" && what != "live" && what != "duty" {

@@ -55,7 +55,7 @@ func (f *Flow) page(ctx context.Context, l kv.List, limit int64) (page kv.Page, 
 
 // member reads what many questions begin with.
 func (f *Flow) member(scope, key string) (ns string, m Member, err error) {
-	if ns, err = f.namespace(scope); err == nil {
+	if ns, err = Namespace(scope); err == nil {
 		m, err = ParseMember(key)
 	}
 	return ns, m, err
@@ -64,7 +64,7 @@ func (f *Flow) member(scope, key string) (ns string, m Member, err error) {
 // List lists the members of a list, all or those with one status. A list that does not exist is
 // empty, as is one below an application that is not published.
 func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnswer, error) {
-	ns, err := f.namespace(q.Scope)
+	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 		}
 	}
 	w := f.newWalk(ctx, ns, q.After)
-	defer w.close()
+	defer w.view.Close()
 	err = stopped(w.list(q.List, &step{}, func(s *step) error {
 		switch {
 		case s.old || status != "" && s.status != status:
@@ -108,6 +108,6 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 		}
 		return errSkip
 	}))
-	a.Revision = int64(w.first)
+	a.Revision = int64(w.view.Revision())
 	return a, err
 }

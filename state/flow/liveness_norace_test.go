@@ -19,7 +19,7 @@ func TestC30TenThousandNodesAreListedByStatus(t *testing.T) {
 		k.ctx, cancel = context.WithTimeout(context.Background(), 10*statetest.Patience) // 200,000 keys
 		defer cancel()
 		nodes := 10_000
-		if !near(k.bed.Store) || k.bed.Wire {
+		if k.bed.Wire() {
 			nodes = 1000
 		}
 		ask(k, k.Stage, flow.StageAsk{App: "A", TTL: 600_000})

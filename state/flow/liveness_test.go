@@ -10,15 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/state"
 	"confcenter/state/flow"
+	"confcenter/state/remote"
+	"confcenter/state/statetest"
 )
 
 func TestC19OnlyTheOwnerUnlocks(t *testing.T) {
-	each(t, func(k *kit) {
+	wired(t, func(k *kit, c *remote.FlowCalls) {
 		k.sample(1)
 		a := ask(k, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "A"})
 		require.True(k.t, a.Granted)
@@ -31,7 +33,7 @@ func TestC19OnlyTheOwnerUnlocks(t *testing.T) {
 		refused(k, codes.FenceLost, k.Unlock, flow.UnlockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence + 1})
 		got := make(chan *flow.LockAnswer)
 		go func() {
-			a, _ := k.Lock(k.ctx, k.by, &flow.LockAsk{Key: "node.N0", Owner: "B"})
+			a, _ := c.Lock(k.ctx, &flow.LockAsk{Key: "node.N0", Owner: "B"})
 			got <- a
 		}()
 		require.Equal(k.t, a.Fence, ask(k, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence}).Fence)
@@ -51,21 +53,21 @@ func TestC19OnlyTheOwnerUnlocks(t *testing.T) {
 }
 
 func TestC20LocksNeverOverlap(t *testing.T) {
-	each(t, func(k *kit) {
+	wired(t, func(k *kit, _ *remote.FlowCalls) {
 		var inside, cycles atomic.Int64
 		var wg sync.WaitGroup
 		for c := range 8 {
-			client, owner := k.again(), fmt.Sprint("client ", c)
+			client, owner := remote.Flow(k.bed.Dial(k.t)), fmt.Sprint("client ", c)
 			wg.Go(func() {
 				for range 50 {
-					a, err := client.Lock(k.ctx, k.by, &flow.LockAsk{Key: "some.key", Owner: owner, Time: 60})
+					a, err := client.Lock(k.ctx, &flow.LockAsk{Key: "some.key", Owner: owner, Time: 60})
 					if err != nil || inside.Add(1) != 1 {
 						k.t.Errorf("%s: overlap, or %v", owner, err)
 						return
 					}
 					cycles.Add(1)
 					inside.Add(-1)
-					if _, err := client.Unlock(k.ctx, k.by, &flow.UnlockAsk{Key: "some.key", Owner: owner, Fence: a.Fence}); err != nil {
+					if _, err := client.Unlock(k.ctx, &flow.UnlockAsk{Key: "some.key", Owner: owner, Fence: a.Fence}); err != nil {
 						k.t.Error(err)
 						return
 					}
@@ -77,68 +79,59 @@ func TestC20LocksNeverOverlap(t *testing.T) {
 	})
 }
 
-// counted counts what a store is asked, and tells of each watch that is opened.
-type counted struct {
-	state.Store
-	asked   *atomic.Int64
-	watches chan struct{}
-}
+// counted counts how often locks are asked for.
+type counted struct{ asked atomic.Int64 }
 
-func (c counted) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
-	c.asked.Add(1)
-	return c.Store.Get(ctx, ns, key)
-}
-
-func (c counted) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
-	c.asked.Add(1)
-	return c.Store.GetMany(ctx, ns, keys...)
-}
-
-func (c counted) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
-	c.asked.Add(1)
-	return c.Store.Txn(ctx, txn)
-}
-
-func (c counted) Watch(ctx context.Context, f kv.Filter, after kv.Revision) (state.Watch, error) {
-	w, err := c.Store.Watch(ctx, f, after)
-	c.watches <- struct{}{}
-	return w, err
+func (c *counted) Begin(ctx context.Context, op string) (context.Context, func(error)) {
+	if op == "FLLOCK" {
+		c.asked.Add(1)
+	}
+	return ctx, func(error) {}
 }
 
 func TestC21ADeadHoldersLockIsGivenToAWaiter(t *testing.T) {
-	each(t, func(k *kit) {
+	wired(t, func(k *kit, c *remote.FlowCalls) {
 		held := ask(k, k.TryLock, flow.LockAsk{Key: "some.key", Owner: "dead", Time: 1})
-		next := ask(k, k.Lock, flow.LockAsk{Key: "some.key", Owner: "next"})
+		next, err := c.Lock(k.ctx, &flow.LockAsk{Key: "some.key", Owner: "next"})
+		require.NoError(k.t, err)
 		require.Greater(k.t, next.Fence, held.Fence)
 		refused(k, codes.FenceLost, k.Unlock, flow.UnlockAsk{Key: "some.key", Owner: "dead", Fence: held.Fence})
 	})
 }
 
 func TestC22WaitersDoNotPoll(t *testing.T) {
-	each(t, func(k *kit) {
+	wired(t, func(k *kit, _ *remote.FlowCalls) {
 		held := ask(k, k.TryLock, flow.LockAsk{Key: "some.key", Owner: "busy", Time: 600})
 		const waiters = 100
-		store := counted{k.bed.Store, new(atomic.Int64), make(chan struct{}, 3*waiters)}
-		waiting := flow.Open(store, flow.Config{Prefix: k.prefix()})
+		count := &counted{}
+		c, err := client.Dial(k.ctx, client.Config{Addrs: []string{k.bed.Server.Address()}, Name: "waiters", Observer: count})
+		require.NoError(k.t, err)
+		defer c.Close()
+		waiting := remote.Flow(c)
 		got := make(chan *flow.LockAnswer, waiters)
 		ctx, cancel := context.WithCancel(k.ctx)
 		var wg sync.WaitGroup
 		for i := range waiters {
 			wg.Go(func() {
-				if a, err := waiting.Lock(ctx, k.by, &flow.LockAsk{Key: "some.key", Owner: fmt.Sprint(i), Time: 600}); err == nil {
+				if a, err := waiting.Lock(ctx, &flow.LockAsk{Key: "some.key", Owner: fmt.Sprint(i), Time: 600}); err == nil {
 					got <- a
 				}
 			})
 		}
-		for range waiters {
-			<-store.watches
-		}
-		require.EqualValues(k.t, waiters, store.asked.Load(), "each looks once")
+		require.Eventually(k.t, func() bool {
+			watches := 0
+			list, _ := k.bed.Server.TCP().Clients(0, 10)
+			for i := range list {
+				watches += list[i].Watches
+			}
+			return watches == waiters
+		}, statetest.Patience, 10*time.Millisecond)
+		require.EqualValues(k.t, waiters, count.asked.Load(), "each looks once")
 		for range 50 {
 			ask(k, k.TryLock, flow.LockAsk{Key: "some.key", Owner: "busy", Time: 600, Fence: held.Fence})
 			ask(k, k.Set, flow.SetAsk{Key: "other.key", Value: raw("1")})
 		}
-		require.EqualValues(k.t, waiters, store.asked.Load(), "and then only listens")
+		require.EqualValues(k.t, waiters, count.asked.Load(), "and then only listens")
 		ask(k, k.Unlock, flow.UnlockAsk{Key: "some.key", Owner: "busy", Fence: held.Fence})
 		first := <-got
 		cancel()
@@ -151,8 +144,7 @@ func TestC22WaitersDoNotPoll(t *testing.T) {
 // until waits until a member of a list has another status.
 func (k *kit) until(list, member string, status flow.Status) {
 	k.t.Helper()
-	w, err := k.Watch(k.ctx, "", list+"."+member, 0)
-	require.NoError(k.t, err)
+	w := k.watch(list+"."+member, 0)
 	defer w.Stop()
 	for {
 		c, err := w.Next(k.ctx)
@@ -210,8 +202,7 @@ func TestC23AndC24ADeadWorkersTasksWaitAgain(t *testing.T) {
 func TestC25WorkersAreWatchedInOrder(t *testing.T) {
 	each(t, func(k *kit) {
 		ask(k, k.Set, flow.SetAsk{Key: "some.key", Value: raw("1")}) // before it there is no revision to watch after
-		w, err := k.Watch(k.ctx, "", "cfworkers.wokr.", 0)
-		require.NoError(k.t, err)
+		w := k.watch("cfworkers.wokr.", 0)
 		defer w.Stop()
 		c, err := w.Next(k.ctx)
 		require.NoError(k.t, err)
@@ -221,8 +212,7 @@ func TestC25WorkersAreWatchedInOrder(t *testing.T) {
 		ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W1"})
 		want := []string{"wokr.W1:  -> WORKING", "wokr.W2:  -> WORKING", "wokr.W1: WORKING -> EXITED"}
 		require.Equal(k.t, want, k.told(w, len(want)))
-		again, err := k.Watch(k.ctx, "", "cfworkers.", int64(from))
-		require.NoError(k.t, err)
+		again := k.watch("cfworkers.", int64(from))
 		defer again.Stop()
 		require.Equal(k.t, want, k.told(again, len(want)))
 	})
@@ -294,7 +284,7 @@ func TestC27AllKeysBelowAPrefixSorted(t *testing.T) {
 }
 
 func TestC29AStallIsSurvived(t *testing.T) {
-	each(t, func(k *kit) {
+	wired(t, func(k *kit, _ *remote.FlowCalls) {
 		k.sample(1)
 		k.join("W")
 		k.bed.Server.Freeze()
@@ -303,12 +293,10 @@ func TestC29AStallIsSurvived(t *testing.T) {
 			_, err := k.Claim(k.ctx, k.by, &flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
 			got <- err
 		}()
-		if !near(k.bed.Store) {
-			short, cancel := context.WithCancel(k.ctx)
-			cancel()
-			_, err := k.Heartbeat(short, k.by, &flow.HeartbeatAsk{Key: "wokr.W"})
-			require.ErrorIs(k.t, err, context.Canceled)
-		}
+		short, cancel := context.WithCancel(k.ctx)
+		cancel()
+		_, err := k.Heartbeat(short, k.by, &flow.HeartbeatAsk{Key: "wokr.W"})
+		require.ErrorIs(k.t, err, context.Canceled)
 		k.bed.Server.Thaw()
 		require.NoError(k.t, <-got)
 		require.Equal(k.t, `"PENDDING"`, k.value("flow.F.node.node.N0"))
@@ -321,7 +309,7 @@ func TestC31AcknowledgedIsThereAfterARestart(t *testing.T) {
 		k.join("W")
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N7"})
 		want := k.keys("")
-		k.bed.Server.Restart()
+		k.bed.Restart(k.t)
 		k = k.again()
 		require.Equal(k.t, want, k.keys(""))
 		ask(k, k.Heartbeat, flow.HeartbeatAsk{Key: "wokr.W"})
@@ -418,31 +406,6 @@ func TestASchedulerIsNoWorker(t *testing.T) {
 	})
 }
 
-// Over a connection, too, there is a lock that is tried and one that is waited for.
-func TestOverAConnectionALockIsTriedOrWaitedFor(t *testing.T) {
-	each(t, func(k *kit) {
-		w, over := k.asked.(wire)
-		if !over {
-			return
-		}
-		held, err := w.FlowCalls.TryLock(k.ctx, &flow.LockAsk{Key: "job", Owner: "A"})
-		require.NoError(k.t, err)
-		tried, err := w.FlowCalls.TryLock(k.ctx, &flow.LockAsk{Key: "job", Owner: "B"})
-		require.NoError(k.t, err)
-		require.False(k.t, tried.Granted)
-		waited := make(chan *flow.LockAnswer)
-		go func() {
-			a, _ := k.again().asked.(wire).FlowCalls.Lock(k.ctx, &flow.LockAsk{Key: "job", Owner: "B"})
-			waited <- a
-		}()
-		ask(k, k.Unlock, flow.UnlockAsk{Key: "job", Owner: "A", Fence: held.Fence})
-		got := <-waited
-		require.NotNil(k.t, got)
-		require.True(k.t, got.Granted)
-		require.Equal(k.t, "B", got.Owner)
-	})
-}
-
 // A list below something that is not there is empty, as of a revision from which what comes can be
 // watched.
 func TestAListOfNobodySaysItsRevision(t *testing.T) {
@@ -492,7 +455,7 @@ func TestTimesOfALogNeverStepBack(t *testing.T) {
 	inside(t, func(k *kit) {
 		at := func(hour int64) *kit {
 			other := *k
-			other.have(k.open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
+			other.have(flow.Open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
 			return &other
 		}
 		noon, before := at(12), at(11)

@@ -119,7 +119,7 @@ func TestATaskWhoseClaimMayFailStillWaits(t *testing.T) {
 			<-store.looked // W2, which finds none
 			ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W1"})
 		}
-		other.have(flow.Open(store, flow.Config{Prefix: k.prefix()}))
+		other.have(flow.Open(store, flow.Config{}))
 		refused(&other, codes.LeaseGone, other.Claim, flow.ClaimAsk{Worker: "wokr.W1", From: "flow.F"})
 		require.Equal(k.t, "node.N0", <-got)
 		k.sound()
@@ -146,7 +146,7 @@ func TestAnIdleClaimDoesNotLookEverywhere(t *testing.T) {
 		k.sample(50)
 		k.join("W")
 		store := walked{k.bed.Store, new(atomic.Int64)}
-		k.have(flow.Open(store, flow.Config{Prefix: k.prefix()}))
+		k.have(flow.Open(store, flow.Config{}))
 		refused(k, codes.LeaseGone, k.Claim, flow.ClaimAsk{Worker: "wokr.dead"})
 		require.Zero(k.t, store.lists.Load(), "for one that is dead nobody looks")
 		for range 51 {

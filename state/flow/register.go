@@ -198,8 +198,8 @@ func (e *edit) chunk(parts []part) (n int) {
 
 // newApp has the conditions that the application is neither there, nor staged, nor going.
 func (e *edit) newApp(ctx context.Context, app *part) error {
-	keys := []string{e.f.indexKey(dutyStage, e.ns, app.Member), e.f.indexKey(dutyGone, e.ns, app.Member)}
-	duties, err := e.f.store.GetMany(ctx, e.f.index(), keys...)
+	keys := []string{indexKey(dutyStage, e.ns, app.Member), indexKey(dutyGone, e.ns, app.Member)}
+	duties, err := e.f.store.GetMany(ctx, index, keys...)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 		return codes.Errorf(codes.Conflict, "%s is being removed; try again when that is done", app.Member)
 	}
 	for _, key := range keys {
-		e.when(kv.Absent(e.f.index(), key))
+		e.when(kv.Absent(index, key))
 	}
 	e.whenAbsent(app.listKey())
 	return nil
@@ -255,16 +255,16 @@ func (e *edit) revoke(ctx context.Context, lease kv.LeaseID) {
 
 // last notes a duty that nobody but the one who has it may carry out as long as a lease lasts.
 func (e *edit) last(what string, m Member, v kv.Value, lease kv.LeaseID) {
-	e.putIn(e.f.index(), e.f.indexKey(what, e.ns, m), v, 0)
-	e.putIn(e.f.index(), e.f.indexKey(liveKey, e.ns, m), kv.IntValue(int64(lease)), lease)
+	e.putIn(index, indexKey(what, e.ns, m), v, 0)
+	e.putIn(index, indexKey(liveKey, e.ns, m), kv.IntValue(int64(lease)), lease)
 }
 
 // lasts finds a duty that was noted so, and has the conditions that it stays the same and that
 // its lease does, to which live is attached: the given one, whichever there is if that is 0, or
 // none if it must have ended.
 func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
-	keys := []string{e.f.indexKey(what, e.ns, m), e.f.indexKey(liveKey, e.ns, m)}
-	got, err := e.f.store.GetMany(ctx, e.f.index(), keys...)
+	keys := []string{indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m)}
+	got, err := e.f.store.GetMany(ctx, index, keys...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,7 +273,7 @@ func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseI
 	case duty == nil || (live == nil) != ended:
 		return nil, nil, errNotStaged(m)
 	case ended:
-		e.when(still(duty), kv.Absent(e.f.index(), keys[1]))
+		e.when(still(duty), kv.Absent(index, keys[1]))
 	case lease != 0 && lease != live.Lease:
 		return nil, nil, errNotStaged(m)
 	default:
@@ -420,14 +420,14 @@ func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Re
 
 // drop turns a stage into something that goes.
 func (e *edit) drop(ctx context.Context, app Member, lease kv.LeaseID, ended bool) (*kv.Result, error) {
-	defer e.f.undertake(e.f.indexKey(dutyGone, e.ns, app))()
+	defer e.f.undertake(indexKey(dutyGone, e.ns, app))()
 	res, err := e.apply(ctx, func() error {
 		duty, live, err := e.lasts(ctx, dutyStage, app, lease, ended)
 		if err != nil {
 			return err
 		}
 		e.done(duty, live)
-		e.putIn(e.f.index(), e.f.indexKey(dutyGone, e.ns, app), kv.StringValue(""), 0)
+		e.putIn(index, indexKey(dutyGone, e.ns, app), kv.StringValue(""), 0)
 		return nil
 	})
 	if err != nil {

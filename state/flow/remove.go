@@ -29,7 +29,7 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 	if err != nil {
 		return nil, err
 	}
-	defer f.undertake(f.indexKey(dutyGone, e.ns, m))()
+	defer f.undertake(indexKey(dutyGone, e.ns, m))()
 	res, err := e.commit(ctx, func() error {
 		r, err := f.load(ctx, e.ns, m)
 		if err != nil {
@@ -45,7 +45,7 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 		for _, above := range r.above {
 			owners = append(owners, above.String())
 		}
-		e.putIn(f.index(), f.indexKey(dutyGone, e.ns, m), kv.StringValue(strings.Join(owners, " ")), 0)
+		e.putIn(index, indexKey(dutyGone, e.ns, m), kv.StringValue(strings.Join(owners, " ")), 0)
 		return nil
 	})
 	if err != nil {
@@ -60,8 +60,8 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 	busy := ""
 	switch r.Kind {
 	case Worker, Scheduler:
-		live := e.f.indexKey(liveKey, e.ns, r.Member)
-		got, err := e.f.store.GetMany(ctx, e.f.index(), live, e.f.indexKey(dutyLive, e.ns, r.Member), e.f.indexKey(dutyBack, e.ns, r.Member))
+		live := indexKey(liveKey, e.ns, r.Member)
+		got, err := e.f.store.GetMany(ctx, index, live, indexKey(dutyLive, e.ns, r.Member), indexKey(dutyBack, e.ns, r.Member))
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 		if got[0] != nil || got[1] != nil || got[2] != nil || number(tasks) > 0 {
 			return codes.Errorf(codes.Conflict, "%s is alive or has tasks; it must leave, and its tasks be returned", r.Member)
 		}
-		e.when(kv.Absent(e.f.index(), live), kv.Absent(e.f.index(), e.f.indexKey(dutyLive, e.ns, r.Member)))
+		e.when(kv.Absent(index, live), kv.Absent(index, indexKey(dutyLive, e.ns, r.Member)))
 		e.whenSame(r.field("tasks"), tasks)
 		return nil
 	case App, FlowKind, Session:
@@ -100,7 +100,7 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 // finishGone deletes everything of a member that is in no list any more, from the leaves on, so
 // that whoever goes on after a crash still finds the rest.
 func (f *Flow) finishGone(ctx context.Context, ns string, top Member) error {
-	duty, err := f.store.Get(ctx, f.index(), f.indexKey(dutyGone, ns, top))
+	duty, err := f.store.Get(ctx, index, indexKey(dutyGone, ns, top))
 	if err != nil || duty == nil {
 		return err
 	}

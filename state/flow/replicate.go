@@ -41,7 +41,7 @@ func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk)
 	case len(replica(m, q.Count).ID) > MaxID:
 		return nil, codes.Errorf(codes.NameTooLong, "the id of %s is too long to add a number to it; the limit is %d bytes", m, MaxID)
 	}
-	defer f.undertake(f.indexKey(dutyCopy, e.ns, m))()
+	defer f.undertake(indexKey(dutyCopy, e.ns, m))()
 	return written(e.pieces(ctx, func(piece *edit) (res *kv.Result, err error) {
 		c := &copying{edit: piece, node: m, count: q.Count}
 		if err = afresh(ctx, piece, dutyCopy, m, func() error { return c.begin(ctx) }); err != nil {
@@ -77,8 +77,8 @@ type copying struct {
 func (c *copying) begin(ctx context.Context) (err error) {
 	_, err = c.commitLeased(ctx, c.f.cfg.Stage, func(lease kv.LeaseID) error {
 		c.lease = lease
-		duty := c.f.indexKey(dutyCopy, c.ns, c.node)
-		if got, err := c.f.store.Get(ctx, c.f.index(), duty); err != nil {
+		duty := indexKey(dutyCopy, c.ns, c.node)
+		if got, err := c.f.store.Get(ctx, index, duty); err != nil {
 			return err
 		} else if got != nil {
 			return underWay(c.edit, got, "%s is being copied; try again when that is done", c.node)
@@ -86,7 +86,7 @@ func (c *copying) begin(ctx context.Context) (err error) {
 		if err := c.read(ctx); err != nil {
 			return err
 		}
-		c.when(kv.Absent(c.f.index(), duty))
+		c.when(kv.Absent(index, duty))
 		c.whenSame(c.from.field("atime"), c.from.atime)
 		c.last(dutyCopy, c.node, marked(c.edit, strconv.FormatInt(c.count, 10)), c.lease)
 		return nil

@@ -101,7 +101,7 @@ type Claimed struct {
 
 // Assigned lists what a worker has claimed and neither ended nor returned.
 func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
-	ns, err := f.namespace(q.Scope)
+	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 	if err != nil {
 		return nil, err
 	}
-	who, a, l := guard.From(ctx), &ScopesAnswer{}, kv.List{NS: f.index(), Prefix: "scope."}
+	who, a, l := guard.From(ctx), &ScopesAnswer{}, kv.List{NS: index, Prefix: "scope."}
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}

@@ -110,7 +110,7 @@ func (k *kit) apart() {
 
 // Between the steps of what one program does, others do something else.
 func TestAStormOfClaimsKeepsEverybodyApart(t *testing.T) {
-	alone(t, func(k *kit) {
+	inside(t, func(k *kit) {
 		seed := rand.Uint64()
 		k.t.Log("seed", seed)
 		s := &storm{k, rand.New(rand.NewPCG(seed, 0))}

@@ -39,7 +39,7 @@ func (f *Flow) undertaken(key string) bool {
 // notices when a worker, a scheduler or a stage has lost its lease, and rolls forward what a
 // crash has cut off. Any number of them may run on a store. It returns why it ended.
 func (f *Flow) Run(ctx context.Context) error {
-	w, err := f.store.Watch(ctx, kv.Filter{NS: f.index()}, 0)
+	w, err := f.store.Watch(ctx, kv.Filter{NS: index}, 0)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (f *Flow) perform(ctx context.Context, what, whose string) error {
 	if err != nil {
 		return nil // of a later version
 	}
-	e := &edit{draft: draft{ns: f.cfg.Prefix + scope}, f: f, who: "flow"}
+	e := &edit{draft: draft{ns: kv.FlowPrefix + scope}, f: f, who: "flow"}
 	switch what {
 	case dutyStage:
 		_, err = e.drop(ctx, m, 0, true)

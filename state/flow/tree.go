@@ -3,7 +3,6 @@ package flow
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"confcenter/access"
@@ -34,13 +33,12 @@ type TreeAnswer struct {
 	Revision int64      `json:"revision" doc:"the store's revision; what changes after it can be watched"`
 	Lines    []TreeLine `json:"lines" doc:"each member before those below it"`
 	Next     string     `json:"next,omitempty" doc:"if there are more: what to give as after"`
-	Mixed    bool       `json:"mixed,omitempty" doc:"the store changed while it was read over a connection: the lines are of several moments"`
 }
 
 // Tree shows applications with all that is below them, as of one moment. codes.NotFound: there is no
 // such application.
 func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnswer, error) {
-	ns, err := f.namespace(q.Scope)
+	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -58,21 +56,15 @@ func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnsw
 			return nil, err
 		}
 	}
-	const tries = 3
-	for try := 1; ; try++ {
-		w := f.newWalk(ctx, ns, q.After)
-		t := &tree{limit: limit, only: only, answer: &TreeAnswer{Lines: []TreeLine{}}}
-		err := w.all(t.visit)
-		if err == nil {
-			t.roll()
-			err = w.describe(t.answer.Lines)
-		}
-		w.close()
-		t.answer.Revision, t.answer.Mixed = int64(w.first), w.first != w.last
-		if err != nil || !t.answer.Mixed || try == tries {
-			return t.answer, err
-		}
+	w := f.newWalk(ctx, ns, q.After)
+	defer w.view.Close()
+	t := &tree{limit: limit, only: only, answer: &TreeAnswer{Lines: []TreeLine{}}}
+	if err := w.all(t.visit); err != nil {
+		return nil, err
 	}
+	t.roll()
+	t.answer.Revision = int64(w.view.Revision())
+	return t.answer, w.describe(t.answer.Lines)
 }
 
 // tree is an answer of Tree under construction.
@@ -152,42 +144,24 @@ func rolled(counts map[string]int64) Status {
 
 // describe adds to lines what is not in the lists.
 func (w *walk) describe(lines []TreeLine) error {
-	for piece := range slices.Chunk(lines, MaxBatch/3) {
-		var keys []string
-		for i := range piece {
-			m, err := ParseMember(piece[i].Key)
-			if err != nil {
-				return err
-			}
-			name, worker := "name", "claim"
-			if m.Kind == Node || m.Kind == Service {
-				name, worker = "func", "worker"
-			}
-			keys = append(keys, m.field(name), m.field("name"), m.field(worker))
-		}
-		got, err := w.many(keys)
+	for i := range lines {
+		m, err := ParseMember(lines[i].Key)
 		if err != nil {
 			return err
 		}
-		for i := range piece {
-			piece[i].Name, piece[i].Worker = brief(cmp.Or(text(got[3*i]), text(got[3*i+1]))), text(got[3*i+2])
+		name, worker := "name", "claim"
+		if m.Kind == Node || m.Kind == Service {
+			name, worker = "func", "worker"
 		}
+		var got [3]*kv.Entry
+		for k, field := range [...]string{name, "name", worker} {
+			if got[k], err = w.view.Get(w.ns, m.field(field)); err != nil {
+				return err
+			}
+		}
+		lines[i].Name, lines[i].Worker = brief(cmp.Or(text(got[0]), text(got[1]))), text(got[2])
 	}
 	return nil
-}
-
-// many reads keys as of the moment of the walk.
-func (w *walk) many(keys []string) (list []*kv.Entry, err error) {
-	if w.view == nil {
-		return w.f.store.GetMany(w.ctx, w.ns, keys...)
-	}
-	list = make([]*kv.Entry, len(keys))
-	for i, key := range keys {
-		if list[i], err = w.view.Get(w.ns, key); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
 }
 
 // brief is a name as a list of many shows it.

@@ -9,19 +9,15 @@ import (
 
 	"confcenter/access"
 	"confcenter/kv"
-	"confcenter/state"
 )
 
 // walk goes through what is listed below applications, each member before those below it, in
-// the order of their names: as of one moment if the store can be read so.
+// the order of their names, as of one moment. Close its view.
 type walk struct {
-	f     *Flow
 	ctx   context.Context
 	ns    string
 	after []string // behind this path
-	view  kv.View  // nil: the store is far
-
-	first, last kv.Revision // of the pages that were read
+	view  kv.View
 }
 
 // step is a member on the way.
@@ -38,33 +34,11 @@ var errStop, errSkip = errors.New("stop"), errors.New("skip")
 func cursor(path []string) string { return strings.Join(path, "|") }
 
 func (f *Flow) newWalk(ctx context.Context, ns, after string) *walk {
-	w := &walk{f: f, ctx: ctx, ns: ns}
+	w := &walk{ctx: ctx, ns: ns, view: f.store.View()}
 	if after != "" {
 		w.after = strings.Split(after, "|")
 	}
-	if v, ok := f.store.(state.Viewer); ok {
-		w.view = v.View()
-	}
 	return w
-}
-
-func (w *walk) close() {
-	if w.view != nil {
-		w.view.Close()
-	}
-}
-
-func (w *walk) page(l kv.List) (page kv.Page, err error) {
-	if w.view != nil {
-		page, err = w.view.List(l)
-	} else {
-		page, err = w.f.store.List(w.ctx, l)
-	}
-	if w.first == 0 {
-		w.first = page.Revision
-	}
-	w.last = page.Revision
-	return page, err
 }
 
 // all visits every application of the scope with what is below it.
@@ -106,7 +80,7 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 		l.After = l.Prefix + w.after[depth][:len(w.after[depth])-last] // not far before it
 	}
 	for {
-		page, err := w.page(l)
+		page, err := w.view.List(l)
 		if err != nil {
 			return err
 		}
@@ -163,7 +137,7 @@ type TasksAnswer struct {
 
 // Tasks lists the nodes and services of all applications, all or those with one status.
 func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksAnswer, error) {
-	ns, err := f.namespace(q.Scope)
+	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +151,7 @@ func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksA
 	}
 	a := &TasksAnswer{Tasks: []Task{}}
 	w := f.newWalk(ctx, ns, q.After)
-	defer w.close()
+	defer w.view.Close()
 	var before string
 	err = w.all(func(s *step) error {
 		if s.old || s.Kind != Node && s.Kind != Service || status != "" && s.status != status {

@@ -29,22 +29,12 @@ type Changes struct {
 	More     bool // the last transaction continues in the next message
 }
 
-// Watch tells of changes of a scope, as a [state.Watch] does.
+// Watch tells of changes of a scope, as a [state.Watch] does. A client opens it by the Watch of
+// remote.FlowCalls.
 type Watch struct{ w state.Watch }
 
-// Watch follows the keys of a scope that begin with a prefix, as "cfworkers." or
-// "flow.F.node.": what changes after a revision or, after 0, first what there is.
-func (f *Flow) Watch(ctx context.Context, scope, prefix string, after int64) (*Watch, error) {
-	ns, err := f.namespace(scope)
-	if err != nil {
-		return nil, err
-	}
-	w, err := f.store.Watch(ctx, kv.Filter{NS: ns, Text: prefix}, kv.Revision(after))
-	if err != nil {
-		return nil, err
-	}
-	return &Watch{w}, nil
-}
+// NewWatch takes over a watch of keys of a scope.
+func NewWatch(w state.Watch) *Watch { return &Watch{w} }
 
 // Next waits for the next message.
 func (w *Watch) Next(ctx context.Context) (*Changes, error) {

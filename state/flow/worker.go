@@ -79,11 +79,11 @@ func parseWorker(text string, others ...Kind) (Member, error) {
 var errTasks = errors.New("its tasks were not returned")
 
 func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, ttl time.Duration) (*kv.Result, error) {
-	live, index := e.f.indexKey(liveKey, e.ns, m), e.f.index()
+	live := indexKey(liveKey, e.ns, m)
 	return e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
 		e.putIn(index, live, kv.IntValue(int64(lease)), lease)
-		e.putIn(index, e.f.indexKey(dutyLive, e.ns, m), kv.StringValue(e.who), 0)
-		going := []string{live, e.f.indexKey(dutyBack, e.ns, m), e.f.indexKey(dutyGone, e.ns, m)}
+		e.putIn(index, indexKey(dutyLive, e.ns, m), kv.StringValue(e.who), 0)
+		going := []string{live, indexKey(dutyBack, e.ns, m), indexKey(dutyGone, e.ns, m)}
 		got, err := e.f.store.GetMany(ctx, index, going...)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ type HeartbeatAnswer struct {
 // Heartbeat says that a worker or a scheduler lives. It writes nothing. codes.LeaseGone: it is
 // taken for dead and has to join again; its tasks may be somebody else's by now.
 func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) (*HeartbeatAnswer, error) {
-	ns, err := f.namespace(q.Scope)
+	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) 
 	if err != nil {
 		return nil, err
 	}
-	live, err := f.store.Get(ctx, f.index(), f.indexKey(liveKey, ns, m))
+	live, err := f.store.Get(ctx, index, indexKey(liveKey, ns, m))
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 		return nil, err
 	}
 	return written(e.commit(ctx, func() error {
-		live, err := f.store.Get(ctx, f.index(), f.indexKey(liveKey, e.ns, m))
+		live, err := f.store.Get(ctx, index, indexKey(liveKey, e.ns, m))
 		if err != nil {
 			return err
 		}
@@ -190,15 +190,15 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 // lost ends a worker or a scheduler whose lease has ended.
 func (e *edit) lost(ctx context.Context, m Member) error {
 	_, err := e.apply(ctx, func() error {
-		index, duty := e.f.index(), e.f.indexKey(dutyLive, e.ns, m)
-		got, err := e.f.store.GetMany(ctx, index, e.f.indexKey(liveKey, e.ns, m), duty)
+		duty := indexKey(dutyLive, e.ns, m)
+		got, err := e.f.store.GetMany(ctx, index, indexKey(liveKey, e.ns, m), duty)
 		if err != nil {
 			return err
 		}
 		if got[0] != nil || got[1] == nil {
 			return errNoMember(m) // it has joined again, or somebody else has done this
 		}
-		e.when(exists(index, duty), kv.Absent(index, e.f.indexKey(liveKey, e.ns, m)))
+		e.when(exists(index, duty), kv.Absent(index, indexKey(liveKey, e.ns, m)))
 		return e.end(ctx, m, "its lease has ended")
 	})
 	return err
@@ -206,7 +206,7 @@ func (e *edit) lost(ctx context.Context, m Member) error {
 
 // end makes a worker or a scheduler one that lives no more.
 func (e *edit) end(ctx context.Context, m Member, why string) error {
-	e.removeIn(e.f.index(), e.f.indexKey(dutyLive, e.ns, m))
+	e.removeIn(index, indexKey(dutyLive, e.ns, m))
 	r, err := e.f.load(ctx, e.ns, m)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (f *Flow) Workers(ctx context.Context, by *access.Actor, q *WorkersAsk) (*W
 	if err != nil {
 		return nil, err
 	}
-	ns, _ := f.namespace(q.Scope)
+	ns, _ := Namespace(q.Scope)
 	a := &WorkersAnswer{Workers: make([]WorkerLine, len(list.Members))}
 	for i, one := range list.Members {
 		got, err := f.store.GetMany(ctx, ns, one.Key+".name", one.Key+".tasks", one.Key+".ctime")

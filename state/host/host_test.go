@@ -41,11 +41,11 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 // The methods of the Go client are made from the tables: each takes and returns what its
 // operation does.
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
-	require.Equal(t, len(flow.Operations)+1, reflect.TypeFor[*remote.FlowCalls]().NumMethod(), "and Lock, which waits")
+	require.Equal(t, len(flow.Operations)+2, reflect.TypeFor[*remote.FlowCalls]().NumMethod(), "and Lock, which waits, and Watch")
 	require.Equal(t, len(auth.Operations), reflect.TypeFor[*remote.AuthCalls]().NumMethod())
 	require.Equal(t, len(audit.Operations), reflect.TypeFor[*remote.AuditCalls]().NumMethod())
 	require.Equal(t, len(review.Operations), reflect.TypeFor[*remote.ReviewCalls]().NumMethod())
 	require.Equal(t, len(secret.Operations), reflect.TypeFor[*remote.SecretCalls]().NumMethod())
 	require.Equal(t, len(history.Operations), reflect.TypeFor[*remote.HistoryCalls]().NumMethod())
-	require.Equal(t, len(bench.Operations), reflect.TypeFor[*remote.BenchCalls]().NumMethod())
+	require.Equal(t, len(bench.Operations)+1, reflect.TypeFor[*remote.BenchCalls]().NumMethod(), "and Watch")
 }

@@ -1,62 +1,15 @@
-// Package remote runs models of a cluster's state over a client's connection.
+// Package remote asks the models of a server over a client's connection.
 package remote
 
 import (
 	"context"
 
 	"confcenter/client"
-	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/state"
+	"confcenter/state/bench"
 	"confcenter/state/flow"
 )
-
-// Store is the state store of the server that c is connected to. It has no state of its own.
-// Its transactions are sent again after a lost connection, see [client.Client.Txn]; they have
-// at most [kv.MaxCompares] conditions, and write to no guarded namespace.
-func Store(c *client.Client) state.Store { return store{c} }
-
-type store struct{ c *client.Client }
-
-// Get implements state.Store.
-func (s store) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
-	e, err := s.c.KV(ns).Get(ctx, key)
-	if codes.Of(err) == codes.NotFound {
-		return nil, nil
-	}
-	return e, err
-}
-
-// List implements state.Store.
-func (s store) List(ctx context.Context, l kv.List) (kv.Page, error) {
-	return s.c.KV(l.NS).List(ctx, l)
-}
-
-// GetMany implements state.Store.
-func (s store) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
-	return s.c.KV(ns).GetMany(ctx, keys...)
-}
-
-// Txn implements state.Store. The wire has neither Must nor Asked: a token would stand for an
-// attempt that failed, or for other operations than those of the attempt before.
-func (s store) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
-	if !txn.Must {
-		return s.c.Txn(ctx, txn)
-	}
-	own := *txn
-	own.Must, own.Token, own.TokenNS, own.Asked = false, "", "", nil
-	res, err := s.c.Txn(ctx, &own)
-	if err == nil && !res.Held {
-		return nil, codes.Errorf(codes.Conflict, "what the transaction requires does not hold")
-	}
-	return res, err
-}
-
-// KeepLease implements state.Store.
-func (s store) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
-	return s.c.KeepLease(ctx, id)
-}
 
 // FlowCalls has a method for each operation of a server's flow model.
 type FlowCalls struct{ c *client.Client }
@@ -64,17 +17,56 @@ type FlowCalls struct{ c *client.Client }
 // Flow is the flow model of the server that c is connected to.
 func Flow(c *client.Client) *FlowCalls { return &FlowCalls{c} }
 
+// Watch follows the keys of a scope that begin with a prefix, as "cfworkers." or
+// "flow.F.node.": what changes after a revision or, after 0, first what there is. The context is
+// for opening it only. Stop it.
+func (c *FlowCalls) Watch(ctx context.Context, scope, prefix string, after int64) (*flow.Watch, error) {
+	ns, err := flow.Namespace(scope)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.c.KV(ns).Watch(ctx, client.WatchOptions{Prefix: prefix, From: kv.Revision(after), State: after == 0, Prev: true})
+	if err != nil {
+		return nil, err
+	}
+	return flow.NewWatch(w), nil
+}
+
 // Lock is TryLock that waits until the lock is free: as long as another owner has it, it only
 // listens. Of several that wait any one is next. It needs the right to read the scope, too.
 func (c *FlowCalls) Lock(ctx context.Context, q *flow.LockAsk) (*flow.LockAnswer, error) {
-	layout := flow.Open(Store(c.c), flow.Config{})
 	for {
 		a, err := c.TryLock(ctx, q)
 		if err != nil || a.Granted {
 			return a, err
 		}
-		if err := layout.AwaitUnlock(ctx, q.Scope, q.Key, a); err != nil {
+		if err := c.awaitUnlock(ctx, q, a); err != nil {
 			return nil, err
+		}
+	}
+}
+
+// awaitUnlock returns when a lock that was held, as TryLock has answered, is not any more.
+func (c *FlowCalls) awaitUnlock(ctx context.Context, q *flow.LockAsk, held *flow.LockAnswer) error {
+	ns, err := flow.Namespace(q.Scope)
+	if err != nil {
+		return err
+	}
+	owner := flow.Key{Form: flow.LockField, Text: q.Key, Field: "owner"}
+	w, err := c.c.KV(ns).Watch(ctx, client.WatchOptions{Key: owner.String(), From: kv.Revision(held.Revision)})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		n, err := w.Next(ctx)
+		if err != nil || n.Kind == kv.Resync {
+			return err
+		}
+		for i := range n.Events {
+			if n.Events[i].Kind != kv.Put {
+				return nil
+			}
 		}
 	}
 }
@@ -84,6 +76,20 @@ type BenchCalls struct{ c *client.Client }
 
 // Bench is the bench model of the server that c is connected to.
 func Bench(c *client.Client) *BenchCalls { return &BenchCalls{c} }
+
+// Watch follows what happens to nodes and jobs, from now on or after a revision. The context
+// is for opening it only. Stop it.
+func (c *BenchCalls) Watch(ctx context.Context, of bench.Of, after kv.Revision) (*bench.Watch, error) {
+	prefix, err := of.Prefix()
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.c.KV(kv.BenchNamespace).Watch(ctx, client.WatchOptions{Prefix: prefix, From: after})
+	if err != nil {
+		return nil, err
+	}
+	return bench.NewWatch(w), nil
+}
 
 // AuthCalls has a method for each operation of a server's tokens.
 type AuthCalls struct{ c *client.Client }
@@ -125,17 +131,4 @@ func call[Q, A any](ctx context.Context, c *client.Client, cmd protocol.Command,
 		return nil, err
 	}
 	return answer, nil
-}
-
-// Watch implements state.Store.
-func (s store) Watch(ctx context.Context, f kv.Filter, after kv.Revision) (state.Watch, error) {
-	o := client.WatchOptions{Prefix: f.Text, From: after, State: after == 0, Prev: true}
-	if f.Exact {
-		o.Key, o.Prefix = f.Text, ""
-	}
-	w, err := s.c.KV(f.NS).Watch(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }

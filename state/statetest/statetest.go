@@ -1,5 +1,5 @@
-// Package statetest runs the tests of a model on both kinds of store, the embedded one and a
-// client's connection to a real server, and by the commands of a server that has the model.
+// Package statetest runs the tests of a model where the model is, and by the commands of a server
+// that has it.
 package statetest
 
 import (
@@ -11,76 +11,80 @@ import (
 
 	"confcenter/client"
 	"confcenter/clienttest"
+	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/host"
-	"confcenter/state/remote"
 )
 
 // Patience is how long tests wait for what must happen.
 const Patience = time.Minute
 
-// A Bed is a store to run a model on, of a server that ends with the test.
+// A Bed is a store to run a model on: one of its own, or that of a server which has the models.
 type Bed struct {
+	// Store is a model's store, and State what it is made of. Restart replaces both.
 	state.Store
-	// Server is what is behind it, to stop, freeze and restart. After its Restart a near
-	// Store is void; call Again.
+	State *memory.Store
+
+	// Server is asked for its models. Nil: the test runs them, and nothing else does.
 	Server *clienttest.Server
-	// NS is a namespace that the store may write to.
-	NS string
-
-	// Wire says that the models of the server are to be asked. The Store is its own, to look
-	// into.
-	Wire bool
-
-	near bool
 }
 
-// Each runs test on an embedded store and over the wire, as subtests. With the race detector and
-// without the tag soak it runs on the embedded one alone, and EachWay with a Wire alone, so that
-// there is an answer in a minute.
+// Each runs test with a store of its own, as a subtest.
 func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
 	t.Helper()
-	for _, near := range stores {
-		name := "far"
-		if near {
-			name = "near"
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := &Bed{Server: clienttest.Start(t, clienttest.Options{}), NS: "model", near: near}
-			b.Store = b.Again(t)
-			test(t, b)
-		})
-	}
-}
-
-// EachWay runs test as Each does, and a third time with a Wire to the models of a
-// server, which has them with that configuration.
-func EachWay(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
-	t.Helper()
-	if !onlyWire {
-		Each(t, test)
-	}
-	t.Run("wire", func(t *testing.T) {
+	t.Run("near", func(t *testing.T) {
 		t.Parallel()
-		b := &Bed{Server: clienttest.Start(t, clienttest.Options{Models: models}), NS: models.Bench.NS, near: true, Wire: true}
+		b := &Bed{State: memory.New(memory.Config{})}
+		t.Cleanup(func() { require.NoError(t, b.State.Close()) })
 		b.Store = b.Again(t)
 		test(t, b)
 	})
 }
 
-// Again opens another store of the same kind, as another program would.
-func (b *Bed) Again(t testing.TB) state.Store {
+// EachWay runs test as Each and as Wire do.
+func EachWay(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
 	t.Helper()
-	if b.near {
-		store := state.Embed(b.Server.State, nil)
-		t.Cleanup(store.Close)
-		return store
-	}
-	return remote.Store(b.Dial(t))
+	Each(t, test)
+	Wire(t, models, test)
 }
 
-// Dial connects a client, another one each time.
+// Wire runs test with a server, whose models have that configuration, as a subtest.
+func Wire(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
+	t.Helper()
+	t.Run("wire", func(t *testing.T) {
+		t.Parallel()
+		b := &Bed{Server: clienttest.Start(t, clienttest.Options{Models: models})}
+		b.State = b.Server.State.(*memory.Store)
+		b.Store = b.Again(t)
+		test(t, b)
+	})
+}
+
+// Wire says that the models of a server are to be asked.
+func (b *Bed) Wire() bool { return b.Server != nil }
+
+// Again opens another Store of the same.
+func (b *Bed) Again(t testing.TB) state.Store {
+	t.Helper()
+	store := state.Embed(b.State, nil)
+	t.Cleanup(store.Close)
+	return store
+}
+
+// Restart ends what runs on the store and begins with what was acknowledged.
+func (b *Bed) Restart(t testing.TB) {
+	t.Helper()
+	if b.Wire() {
+		b.Server.Restart()
+		b.State = b.Server.State.(*memory.Store)
+	} else {
+		require.NoError(t, b.State.Close())
+		b.State = b.State.Clone()
+	}
+	b.Store = b.Again(t)
+}
+
+// Dial connects a client to the server, another one each time.
 func (b *Bed) Dial(t testing.TB) *client.Client {
 	t.Helper()
 	c, err := client.Dial(Context(t), client.Config{Addrs: []string{b.Server.Address()}, Name: "model", RequestTimeout: Patience})
