@@ -7,8 +7,6 @@
 // tasks, and the job goes from pipeline to pipeline by the rules of package bench alone.
 // Whatever is changed is written together with its entry in the history of the node or job.
 //
-// Everything is kept in one namespace of a [state.Store], near or far, and the package keeps
-// nothing in memory: any number of [Bench] may work on the same namespace. Begin with
-// [Operations], which is everything that can be asked; [Bench.Run] notices lost nodes,
-// [Bench.Watch] tells of changes, and [Agent] is what an agent remembers across its restarts.
+// Everything is kept in one namespace, and nothing in memory. Begin with [Operations], which is
+// everything that can be asked; [Bench.Run] notices lost nodes, and [Watch] tells of changes.
 package bench

@@ -4,7 +4,7 @@
 //
 // Everything is a key of its own that anybody may read and watch: a member of a list is the
 // key LIST.MEMBER with the member's status as its value, a field is MEMBER.FIELD; see [Key].
-// A scope is a namespace, Config.Prefix and its name.
+// A scope is a namespace; see [Namespace].
 //
 // What is written is written by the operations here, which keep it in order: what a list
 // says of a member, its cstat and its state never differ, every change says who made it and
