@@ -91,26 +91,26 @@ func indexKey(what, ns string, m Member) string {
 	return what + "." + strings.TrimPrefix(ns, kv.FlowPrefix) + "." + m.String()
 }
 
-// fields reads the fields of a member, page by page, but not its log and its lists: each page is
-// as of one moment.
-func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name string, e *kv.Entry) error) (pages int, err error) {
+// fields reads the fields of a member as of one moment, but not its log and its lists.
+func (f *Flow) fields(ns string, m Member, visit func(name string, e *kv.Entry) error) error {
+	view := f.store.View()
+	defer view.Close()
 	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 200, MaxBytes: maxAnswer}
 	for {
-		page, err := f.store.List(ctx, l)
+		page, err := view.List(l)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		pages++
 		for _, e := range page.Entries {
 			name, below, _ := strings.Cut(e.Key[len(l.Prefix):], ".")
 			if l.After = e.Key; below != "" {
 				l.After = m.field(name + ".\U0010FFFF") // behind all that begins with NAME.
 			} else if err := visit(name, e); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		if !page.More {
-			return pages, nil
+			return nil
 		}
 	}
 }

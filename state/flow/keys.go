@@ -208,7 +208,7 @@ func (e *edit) room(ctx context.Context, m Member, names []string) error {
 	for _, name := range names {
 		all[name] = struct{}{}
 	}
-	if _, err := e.f.fields(ctx, e.ns, m, func(name string, _ *kv.Entry) error {
+	if err := e.f.fields(e.ns, m, func(name string, _ *kv.Entry) error {
 		all[name] = struct{}{}
 		return nil
 	}); err != nil {

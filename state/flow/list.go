@@ -80,23 +80,16 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 	if err != nil {
 		return nil, err
 	}
-	a := &ListAnswer{Members: []ListLine{}}
+	w := f.newWalk(ctx, ns, q.After) // before it is seen whether there is a list: what comes later can be watched
+	defer w.view.Close()
+	a := &ListAnswer{Revision: int64(w.view.Revision()), Members: []ListLine{}}
 	if parent.ID != "" {
-		// The revision is of a moment before it is seen that there is no list: what comes later can
-		// be watched.
-		page, err := f.store.List(ctx, kv.List{NS: ns, Prefix: q.List + ".", Limit: 1})
-		if err != nil {
-			return nil, err
-		}
 		if _, err := f.load(ctx, ns, parent); codes.Of(err) == codes.NotFound {
-			a.Revision = int64(page.Revision)
 			return a, nil
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	w := f.newWalk(ctx, ns, q.After)
-	defer w.view.Close()
 	err = stopped(w.list(q.List, &step{}, func(s *step) error {
 		switch {
 		case s.old || status != "" && s.status != status:
@@ -108,6 +101,5 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 		}
 		return errSkip
 	}))
-	a.Revision = int64(w.view.Revision())
 	return a, err
 }

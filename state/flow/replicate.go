@@ -101,7 +101,7 @@ func (c *copying) read(ctx context.Context) (err error) {
 	}
 	c.fields = map[string]kv.Value{}
 	size := 0
-	_, err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
+	err = c.f.fields(c.ns, c.node, func(name string, e *kv.Entry) error {
 		if name == "uuid" && text(e) != c.node.ID || name == "subidx" && number(e) != 0 {
 			return codes.Errorf(codes.BadRequest, "%s is a replica itself: replicate the node that it is one of", c.node)
 		}

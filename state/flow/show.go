@@ -34,47 +34,32 @@ func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnsw
 	if err != nil {
 		return nil, err
 	}
-	for range attempts {
-		a, done, err := f.show(ctx, ns, m)
-		if done || err != nil {
-			return a, err
-		}
-	}
-	return nil, codes.Errorf(codes.Busy, "%s was changed %d times while it was read; try again", m, attempts)
-}
-
-// show reads a member. It is not done if the member was changed meanwhile: status and worker are
-// as its fields say, which are of one moment if they are on one page.
-func (f *Flow) show(ctx context.Context, ns string, m Member) (a *ShowAnswer, done bool, err error) {
 	r, err := f.load(ctx, ns, m)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	a = &ShowAnswer{Key: m.String(), List: r.listed, App: r.app().ID}
-	size, was := 0, kv.Revision(0)
-	pages, err := f.fields(ctx, ns, m, func(name string, e *kv.Entry) error {
+	a, size := &ShowAnswer{Key: m.String(), List: r.listed, App: r.app().ID}, 0
+	err = f.fields(ns, m, func(name string, e *kv.Entry) error {
 		switch a.Fields = append(a.Fields, entry(name, e)); name {
 		case "cstat":
 			a.Status = Status(text(e))
 		case "worker", "claim":
 			a.Worker = text(e)
-		case "atime":
-			was = e.Mod
 		}
 		if size += len(e.Value.Data); size > 2*maxAnswer {
 			return codes.Errorf(codes.TooLarge, "the fields of %s have more than %d bytes together; read some of them", m, 2*maxAnswer)
 		}
 		return nil
 	})
+	if err == nil && len(a.Fields) == 0 {
+		err = errNoMember(m) // it was removed just now
+	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	l := &locking{edit: &edit{draft: draft{ns: ns}, f: f}, key: m.String() + "."}
-	if a.Lock, err = l.holder(ctx); err != nil || pages == 1 && was > 0 {
-		return a, true, err
-	}
-	now, err := f.store.Get(ctx, ns, r.field("atime"))
-	return a, now != nil && now.Mod == was, err
+	a.Lock, err = l.holder(ctx)
+	return a, err
 }
 
 // AssignedAsk is the question of Assigned.
