@@ -73,8 +73,7 @@ func (c *Config) setDefaults() {
 	c.MaxLog = cmp.Or(c.MaxLog, 256)
 }
 
-// Bench is the meta store in a store. Its methods may be called from any
-// goroutine.
+// Bench is the meta store. Its methods may be called from any goroutine.
 type Bench struct {
 	book
 	turns   [256]chan struct{} // set at open; of capacity 1, full while it is somebody's turn

@@ -375,6 +375,30 @@ func TestAWatchOfAnEmptyStoreTellsInOrder(t *testing.T) {
 	})
 }
 
+// notices is a watch that tells them.
+type notices []kv.Notice
+
+func (n *notices) Next(context.Context) (kv.Notice, error) {
+	first := (*n)[0]
+	*n = (*n)[1:]
+	return first, nil
+}
+
+func (n *notices) Stop() {}
+
+func TestAWatcherIsToldThatItHasMissedChanges(t *testing.T) {
+	entry := []kv.Event{{Kind: kv.Put, Entry: &kv.Entry{Key: "history/node/n1/0000000000000001", Create: 8, Mod: 8, Version: 1, Value: kv.JSONValue([]byte(`{"seq":1,"event":"lost"}`))}}}
+	w := bench.NewWatch(&notices{
+		{Kind: kv.Resync, Revision: 6}, {Kind: kv.State, Revision: 7, Events: entry}, {Kind: kv.Synced, Revision: 7}, {Kind: kv.Changed, Revision: 8, Events: entry},
+	})
+	c, err := w.Next(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, bench.Change{Missed: true, Revision: 7}, c)
+	c, err = w.Next(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, bench.Change{Node: "n1", Entry: bench.Entry{Seq: 1, Event: "lost"}, Revision: 8}, c)
+}
+
 // pairs is a store in which a transaction with conditions waits for another one.
 type pairs struct {
 	state.Store
