@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"encoding/base64"
 	"os"
 	"regexp"
 	"slices"
@@ -111,25 +110,5 @@ func TestOnlyWhatCanFollowIsATransition(t *testing.T) {
 			require.Equal(t, codes.Conflict, codes.Of(err))
 			require.Contains(t, err.Error(), string(from)+" cannot become "+string(to))
 		}
-	}
-}
-
-func TestEtcdForm(t *testing.T) {
-	for _, c := range []struct {
-		scope, key, wantKey string
-		value               kv.Value
-		want                string
-	}{
-		{"", "cfapplist.cfapp.A", "cl.cfapplist.cfapp.A", kv.StringValue("WAITING"), `"WAITING"`},
-		{"other", "node.N.index", "other.node.N.index", kv.IntValue(1795248812184839171), "1795248812184839171"},
-		{"cl", "a", "cl.a", kv.BoolValue(true), "true"},
-		{"cl", "a", "cl.a", kv.JSONValue([]byte(`{"lkey":"flow.F.node","ukey":["node.N"]}`)), "{\n  \"lkey\": \"flow.F.node\",\n  \"ukey\": [\n    \"node.N\"\n  ]\n}"},
-		{"cl", "a", "cl.a", kv.DoubleValue(1.5), "1.5"},
-	} {
-		key, value := flow.Etcd(c.scope, &kv.Entry{Key: c.key, Value: c.value})
-		require.Equal(t, c.wantKey, key)
-		decoded, err := base64.StdEncoding.DecodeString(value)
-		require.NoError(t, err)
-		require.Equal(t, c.want, string(decoded))
 	}
 }
