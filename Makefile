@@ -26,7 +26,7 @@ WAITING  := -p 4 -parallel 8
 CROSS    := darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME ?= 25s
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
-PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl openssl=openssl \
+PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools tshark=tshark chromium=chromium curl=curl openssl=openssl \
             mariadbd=mariadb-server /usr/lib/postgresql/*/bin/postgres=postgresql
 # What the server is seen to do for profile.pgo, from which the compiler learns what is hot.
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse

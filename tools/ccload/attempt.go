@@ -1,12 +1,14 @@
 package main
 
-// Verbs, benchmark groups and the experiments they share (fan-outs, stalls) are
-// scripts: long sequences of steps, each of which needs the ones before it. A step
-// that fails panics with a failure (check, must), and attempt turns that back into an
-// error. The parts of scripts (loop, connections, load, processes) return errors as
-// usual.
+import "errors"
+
+// The benchmark is a script: a long sequence of steps, each of which needs the ones before it.
+// A step that fails panics with a failure (check, must), and attempt turns that back into an
+// error.
 
 type failure struct{ error }
+
+var errTimeout = errors.New("timed out")
 
 func check(err error) {
 	if err != nil {
@@ -19,11 +21,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// attempt runs script, then end in any case, and returns the script's failure, if
-// any.
-func attempt(end, script func()) (err error) {
+// attempt runs script and returns its failure, if any.
+func attempt(script func()) (err error) {
 	defer func() {
-		end()
 		switch p := recover().(type) {
 		case nil:
 		case failure:

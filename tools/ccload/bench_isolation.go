@@ -1,25 +1,24 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"confcenter/protocol"
 )
 
-// The tenant that is limited, and its limits: those of the example in docs/access.md.
 const (
+	// limitedName is the tenant that is at its limit, which is that of the example in
+	// docs/access.md, and neighborName the other one.
 	limitedName     = "tenant"
-	limitedRequests = 2000       // a second
-	limitedBytes    = 10_000_000 // a second
-)
-
-const (
-	// neighborRate is how often the other tenant asks for each thing it asks for, in requests
+	neighborName    = "neighbor"
+	limitedRequests = 2000 // a second
+	// neighborRate is how often the neighbor asks for each thing it asks for, in requests
 	// a second: so rarely that a core is left for the first one.
 	neighborRate = 300
 	// neighborSpin is how long it waits awake for an answer.
@@ -33,32 +32,43 @@ const (
 	nearLimit = 0.8
 )
 
-// isolated measures what a tenant notices of another that is at its limits.
-func isolated(b *bench) {
+// isolated measures what a tenant notices of another that floods the server. It asks at a
+// steady rate, one request at a time of each kind. The last kind asks a server of ready-made
+// bytes on the same core, which has nothing to do with the other tenant: what becomes slower
+// there is due to the machine, and to the core that the servers share.
+func (b *bench) isolated() {
 	s := b.prepare(benchFiles, "--access-control", "--listen-as", "listen=nobody")
 	check(os.Mkdir(filepath.Join(s.conf, "_access"), 0o755))
 	check(os.WriteFile(filepath.Join(s.conf, "_access", "bench.json"), isolationRole(), 0o644))
-	web := b.startHTTP(s)
-	b.loop.token = b.makeToken(s, guardedName)
-	defer func() { b.loop.token = "" }()
-	b.loadKeys(b.dial(s.addr, 1)[0], max(tenantKeys, b.cfg.keys), kvValueSize)
+	b.start(s)
+	bare := b.bareOf(kvValueSize)
 	token := filepath.Join(b.work, limitedName+".token")
-	check(os.WriteFile(token, []byte(b.makeToken(s, limitedName)), 0o600))
-	n := newNeighbor(b, s.addr, b.bare(kvValueSize).addr)
-	defer n.loop.close()
-	rate := strconv.Itoa(limitedRequests)
-	for _, other := range []struct {
-		name   string
-		limit  float64 // requests a second
-		floods bool
-		args   []string
-	}{
-		{"floods", limitedRequests, true, []string{"--addr", s.addr}},
-		{"floods over HTTP", limitedRequests, true, []string{"--http", web}},
-		{"is at its limit", limitedRequests, false, []string{"--addr", s.addr, "--rate", rate}},
-		{"floods with big values", float64(limitedBytes) / tenantValue, true, []string{"--addr", s.addr, "--big"}},
-	} {
-		n.beside(other.name, other.limit, other.floods, append(other.args, "--token-file", token))
+	check(os.WriteFile(token, b.makeToken(s, limitedName), 0o600))
+	b.loop.token, b.spin = strings.TrimSpace(string(b.makeToken(s, neighborName))), neighborSpin
+	defer func() { b.loop.token, b.spin = "", longSpin }()
+	b.loadKeys(b.dial(s.addr, benchConns), max(tenantKeys, b.of(keys)), kvValueSize)
+	kinds := []*load{newLoad(b.dial(s.addr, 1), benchReads(0)), newLoad(b.dial(s.addr, 1), b.keyReads(1)), newLoad(b.dial(s.addr, 1), b.keyWrites(2)), newLoad(b.dial(bare.addr, 1), b.keyReads(3))}
+	var alone, among [][]*tally
+	var sum tenantReport
+	for range b.pairs {
+		alone = append(alone, b.askAll(kinds))
+		r := b.beside(s.addr, token, func() { among = append(among, b.askAll(kinds)) })
+		sum.Answered, sum.Refused, sum.Seconds = sum.Answered+r.Answered, sum.Refused+r.Refused, sum.Seconds+r.Seconds
+	}
+	served, refused := float64(sum.Answered-sum.Refused)/sum.Seconds, float64(sum.Refused)/sum.Seconds
+	if b.part == 1 && (served < nearLimit*limitedRequests || refused == 0) {
+		check(fmt.Errorf("the other tenant has had %.0f of its %d requests a second, and %.0f were refused: it was not at its limit", served, limitedRequests, refused))
+	}
+	for k, cmd := range []protocol.Command{protocol.GetConfig, protocol.KVGet, protocol.KVPut} {
+		p99 := func(k int) (before, after []float64) {
+			of := func(t []*tally) float64 { return t[k].micros(99) }
+			return each(alone, of), each(among, of)
+		}
+		before, after := p99(k)
+		bare, bareAfter := p99(len(kinds) - 1)
+		b.atMost(fmt.Sprintf("p99 of %v while another tenant floods", cmd), median(ratios(after, before)), 1.5, "x",
+			"%.0f µs to %.0f; p99 of ready-made bytes %.0f to %.0f; the other is answered %.0f and refused %.0f times a second",
+			median(before), median(after), median(bare), median(bareAfter), served, refused)
 	}
 }
 
@@ -66,121 +76,42 @@ func isolated(b *bench) {
 func isolationRole() []byte {
 	return fmt.Appendf(nil, `{"rules":[{"name":"files","who":["token:%[1]s","token:%[2]s"],"allow":["read"],"what":["config:f*"]},
 {"name":"keys","who":["token:%[1]s","token:%[2]s"],"allow":["read","write"],"what":["kv:%[3]s"]}],
-"quotas":[{"name":"tenant","who":["token:%[2]s"],"requests":%[4]d,"bytes":%[5]d}]}`, guardedName, limitedName, kvNamespace, limitedRequests, limitedBytes)
+"quotas":[{"name":"tenant","who":["token:%[2]s"],"requests":%[4]d}]}`, neighborName, limitedName, kvNamespace, limitedRequests)
 }
 
-// neighbor is a tenant that asks at a steady rate, one request at a time of each kind. It has a
-// loop of its own, which sleeps in between. Its last kind asks a server of ready-made bytes
-// on the same core, which has nothing to do with the other tenant: what becomes slower there
-// is due to the machine, and to the core that the servers share.
-type neighbor struct {
-	*bench
-	loop  *loop
-	kinds []asking
+// makeToken has the server make a token, as people do.
+func (b *bench) makeToken(s *served, name string) []byte {
+	return must(exec.CommandContext(b.ctx, b.binary, "auth", "token", name, "--addr", s.addr, "--token-file", filepath.Join(s.data, "administrator.token")).Output())
 }
 
-// asking is one kind of request.
-type asking struct {
-	name string
-	load *load
-}
-
-func newNeighbor(b *bench, addr, bare string) *neighbor {
-	l := must(newLoop(b.loop.ctx, neighborSpin))
-	l.fine, l.token = true, b.loop.token
-	n := &neighbor{bench: b, loop: l}
-	for i, src := range []source{readTape(newRandom(0), fileNames(benchFiles), ""), kvGetTape(newRandom(1), b.cfg.keys), kvPutTape(newRandom(2), b.cfg.keys)} {
-		name := []protocol.Command{protocol.GetConfig, protocol.KVGet, protocol.KVPut}[i].String()
-		n.kinds = append(n.kinds, asking{name, newLoad(l, must(l.identify(addr, 1, false)), src)})
+// askAll measures each kind for a while, all in turn.
+func (b *bench) askAll(kinds []*load) (t []*tally) {
+	for _, kind := range kinds {
+		kind.begin(neighborRate)
+		b.wait(time.Second / neighborRate / time.Duration(len(kinds)))
 	}
-	n.kinds = append(n.kinds, asking{"ready-made bytes", newLoad(l, must(l.identify(bare, 1, false)), kvGetTape(newRandom(3), b.cfg.keys))})
-	return n
-}
-
-// beside measures pairs of it alone and with another process, and reports what has become
-// slower.
-func (n *neighbor) beside(name string, limit float64, floods bool, args []string) {
-	type pair struct{ alone, among []*tally }
-	var pairs []pair
-	var sum tenantReport
-	for i := range n.cfg.pairs {
-		var p pair
-		alone := func() { p.alone = n.slice() }
-		among := func() {
-			r := n.with(args, func() { p.among = n.slice() })
-			sum.answered, sum.refused, sum.seconds = sum.answered+r.answered, sum.refused+r.refused, sum.seconds+r.seconds
-		}
-		if i%2 == 0 {
-			alone()
-			among()
-		} else {
-			among()
-			alone()
-		}
-		pairs = append(pairs, p)
-	}
-	served := float64(sum.answered-sum.refused) / sum.seconds
-	if n.cfg.slice >= time.Second/isolationSlices && (served < nearLimit*limit || floods == (sum.refused == 0)) {
-		check(fmt.Errorf("the tenant that %s has had %.0f of its %.0f requests a second, and %d were refused: it was not at its limit", name, served, limit, sum.refused))
-	}
-	at := func(k int, q float64) (ratio, before, after float64) {
-		var with, without []float64
-		for _, p := range pairs {
-			without = append(without, micros(p.alone[k].latency.ValueAtQuantile(q)))
-			with = append(with, micros(p.among[k].latency.ValueAtQuantile(q)))
-		}
-		return median(ratios(with, without)), median(without), median(with)
-	}
-	last := len(n.kinds) - 1
-	bare, bareBefore, bareAfter := at(last, 99)
-	for k, kind := range n.kinds[:last] {
-		ratio, before, after := at(k, 99)
-		middle, before50, after50 := at(k, 50)
-		n.atMost(fmt.Sprintf("p99 of %s while another tenant %s", kind.name, name), ratio, 1.5, "x",
-			"%.0f µs to %.0f, p50 %.0f to %.0f: %.2f; p99 of %s %.0f to %.0f: %.2f; the other is answered %.0f and refused %.0f times a second",
-			before, after, before50, after50, middle, n.kinds[last].name, bareBefore, bareAfter, bare, served, float64(sum.refused)/sum.seconds)
-	}
-}
-
-// slice measures each kind for a while, all in turn.
-func (n *neighbor) slice() (t []*tally) {
-	for _, kind := range n.kinds {
-		kind.load.begin(neighborRate)
-		check(n.loop.wait(time.Second / neighborRate / time.Duration(len(n.kinds))))
-	}
-	check(n.loop.wait(isolationSlices * n.cfg.slice))
-	for _, kind := range n.kinds {
-		t = append(t, counted(kind.load.end()))
+	b.wait(isolationSlices * b.slice)
+	for _, kind := range kinds {
+		t = append(t, kind.end())
 	}
 	return t
 }
 
-// with starts a tenant and runs work when it has been there for a while. It shares the load's
-// core, but gets only what is left of that; without cores of its own that could be nothing, so
-// there it is a process like others.
-func (n *neighbor) with(args []string, work func()) tenantReport {
-	argv := append([]string{must(os.Executable()), "tenant"}, args...)
-	core := n.core
+// beside starts a tenant and runs work when it has been there for a while. It shares the
+// load's core, but gets only what is left of that; without cores of its own that could be
+// nothing, so there it is a process like others.
+func (b *bench) beside(addr, token string, work func()) (r tenantReport) {
+	argv := []string{must(os.Executable()), "tenant", "--addr", addr, "--token-file", token}
+	core := b.core
 	if core >= 0 {
 		core = loadCore
 		argv = append([]string{"chrt", "--idle", "0"}, argv...)
 	}
-	p := must(startProcess(core, n.work, "tenant", "", argv))
-	defer p.stop()
-	for !strings.Contains(p.printed(), tenantBegun) {
-		select {
-		case <-p.gone:
-			check(fmt.Errorf("the other tenant has ended: %s", p.printed()))
-		default:
-		}
-		check(n.loop.wait(time.Millisecond))
-	}
-	check(n.loop.wait(isolationSettle * n.cfg.slice))
+	p := startProcess(b.ctx, core, argv)
+	defer p.end()
+	b.wait(isolationSettle * b.slice)
 	work()
-	p.stop()
-	r, err := parseTenant(p.printed())
-	if err != nil {
-		check(fmt.Errorf("the other tenant: %w: %s", err, p.printed()))
-	}
+	p.end()
+	check(json.Unmarshal(p.printed(), &r))
 	return r
 }

@@ -3,9 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"confcenter/protocol"
 )
@@ -13,15 +12,13 @@ import (
 // pushName is the document whose change is told to many.
 const pushName = "push.json"
 
-// fanout has many subscribers of one document and one writer, which changes it and
-// waits until all have been told.
+// fanout has many subscribers and one writer, which changes what they have subscribed to
+// and waits until all have been told.
 type fanout struct {
-	ignore
-	loop        *loop
-	writer      *conn
-	subscribers []*conn
-	writes      source
-	frame       []byte
+	loop   *loop
+	writer *conn
+	writes *tape
+	n      int // subscribers
 
 	// of the round that is running
 	number      int
@@ -29,120 +26,112 @@ type fanout struct {
 	first, last int64
 	told        int
 	replied     int64
-
-	delay   *hdrhistogram.Histogram // from the writer's request to each push
-	failure error
+	err         error
 }
 
-// round is one change as seen from outside, in nanoseconds.
+// round is one change as seen from outside, in nanoseconds from the writer's request.
 type round struct {
-	first  int64 // from the request to the first push
-	all    int64 // from the request to the last push
-	reply  int64 // from the request to the writer's reply
-	spread int64 // from the first push to the last
+	first int64 // to the first push
+	all   int64 // to the last push
+	reply int64 // to the writer's reply
 }
 
-// firstPush, allTold and late are in milliseconds. late runs from the writer's reply to
-// the last push.
-func (r round) firstPush() float64 { return millis(r.first) }
-func (r round) allTold() float64   { return millis(r.all) }
-func (r round) late() float64      { return max(0, millis(r.all-r.reply)) }
+// allTold and late are in milliseconds. late runs from the writer's reply to the last push.
+func (r round) allTold() float64 { return millis(r.all) }
+func (r round) late() float64    { return max(0, millis(r.all-r.reply)) }
 
-// newFanout opens the writer and n subscribers of a document that it writes.
-func newFanout(l *loop, addr string, n int) *fanout {
-	f := &fanout{loop: l, writes: newWrites([]string{pushName}, 200, int(time.Now().UnixMilli())), delay: newHistogram()}
-	f.open(addr, n)
-	check(l.set(f.writer, pushName, []byte(`{"n":0}`)))
-	check(l.subscribe(f.subscribers, pushName))
-	f.writer.to = (*fanoutWriter)(f)
+// newFanout connects n subscribers, which send cmd, and a writer that sends writes.
+func newFanout(l *loop, addr string, n int, writes *tape, cmd protocol.Command, body []byte) *fanout {
+	f := &fanout{loop: l, writes: writes}
+	f.writeOn(l.dial(addr, 1)[0])
+	for _, c := range l.dial(addr, n) {
+		c.ask(cmd, body)
+		f.add(c)
+	}
 	return f
 }
 
-// newKVFanout is newFanout with n watchers of one key.
-func newKVFanout(l *loop, addr string, n int) *fanout {
-	f := &fanout{loop: l, writes: newKVWrites(), delay: newHistogram()}
-	f.open(addr, n)
-	must(l.askAll(f.subscribers, protocol.KVWatch, kvGetBody(0)))
-	f.writer.to = (*fanoutWriter)(f)
+// newConfigFanout is newFanout for one document.
+func newConfigFanout(l *loop, addr string, n int) *fanout {
+	return newFanout(l, addr, n, setTape([]string{pushName}, setSize), protocol.BookCfgChange,
+		protocol.AppendSubscription(nil, protocol.Subscription{File: pushName, MissingOK: true}))
+}
+
+// newHTTPFanout is newFanout with n streams of the namespace of the writer's key. The
+// state with which each stream begins counts as a first push.
+func newHTTPFanout(l *loop, addr string, n int) *fanout {
+	f := &fanout{loop: l, writes: httpPutTape(addr)}
+	f.writeOn(l.openHTTP(addr, 1, len(fetch(addr, f.writes.next())))[0])
+	f.begin()
+	for range n {
+		c := l.open(addr)
+		c.framing = streamFraming
+		f.add(c)
+		c.write(httpGet(addr, httpStream))
+	}
+	f.await()
+	l.wait(10 * time.Millisecond) // for those that are told twice
 	return f
 }
 
-// open connects the writer and n subscribers.
-func (f *fanout) open(addr string, n int) {
-	f.writer = must(f.loop.identify(addr, 1, true))[0]
-	f.subscribers = must(f.loop.identify(addr, n, false))
-	for _, c := range f.subscribers {
-		c.to = f
+func (f *fanout) writeOn(c *conn) {
+	f.writer = c
+	c.onReply = func(body []byte) { f.err = cmp.Or(f.err, replyError(c.expect, body)) }
+	c.onRead = func(_ int, at int64) { f.replied = at }
+}
+
+// add makes c a subscriber.
+func (f *fanout) add(c *conn) {
+	round := 0 // the last one
+	c.onPush = func(body []byte, at int64) {
+		if round == f.number {
+			f.err = fmt.Errorf("told twice about one change: %.200s", body)
+		}
+		round = f.number
+		if f.told++; f.told == 1 {
+			f.first = at
+		}
+		f.last = at
+	}
+	f.n++
+}
+
+// begin begins a round.
+func (f *fanout) begin() {
+	f.number++
+	f.told, f.replied, f.begun = 0, 0, now()
+}
+
+// await waits until all have been told.
+func (f *fanout) await() {
+	err := attempt(func() { f.loop.until(askLimit, func() bool { return f.err != nil || f.told >= f.n }) })
+	if err != nil || f.err != nil {
+		check(fmt.Errorf("%d of %d subscribers told: %w", f.told, f.n, cmp.Or(err, f.err)))
 	}
 }
 
 // rounds makes warmup changes and then n, with a pause before each, and returns the n.
-func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) (counted []round) {
+func (f *fanout) rounds(warmup, n int, pause time.Duration) (counted []round) {
 	for i := range warmup + n {
-		check(f.loop.wait(pause))
-		if i == warmup {
-			f.delay.Reset()
-		}
-		if r := must(f.change()); i >= warmup {
+		f.loop.wait(pause)
+		if r := f.change(); i >= warmup {
 			counted = append(counted, r)
 		}
-		bar.to(float64(i+1) / float64(warmup+n))
 	}
 	return counted
 }
 
 // change writes once and waits for every push and the reply.
-func (f *fanout) change() (round, error) {
-	f.number++
-	f.told, f.first, f.last, f.replied = 0, 0, 0, 0
-	f.writer.expect = f.writes.expect()
-	f.frame = f.writes.next(f.frame[:0])
-	f.begun = f.loop.clock()
-	f.writer.request(f.frame, f.begun)
-	if err := f.until(func() bool { return f.replied != 0 && f.told >= len(f.subscribers) }); err != nil {
-		return round{}, fmt.Errorf("%d of %d subscribers told: %w", f.told, len(f.subscribers), err)
-	}
-	return round{first: f.first - f.begun, all: f.last - f.begun, reply: f.replied - f.begun, spread: f.last - f.first}, nil
-}
-
-// until turns the loop until done is true or the fan-out has failed.
-func (f *fanout) until(done func() bool) error {
-	err := f.loop.until(askLimit, func() bool { return f.failure != nil || done() })
-	return cmp.Or(err, f.failure)
+func (f *fanout) change() round {
+	frame := slices.Clone(f.writes.next())
+	f.begin()
+	f.writer.take(frame)
+	f.writer.write(frame)
+	f.await()
+	f.loop.until(askLimit, func() bool { return f.replied != 0 })
+	check(f.err)
+	return round{first: f.first - f.begun, all: f.last - f.begun, reply: f.replied - f.begun}
 }
 
 // perSecond is the rate of pushes within a round, starting with the first.
-func (f *fanout) perSecond(r round) float64 {
-	if r.spread <= 0 {
-		return 0
-	}
-	return float64(len(f.subscribers)-1) / time.Duration(r.spread).Seconds()
-}
-
-func (f *fanout) push(c *conn, body []byte, now int64) {
-	if c.round == f.number {
-		f.failure = fmt.Errorf("told twice about one change: %.200s", body)
-		return
-	}
-	c.round = f.number
-	if f.told == 0 {
-		f.first = now
-	}
-	f.told++
-	f.last = now
-	record(f.delay, now-f.begun, 1)
-}
-
-// fanoutWriter is the fan-out as the receiver of its writer's connection.
-type fanoutWriter fanout
-
-func (w *fanoutWriter) reply(_ *conn, body []byte) {
-	if !replyOK(body) {
-		w.failure = replyError(w.writes.expect(), body)
-	}
-}
-
-func (w *fanoutWriter) settle(c *conn, now int64) {
-	c.forget()
-	w.replied = now
-}
+func (f *fanout) perSecond(r round) float64 { return float64(f.n-1) / seconds(max(r.all-r.first, 1)) }

@@ -15,86 +15,56 @@ const (
 	// readSize is the most one read takes from a socket, in bytes: enough for
 	// the replies of a deep pipeline at once.
 	readSize = 256 << 10
-	// turnEvents is how many connections one turn serves before it checks urgent ones
-	// again. It bounds what a fan-out adds to the latency measured on other
-	// connections.
+	// turnEvents is how many connections one turn serves.
 	turnEvents = 32
 	// maxWait bounds one sleep, so that a cancelled context is noticed.
 	maxWait = 100 * time.Millisecond
+	// early is how long before something is due the loop wakes, so that it is not late.
+	early = 100 * time.Microsecond
+	// longSpin is how long a loop polls that has a core of its own.
+	longSpin = time.Millisecond
 )
 
-// errTimeout is what until returns when the condition did not come true in time.
-var errTimeout = errors.New("timed out")
+var started = time.Now()
+
+// now is the time that everything is measured with, in nanoseconds.
+func now() int64 { return int64(time.Since(started)) }
 
 // ticker is work that is due at certain times, whatever the traffic.
 type ticker interface {
-	// tick does what is due at now and returns when it wants to be called next,
-	// both in nanoseconds of the loop's clock.
-	tick(now int64) int64
+	// tick does what is due at the time at and returns when it wants to be called next.
+	tick(at int64) (next int64)
 }
 
 // loop owns an epoll descriptor and the connections on it. It has no goroutine and no
-// lock: its owner calls until, and everything happens inside that call. It is not gnet's
-// loop, which cannot stop reading a connection, put urgent ones first or poll before it
-// sleeps. Sockets are used by raw system calls, bypassing Go's scheduler and poller,
-// because a load generator that costs as much as the server it loads measures itself.
+// lock: everything happens inside until. It polls before it sleeps and bypasses Go's poller,
+// because a server that has to wake its load for each answer is measured with that.
 type loop struct {
-	// set at open
-	ctx    context.Context
-	epfd   int
-	urgent int // nested epoll whose connections are served first
-	clock  func() int64
-	spin   int64
-	fine   bool        // it sleeps for less than a millisecond, too, and leaves the core to others
-	tls    *tls.Config // of connections to come; nil: they are plain
-	token  string      // of connections to come; empty: they have none
+	ctx   context.Context
+	epfd  int
+	spin  time.Duration // how long it polls before it sleeps
+	tls   *tls.Config   // of connections to come; nil: they are plain
+	token string        // of connections to come; empty: they have none
 
-	// owner only
-	conns   []*conn // by slot; nil once closed
+	conns   map[int]*conn // by descriptor
 	tickers []ticker
 	in      []byte
 	events  [turnEvents]unix.EpollEvent
 	quiet   int64 // since when nothing has arrived
-	err     error // first failure of a connection that nobody expected
+	err     error // the first failure of a connection
 }
 
-// urgentSlot marks the nested epoll among the events.
-const urgentSlot = -1
-
-// newLoop makes a loop that stops with ctx. It polls for spin before it sleeps.
-func newLoop(ctx context.Context, spin time.Duration) (*loop, error) {
-	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("epoll: %w", err)
-	}
-	urgent, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err == nil {
-		err = unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, urgent, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: urgentSlot})
-	}
-	if err != nil {
-		_, _ = unix.Close(epfd), unix.Close(urgent)
-		return nil, fmt.Errorf("epoll: %w", err)
-	}
-	start := time.Now()
-	return &loop{
-		ctx: ctx, epfd: epfd, urgent: urgent, spin: int64(spin),
-		clock: func() int64 { return int64(time.Since(start)) },
-		in:    make([]byte, readSize),
-	}, nil
+func newLoop(ctx context.Context, spin time.Duration) *loop {
+	epfd := must(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+	return &loop{ctx: ctx, epfd: epfd, spin: spin, conns: map[int]*conn{}, in: make([]byte, readSize)}
 }
 
-// close closes every connection and the loop.
-func (l *loop) close() {
-	l.closeAll(l.conns)
-	_, _ = unix.Close(l.urgent), unix.Close(l.epfd)
-}
-
-func (l *loop) closeAll(conns []*conn) {
-	for _, c := range conns {
-		if c != nil {
-			c.close()
-		}
+// hangUp closes every connection.
+func (l *loop) hangUp() {
+	for _, c := range l.conns {
+		c.close()
 	}
+	l.tickers = nil
 }
 
 func (l *loop) every(t ticker) { l.tickers = append(l.tickers, t) }
@@ -105,113 +75,44 @@ func (l *loop) stop(t ticker) {
 
 // until turns the loop until done, which it calls after each turn, returns true. It
 // fails after limit, when the context ends and when a connection is lost.
-func (l *loop) until(limit time.Duration, done func() bool) error {
-	deadline := l.clock() + int64(limit)
+func (l *loop) until(limit time.Duration, done func() bool) {
+	deadline := now() + int64(limit)
 	for !done() {
-		if l.err != nil {
-			return l.err
+		check(l.err)
+		check(context.Cause(l.ctx))
+		if now() > deadline {
+			check(errTimeout)
 		}
-		if err := l.ctx.Err(); err != nil {
-			return context.Cause(l.ctx)
-		}
-		if l.clock() > deadline {
-			return errTimeout
-		}
-		if err := l.turn(deadline); err != nil {
-			return err
+		if err := l.turn(deadline); err != nil && !errors.Is(err, unix.EINTR) {
+			check(fmt.Errorf("epoll: %w", err))
 		}
 	}
-	return l.err
+	check(l.err)
 }
 
 // wait turns the loop for d.
-func (l *loop) wait(d time.Duration) error {
-	end := l.clock() + int64(d)
-	return l.until(d+time.Minute, func() bool { return l.clock() >= end })
+func (l *loop) wait(d time.Duration) {
+	end := now() + int64(d)
+	l.until(d+time.Minute, func() bool { return now() >= end })
 }
 
-// turn runs the tickers, then serves up to turnEvents connections, waiting for one
+// turn runs the tickers and serves up to turnEvents connections, waiting for one
 // until deadline at most.
 func (l *loop) turn(deadline int64) error {
-	now := l.clock()
-	next := min(deadline, now+int64(maxWait))
+	at := now()
+	next := min(deadline, at+int64(maxWait))
 	for _, t := range l.tickers {
-		next = min(next, t.tick(now))
+		next = min(next, t.tick(at))
 	}
-	n, err := pollNow(l.epfd, l.events[:])
-	if n == 0 && err == nil {
-		n, err = l.sleep(now, next)
+	n, err := unix.EpollWait(l.epfd, l.events[:], 0)
+	if idle := next - at - int64(early); n == 0 && idle > 0 && at-l.quiet >= int64(l.spin) {
+		limit := unix.NsecToTimespec(idle) // finer than epoll's milliseconds
+		_, err = unix.Ppoll([]unix.PollFd{{Fd: int32(l.epfd), Events: unix.POLLIN}}, &limit, nil)
 	}
-	if err != nil {
-		return fmt.Errorf("epoll: %w", err)
-	}
-	if n > 0 {
-		l.quiet = now
-	}
-	return l.serve(l.events[:n])
-}
-
-// sleep waits for events until next, in whole milliseconds because epoll has no finer
-// unit; the rest of the last one, and the time to spin, is polled away.
-func (l *loop) sleep(now, next int64) (int, error) {
-	ms := (next - now) / int64(time.Millisecond)
-	switch {
-	case now-l.quiet < l.spin:
-		return 0, nil
-	case l.fine:
-		return l.doze(next - now - int64(early))
-	case ms <= 0:
-		return 0, nil
-	}
-	n, err := unix.EpollWait(l.epfd, l.events[:], int(ms))
-	if errors.Is(err, unix.EINTR) {
-		return 0, nil
-	}
-	return n, err
-}
-
-// early is how long before something is due a fine loop wakes, so that it is not late.
-const early = 100 * time.Microsecond
-
-// doze waits for events for so many nanoseconds.
-func (l *loop) doze(most int64) (int, error) {
-	if most <= 0 {
-		return 0, nil
-	}
-	limit := unix.NsecToTimespec(most)
-	if _, err := unix.Ppoll([]unix.PollFd{{Fd: int32(l.epfd), Events: unix.POLLIN}}, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return 0, err
-	}
-	return pollNow(l.epfd, l.events[:])
-}
-
-// serve serves the urgent connections and then those in events.
-func (l *loop) serve(events []unix.EpollEvent) error {
-	var urgent [turnEvents]unix.EpollEvent
-	n, err := pollNow(l.urgent, urgent[:])
-	if err != nil {
-		return fmt.Errorf("epoll: %w", err)
-	}
-	for _, ev := range urgent[:n] {
-		l.serveOne(ev)
-	}
-	for _, ev := range events {
-		if ev.Fd != urgentSlot {
-			l.serveOne(ev)
+	for _, ev := range l.events[:max(n, 0)] {
+		if c := l.conns[int(ev.Fd)]; c != nil { // it may have been closed by an earlier event of this turn
+			c.readable()
 		}
 	}
-	return nil
-}
-
-func (l *loop) serveOne(ev unix.EpollEvent) {
-	c := l.conns[ev.Fd]
-	if c == nil {
-		return // closed by an earlier event of the same turn
-	}
-	if ev.Events&unix.EPOLLOUT != 0 {
-		c.flush()
-	}
-	if ev.Events&^uint32(unix.EPOLLOUT) != 0 && !c.closed {
-		c.readable(ev.Events)
-	}
+	return err
 }

@@ -14,31 +14,28 @@ import (
 )
 
 func TestClosedLoopKeepsTheDepth(t *testing.T) {
-	l := testLoop(t)
-	conns, err := l.identify(ceilingAddr(t), 4, false)
-	require.NoError(t, err)
-	d := newLoad(l, conns, readTape(newRandom(0), fileNames(10), ""))
-	for range 2 { // the connections can be used again
-		tl, err := d.closed(32, 50*time.Millisecond)
-		require.NoError(t, err)
-		require.NoError(t, tl.err)
-		require.GreaterOrEqual(t, tl.done, int64(4*32))
-		require.EqualValues(t, tl.done, tl.latency.TotalCount())
-		for _, c := range conns {
-			require.Zero(t, c.inflight, "drained")
+	conns := dial(t, ceilingAddr(t), 4)
+	script(t, func() {
+		d := newLoad(conns, benchReads(0))
+		for range 2 { // the connections can be used again
+			tl := d.closed(32, 50*time.Millisecond)
+			require.GreaterOrEqual(t, tl.done, int64(4*32))
+			require.EqualValues(t, tl.done, tl.latency.TotalCount())
+			for _, c := range conns {
+				require.Zero(t, c.inflight, "drained")
+			}
 		}
-	}
+	})
 }
 
 func TestClosedLoopPlaysExactly(t *testing.T) {
 	for _, n := range []int{1, 3, 64, 1000, 70_000} { // the last wraps the sequence
-		l := testLoop(t)
-		conns, err := l.identify(ceilingAddr(t), 2, false)
-		require.NoError(t, err)
-		tl, err := newLoad(l, conns, readTape(newRandom(0), fileNames(10), "")).play(16, n)
-		require.NoError(t, err)
-		require.EqualValues(t, n, tl.done)
-		require.Positive(t, tl.perSecond())
+		conns := dial(t, ceilingAddr(t), 2)
+		script(t, func() {
+			tl := newLoad(conns, benchReads(0)).play(16, n)
+			require.EqualValues(t, n, tl.done)
+			require.Positive(t, tl.perSecond())
+		})
 	}
 }
 
@@ -50,14 +47,10 @@ func TestFailedRepliesAreCounted(t *testing.T) {
 		}
 		w.reply(h, `{"code":0}`)
 	})
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	tl, err := newLoad(l, conns, readTape(newRandom(0), fileNames(1), "")).play(2, 10)
-	require.NoError(t, err)
-	require.EqualValues(t, 10, tl.done)
-	require.EqualValues(t, 5, tl.failed)
-	require.ErrorContains(t, tl.err, "404")
+	d := newLoad(dial(t, addr, 1), benchReads(0))
+	require.ErrorContains(t, attempt(func() { d.play(2, 10) }), "404")
+	require.EqualValues(t, 10, d.tally.done)
+	require.EqualValues(t, 5, d.tally.failed)
 }
 
 func TestWrongAnswersEndTheRun(t *testing.T) {
@@ -75,21 +68,16 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { tt.answer(w, h) })
-			l := testLoop(t)
-			conns, err := l.identify(addr, 1, false)
-			require.NoError(t, err)
-			_, err = newLoad(l, conns, readTape(newRandom(0), fileNames(1), "")).closed(1, time.Minute)
-			require.ErrorContains(t, err, tt.want)
+			conns := dial(t, addr, 1)
+			require.ErrorContains(t, attempt(func() { newLoad(conns, benchReads(0)).closed(1, time.Minute) }), tt.want)
 		})
 	}
 }
 
-func TestRefusedWhoamiIsQuoted(t *testing.T) {
+func TestRefusedRequestsAreQuoted(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { w.reply(h, `{"code":420,"desc":"no file=x"}`) })
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	require.ErrorContains(t, l.subscribe(conns, "x"), "no file=x")
+	c := dial(t, addr, 1)[0]
+	require.ErrorContains(t, attempt(func() { c.ask(protocol.BookCfgChange, []byte(`{}`)) }), "no file=x")
 }
 
 func TestKeepAliveIsAnswered(t *testing.T) {
@@ -102,76 +90,71 @@ func TestKeepAliveIsAnswered(t *testing.T) {
 		w.frame(protocol.KeepAlive, 77, "")
 		w.reply(h, `{"code":0}`)
 	})
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	_, err = l.ask(conns[0], protocol.GetConfig, []byte(`{}`))
-	require.NoError(t, err)
+	c := dial(t, addr, 1)[0]
+	script(t, func() { c.ask(protocol.GetConfig, []byte(`{}`)) })
 	require.EqualValues(t, 77, <-answered)
 }
 
 func TestUntilEnds(t *testing.T) {
 	l := testLoop(t)
-	require.ErrorIs(t, l.until(time.Millisecond, func() bool { return false }), errTimeout)
+	never := func() bool { return false }
+	require.ErrorIs(t, attempt(func() { l.until(time.Millisecond, never) }), errTimeout)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	l.ctx = ctx
 	why := errors.New("why")
 	cancel(why)
-	require.ErrorIs(t, l.until(time.Minute, func() bool { return false }), why)
+	require.ErrorIs(t, attempt(func() { l.until(time.Minute, never) }), why)
 }
 
-func TestALostConnectionThatMayEnd(t *testing.T) {
+func TestAMutedConnectionIsNotRead(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, _ protocol.Header, _ []byte) { w.conn.Close() })
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	c := conns[0]
-	c.mayEnd = true
-	require.NoError(t, c.mute())
-	c.expect = protocol.GetConfig.Reply()
-	c.request(protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)), 0)
-	require.NoError(t, l.until(time.Minute, func() bool { return c.closed }))
+	conns := dial(t, addr, 2)
+	muted, other := conns[0], conns[1]
+	script(t, func() {
+		muted.mute()
+		muted.write(protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)))
+		muted.loop.wait(10 * time.Millisecond)
+	})
+	other.write(protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)))
+	require.ErrorContains(t, attempt(func() { other.loop.wait(time.Minute) }), "connection lost")
+	require.True(t, other.closed)
+	require.False(t, muted.closed)
 }
 
-// What a client that does not read asks for stays with the kernel and the server, and
-// what it writes beyond the kernel's room stays in pending.
-func TestAMutedConnectionKeepsWhatTheKernelDoesNotTake(t *testing.T) {
+// What the kernel does not take at once is written when the peer has made room.
+func TestAFullSocketIsWaitedFor(t *testing.T) {
 	hold := make(chan struct{})
-	addr := serveFake(t, func(*fakeWriter, protocol.Header, []byte) { <-hold })
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	c := conns[0]
+	addr := serveFake(t, func(w *fakeWriter, h protocol.Header, body []byte) {
+		if len(body) < 1000 {
+			<-hold
+		}
+		w.reply(h, `{"code":0}`)
+	})
+	c := dial(t, addr, 1)[0]
+	first := protocol.AppendFrame(nil, protocol.SetConfig, 0, nil)
 	big := protocol.AppendFrame(nil, protocol.SetConfig, 0, make([]byte, 16<<20))
+	c.take(first)
+	c.write(first)
+	time.AfterFunc(10*time.Millisecond, func() { close(hold) })
+	c.take(big)
 	c.write(big)
-	require.NotEmpty(t, c.pending)
-	close(hold)
-	require.NoError(t, l.until(time.Minute, func() bool { return len(c.pending) == 0 }))
+	script(t, func() { c.loop.until(time.Minute, func() bool { return c.inflight == 0 }) })
 }
 
-func TestUrgentConnectionsAreServed(t *testing.T) {
-	l := testLoop(t)
-	conns, err := l.identify(ceilingAddr(t), 2, true)
-	require.NoError(t, err)
-	tl, err := newLoad(l, conns, readTape(newRandom(0), fileNames(1), "")).play(1, 50)
-	require.NoError(t, err)
-	require.EqualValues(t, 50, tl.done)
-}
+// collector remembers what a connection tells.
+type collector struct{ replies, pushes []string }
 
-// collector is a receiver that remembers.
-type collector struct {
-	ignore
-	replies, pushes []string
+func (l *collector) of(c *conn) {
+	c.onReply = func(body []byte) { l.replies = append(l.replies, string(body)) }
+	c.onPush = func(body []byte, _ int64) { l.pushes = append(l.pushes, string(body)) }
 }
-
-func (c *collector) reply(_ *conn, body []byte)         { c.replies = append(c.replies, string(body)) }
-func (c *collector) push(_ *conn, body []byte, _ int64) { c.pushes = append(c.pushes, string(body)) }
 
 // However a stream is cut, the same frames come out, and nothing of them is kept.
 func TestFramesSurviveAnyCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got, want collector
-		c := &conn{to: &got, expect: protocol.GetConfig.Reply()}
+		c := &conn{framing: ourFraming, expect: protocol.GetConfig.Reply()}
+		got.of(c)
 		var stream []byte
 		for i := range rapid.IntRange(1, 20).Draw(t, "frames") {
 			body := rapid.StringN(0, 200, 400).Draw(t, "body")
@@ -186,7 +169,8 @@ func TestFramesSurviveAnyCut(t *testing.T) {
 		}
 		for len(stream) > 0 {
 			n := rapid.IntRange(1, len(stream)).Draw(t, "read")
-			require.NoError(t, c.consume(stream[:n], 0))
+			_, err := c.consume(stream[:n], 0)
+			require.NoError(t, err)
 			stream = stream[n:]
 		}
 		require.Equal(t, want.replies, got.replies)
@@ -196,11 +180,8 @@ func TestFramesSurviveAnyCut(t *testing.T) {
 	})
 }
 
-func TestConnectionLostBeforeWhoami(t *testing.T) {
+func TestConnectionLostBeforeTheReply(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { w.conn.Close() })
-	l := testLoop(t)
-	conns, err := l.identify(addr, 1, false)
-	require.NoError(t, err)
-	_, err = l.ask(conns[0], protocol.GetConfig, []byte(`{}`))
-	require.ErrorIs(t, err, io.EOF)
+	c := dial(t, addr, 1)[0]
+	require.ErrorIs(t, attempt(func() { c.ask(protocol.GetConfig, []byte(`{}`)) }), io.EOF)
 }

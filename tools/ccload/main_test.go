@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // asProgram makes the test binary be ccload itself, or a server too, for the tests
@@ -41,9 +43,8 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	code := m.Run()
-	if sharedCeiling.stop != nil {
-		sharedCeiling.stop()
-		if err := <-sharedCeiling.ended; err != nil {
+	if sharedCeiling.ended != nil {
+		if err := errors.Join((<-sharedCeiling.booted).Stop(context.Background()), <-sharedCeiling.ended); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -61,26 +62,32 @@ func TestMain(m *testing.M) {
 
 // sharedCeiling is one for all tests: stopping one takes half a second.
 var sharedCeiling struct {
-	once  sync.Once
-	addr  string
-	stop  context.CancelFunc
-	ended chan error
+	once   sync.Once
+	addr   string
+	booted chan gnet.Engine
+	ended  chan error
+}
+
+// bootedCeiling is a ceiling that says when it listens.
+type bootedCeiling struct{ *ceiling }
+
+// OnBoot implements gnet.EventHandler.
+func (bootedCeiling) OnBoot(e gnet.Engine) gnet.Action {
+	sharedCeiling.booted <- e
+	return gnet.None
 }
 
 func ceilingAddr(t *testing.T) string {
 	t.Helper()
 	c := &sharedCeiling
 	c.once.Do(func() {
-		var err error
-		c.addr, err = freeAddr()
-		require.NoError(t, err)
-		var ctx context.Context
-		ctx, c.stop = context.WithCancel(context.Background())
-		booted := make(chan struct{})
-		c.ended = make(chan error, 1)
-		go func() { c.ended <- serveCeiling(ctx, c.addr, replySize, func() { close(booted) }) }()
+		c.addr, c.booted, c.ended = freeAddr(), make(chan gnet.Engine, 1), make(chan error, 1)
+		go func() {
+			c.ended <- gnet.Run(bootedCeiling{newCeilingServer(replySize)}, "tcp://"+c.addr, gnet.WithNumEventLoop(1))
+		}()
 		select {
-		case <-booted:
+		case e := <-c.booted:
+			c.booted <- e
 		case err := <-c.ended:
 			c.ended <- err
 			require.NoError(t, err)
@@ -93,16 +100,26 @@ func testLoop(t *testing.T) *loop {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	l, err := newLoop(ctx, 0)
-	require.NoError(t, err)
-	t.Cleanup(l.close)
+	l := newLoop(ctx, 0)
+	t.Cleanup(func() {
+		l.hangUp()
+		require.NoError(t, unix.Close(l.epfd))
+	})
 	return l
+}
+
+// dial opens n identified connections of a loop that ends with the test.
+func dial(t *testing.T, addr string, n int) (conns []*conn) {
+	t.Helper()
+	l := testLoop(t)
+	script(t, func() { conns = l.dial(addr, n) })
+	return conns
 }
 
 // script fails the test with the script's failure.
 func script(t *testing.T, steps func()) {
 	t.Helper()
-	require.NoError(t, attempt(func() {}, steps))
+	require.NoError(t, attempt(steps))
 }
 
 func ccload(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -112,106 +129,45 @@ func ccload(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func TestWrongCommandLinesExitWith2(t *testing.T) {
+func TestWrongCommandLines(t *testing.T) {
 	for _, args := range [][]string{
-		{"get", "--nope"},
-		{"get", "extra"},
-		{"get", "-o", "xml"},
-		{"get", "--depth", "0"},
-		{"get", "--depth", "40000"},
-		{"get", "--conns", "1", "--threads", "2"},
-		{"get", "--rate", "-1"},
-		{"get", "--duration", "0s"},
-		{"get", "--files", "0"},
-		{"set", "--files", "0"},
-		{"push", "--subscribers", "0"},
-		{"stall", "--clients", "0"},
+		{"nope"},
 		{"ceiling", "extra"},
-		{"bench", "--server", "/does/not/exist"},
+		{"bench", "--nope"},
+		{"bench", "extra"},
 		{"bench", "--only", "nope"},
-		{"bench", "--server", "main_test.go", "--only", "builds"},
+		{"bench", "--only", "builds"},
 		{"bench", "--pairs", "0"},
-		{"bench", "--watchers", "1"},
 		{"bench", "--slice", "0s"},
+		{"tenant", "--token-file", "/does/not/exist"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			code, stdout, stderr := ccload(t, args...)
-			require.Equal(t, exitUsage, code, stderr)
+			require.Equal(t, 1, code)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, "ccload")
 		})
 	}
 }
 
-func TestNobodyListensExitsWith1(t *testing.T) {
-	addr, err := freeAddr()
-	require.NoError(t, err)
-	for _, verb := range []string{"get", "set", "push"} {
-		code, _, stderr := ccload(t, verb, "--addr", addr)
-		require.Equal(t, exitFailed, code)
-		require.Contains(t, stderr, "connection refused")
-	}
-}
-
 func TestEveryVerbHasHelp(t *testing.T) {
-	for _, cmd := range newRoot(os.Stdout, os.Stderr).Commands() {
+	for _, cmd := range []*cobra.Command{newBench(), newCeiling(), newTenant()} {
 		require.NotEmpty(t, cmd.Short, cmd.Name())
-		require.Contains(t, cmd.Example, "ccload "+cmd.Name(), cmd.Name())
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%s --%s", cmd.Name(), f.Name) })
 	}
 }
 
-func TestGetAgainstTheCeiling(t *testing.T) {
-	addr := ceilingAddr(t)
-	tests := []struct {
-		name string
-		args []string
-		want string
-	}{
-		{"closed", []string{"get", "--conns", "4", "--depth", "8"}, "get/conns=4/depth=8"},
-		{"two threads", []string{"get", "--conns", "3", "--threads", "2"}, "get/conns=3/depth=1"},
-		{"open", []string{"get", "--conns", "2", "--rate", "2000"}, "get/conns=2/rate=2000"},
-		{"path", []string{"get", "--conns", "1", "--path", partPath}, "get/conns=1/depth=1"},
-		{"set", []string{"set", "--conns", "2", "--files", "3"}, "set/conns=2/depth=1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			args := append(tt.args, "--addr", addr, "--duration", "100ms", "-o", "json")
-			code, stdout, stderr := ccload(t, args...)
-			require.Zero(t, code, stderr)
-			require.Empty(t, stderr, "no progress line where nobody looks")
-			var r result
-			require.NoError(t, json.Unmarshal([]byte(stdout), &r), stdout)
-			require.Equal(t, tt.want, r.Name)
-			require.Positive(t, r.Requests)
-			require.Zero(t, r.Failed)
-			require.InDelta(t, float64(r.Requests)/r.Seconds, r.PerSecond, 1)
-			require.Positive(t, r.Latency.P50)
-			require.LessOrEqual(t, r.Latency.P50, r.Latency.Max)
-		})
-	}
-}
-
-func TestPushVerb(t *testing.T) {
-	code, stdout, stderr := ccload(t, "push", "--addr", ceilingAddr(t), "--subscribers", "30", "--changes", "4", "-o", "json")
-	require.Zero(t, code, stderr)
-	var r result
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r), stdout)
-	require.EqualValues(t, 120, r.Requests)
-	require.Len(t, r.Values, 4)
-}
-
-func TestStallVerb(t *testing.T) {
-	code, stdout, stderr := ccload(t, "stall", "--addr", ceilingAddr(t), "--clients", "20", "--changes", "2", "--pause", "20ms", "--pid", fmt.Sprint(os.Getpid()))
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "20 clients")
-	require.Contains(t, stdout, "resident peak")
-}
-
-func TestCompletionKnowsTheFormats(t *testing.T) {
-	code, stdout, _ := ccload(t, cobra.ShellCompRequestCmd, "get", "-o", "")
-	require.Zero(t, code)
-	for _, f := range formats {
-		require.Contains(t, stdout, f)
-	}
+func TestFigures(t *testing.T) {
+	var out bytes.Buffer
+	b := &bench{out: &out}
+	b.atLeast("rate", 0.85, 0.85, "", "%v of %v", 1, 2)
+	b.atLeast("rate", 0.84, 0.85, "", "")
+	b.atMost("time", 8, 8, "ms", "")
+	b.atMost("time", 8.1, 8, "ms", "")
+	lines := strings.Split(out.String(), "\n")
+	require.Len(t, lines, 5)
+	require.Regexp(t, `^rate +0\.850 >= 0\.85 +ok +1 of 2$`, lines[0])
+	require.Regexp(t, `^rate +0\.840 >= 0\.85 +MISSED`, lines[1])
+	require.Regexp(t, `^time +8\.000 <= 8 +ms +ok`, lines[2])
+	require.Regexp(t, `^time +8\.100 <= 8 +ms +MISSED`, lines[3])
 }

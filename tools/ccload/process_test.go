@@ -15,54 +15,43 @@ func TestPinnedUsesTaskset(t *testing.T) {
 	require.Equal(t, []string{"x"}, pinned(-1, []string{"x"}))
 }
 
-func TestShare(t *testing.T) {
-	for _, threads := range []int{1, 2, 3, 7} {
-		sum := 0
-		for i := range threads {
-			sum += share(10, threads, i)
-		}
-		require.Equal(t, 10, sum)
-	}
-}
-
 // ccload itself, as another process.
-func startSelf(t *testing.T, addr string, args ...string) *process {
+func startSelf(t *testing.T, args ...string) *process {
 	t.Helper()
 	t.Setenv(asProgram, "ccload")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p, err := startProcess(serverCore, t.TempDir(), "self", addr, append([]string{self}, args...))
-	require.NoError(t, err)
-	t.Cleanup(p.stop)
+	p := startProcess(t.Context(), serverCore, append([]string{self}, args...))
+	t.Cleanup(p.end)
 	return p
 }
 
 func TestAServerProcess(t *testing.T) {
-	addr, err := freeAddr()
-	require.NoError(t, err)
-	p := startSelf(t, addr, "ceiling", "--listen", addr)
-	require.NoError(t, p.ready(t.Context(), addr, greet))
-
-	l := testLoop(t)
+	addr := freeAddr()
+	p := startSelf(t, "ceiling", "--listen", addr)
+	require.NoError(t, p.ready(addr, greet))
 	before := cpuTime(p.pid)
-	conns, err := l.identify(addr, 4, false)
-	require.NoError(t, err)
-	_, err = newLoad(l, conns, readTape(newRandom(0), fileNames(3), "")).closed(4, 50*time.Millisecond)
-	require.NoError(t, err)
+	conns := dial(t, addr, 4)
+	script(t, func() {
+		newLoad(conns, benchReads(0)).closed(4, 50*time.Millisecond)
+		now, peak := p.memory()
+		require.Greater(t, now, int64(1<<20))
+		require.GreaterOrEqual(t, peak, now)
+	})
 	require.Greater(t, cpuTime(p.pid), before)
 
-	p.stop()
-	require.Contains(t, p.printed(), "listening on "+addr)
-	require.ErrorContains(t, p.ready(t.Context(), addr, greet), "self has ended")
-	require.Zero(t, p.cmd.ProcessState.ExitCode(), p.printed())
-	p.stop() // nothing happens
+	p.end()
+	require.ErrorContains(t, p.ready(addr, greet), "has ended")
+	require.Zero(t, p.ProcessState.ExitCode(), string(p.printed()))
+	p.end() // nothing happens
+	require.Error(t, attempt(func() { p.memory() }))
+	require.Zero(t, cpuTime(p.pid))
 }
 
 // Our server opens its port for a moment to probe it; a client that took that for
 // readiness would be refused a moment later.
 func TestAProbedPortIsNotTakenForReadiness(t *testing.T) {
-	addr, err := freeAddr()
-	require.NoError(t, err)
+	addr := freeAddr()
 	probe, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	served := make(chan error)
@@ -77,16 +66,13 @@ func TestAProbedPortIsNotTakenForReadiness(t *testing.T) {
 		}
 		served <- err
 	}()
-	p := &process{name: "probing", gone: make(chan struct{})}
-	require.NoError(t, p.ready(t.Context(), addr, greet))
+	p := &process{gone: make(chan struct{})}
+	require.NoError(t, p.ready(addr, greet))
 	require.NoError(t, <-served)
 }
 
 func TestAProcessThatEndsIsReported(t *testing.T) {
-	addr, err := freeAddr()
-	require.NoError(t, err)
-	p := startSelf(t, addr, "get", "--nope")
-	require.ErrorContains(t, p.ready(t.Context(), addr, greet), "unknown flag: --nope")
-	_, err = startProcess(-1, t.TempDir(), "none", "", []string{"/does/not/exist"})
-	require.ErrorContains(t, err, "start none")
+	p := startSelf(t, "bench", "--nope")
+	require.ErrorContains(t, p.ready(freeAddr(), greet), "unknown flag: --nope")
+	require.Error(t, attempt(func() { startProcess(t.Context(), -1, []string{"/does/not/exist"}) }))
 }

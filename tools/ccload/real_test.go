@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,77 +39,37 @@ import (
 func realServer(t *testing.T, files int) *servertest.Server {
 	t.Helper()
 	return servertest.Start(t, servertest.Options{Before: func(dir string) {
-		require.NoError(t, writeFiles(dir, files))
+		script(t, func() { writeFiles(dir, files) })
 	}})
 }
 
-func TestVerbsAgainstARealServer(t *testing.T) {
-	addr := realServer(t, 0).Addr().String()
-	for _, args := range [][]string{
-		{"get", "--fill", "--files", "20", "--depth", "4"},
-		{"get", "--files", "20", "--rate", "1000", "--conns", "2"},
-		{"get", "--files", "20", "--path", partPath},
-		{"set", "--files", "3", "--conns", "2"},
-	} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			code, stdout, stderr := ccload(t, append(args, "--addr", addr, "--duration", "100ms", "-o", "json")...)
-			require.Zero(t, code, stderr)
-			var r result
-			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-			require.Positive(t, r.Requests)
-			require.Zero(t, r.Failed)
-		})
-	}
+func TestLoadsOfARealServer(t *testing.T) {
+	conns := dial(t, realServer(t, benchFiles).Addr().String(), 2)
+	script(t, func() {
+		(&bench{}).checkDocuments(conns[0])
+		for _, requests := range []*tape{benchReads(0), pathTape(fileNames(1), []string{partPath}), setTape([]string{"w.json"}, 200)} {
+			require.Positive(t, newLoad(conns, requests).closed(4, 50*time.Millisecond).done)
+		}
+		size := (&bench{benchConfig: benchConfig{part: 1000}}).loadForGets(conns)
+		require.InDelta(t, replySize, size, 8)
+	})
 }
 
 func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
 	s := realServer(t, 1)
-	l := testLoop(t)
 	script(t, func() {
-		f := newFanout(l, s.Addr().String(), 40)
+		f := newConfigFanout(testLoop(t), s.Addr().String(), 40)
 		for range 5 {
-			r := must(f.change())
+			r := f.change()
 			require.Positive(t, r.first)
 			require.LessOrEqual(t, r.first, r.all)
-			require.Equal(t, r.all-r.first, r.spread)
 			require.Positive(t, r.reply)
+			require.Equal(t, 40, f.told)
+			require.Positive(t, f.perSecond(r))
 		}
-		require.EqualValues(t, 5*40, f.delay.TotalCount())
-		require.Len(t, f.rounds(2, 3, 0, newProgress(io.Discard, "")), 3)
-		require.EqualValues(t, 3*40, f.delay.TotalCount(), "warm-up does not count")
+		require.Len(t, f.rounds(2, 3, 0), 3)
+		require.Equal(t, 5+2+3, f.number)
 	})
-}
-
-func TestStallAgainstARealServer(t *testing.T) {
-	s := realServer(t, 5)
-	l := testLoop(t)
-	script(t, func() {
-		st := newStall(l, s.Addr().String(), 5, 50)
-		out := st.run(stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, newProgress(io.Discard, ""))
-		require.Zero(t, out.failed)
-		require.Positive(t, out.before.TotalCount())
-		require.Positive(t, out.during.TotalCount())
-		require.Positive(t, out.slowdown())
-		for _, c := range st.clients {
-			require.Empty(t, c.carry, "nothing was read")
-			require.True(t, c.closed || c.inflight == 2, "asked for each change")
-		}
-	})
-}
-
-func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
-	t.Setenv(asProgram, "both")
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cfg := benchConfig{
-		server: self, dir: t.TempDir(), only: []string{"stall"}, slice: time.Millisecond, stallPause: time.Millisecond, siege: time.Millisecond, strict: true, output: formatText,
-		benchSizes: benchSizes{pairs: 1, paths: 50, stalled: 2},
-	}
-	var out, status bytes.Buffer
-	err = runBench(t.Context(), cfg, -1, &out, &status)
-	require.ErrorIs(t, err, errMissed)
-	require.Equal(t, exitMissed, exitCode(err))
-	require.Contains(t, out.String(), "MISSED")
 }
 
 // guardReal turns on access control, and writes the tokens of the benchmark beside where confcenter
@@ -123,7 +79,7 @@ func guardReal(place, data string, store *confstore.Store, leases control.Leases
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{guardedName, limitedName} {
+	for _, name := range []string{neighborName, limitedName} {
 		made, err := models.Tokens().Make(context.Background(), &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: name})
 		if err == nil {
 			err = os.WriteFile(filepath.Join(data, name+".token"), []byte(made.Text+"\n"), 0o600)

@@ -15,7 +15,3 @@ func TestRedisRate(t *testing.T) {
 		require.Error(t, err, "%q", bad)
 	}
 }
-
-func TestEtcdPutRequestIsGRPC(t *testing.T) {
-	require.Equal(t, "\x00\x00\x00\x00\x07\x0a\x01k\x12\x02vw", string(etcdPutRequest("k", []byte("vw"))))
-}
