@@ -177,7 +177,7 @@ func writeCapture(name string, limit int64) (frames, size int64) {
 	file := must(os.Create(name))
 	defer file.Close()
 	out := bufio.NewWriterSize(file, 1<<20)
-	w := must(capture.NewWriter(out, capture.RawIP, false))
+	w := must(capture.NewWriter(out, capture.RawIP))
 	server := netip.MustParseAddrPort("10.0.0.1:4800")
 	at := time.Unix(1_700_000_000, 0).UnixNano()
 	var conns []*capture.Synth
