@@ -14,7 +14,7 @@
 //	@conf/tokens    TOKEN           which change was asked for with it
 //	@conf/applied   SOURCE          at which revision documents were last brought from there: a Change's Source
 //	@conf/freed     SHA-256         a part that versions had which are no longer kept
-//	@conf/stage     PART            what builds before wrote large changes in, see settle
+//	@conf/stage     PART            what builds before wrote large changes in
 //
 // Who may look back on a document may read and watch what @conf has of it. The rest is on disk only, see [kv.Archived].
 //
@@ -69,11 +69,11 @@ type Log struct {
 type state struct {
 	Epoch string `json:"epoch"`
 	Seq   uint64 `json:"seq"`             // of the last change
-	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet: see settle
+	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet; of builds before
 }
 
-// Open returns the log in store; if there is none, its first change begins it. A change of a build
-// before that is not in place yet is brought there. epoch, unless it is empty, is that of the log from now on; a
+// Open returns the log in store; if there is none, its first change begins it. It fails if a change of
+// a build before is not in place yet. epoch, unless it is empty, is that of the log from now on; a
 // new log has the identity of the store otherwise.
 func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l := &Log{store: store}
@@ -82,12 +82,7 @@ func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 		return nil, err
 	}
 	if now.Parts > 0 {
-		if err := l.settle(ctx); err != nil {
-			return nil, err
-		}
-		if now, text, err = l.state(); err != nil {
-			return nil, err
-		}
+		return nil, codes.Errorf(codes.Storage, "an earlier build has written a change of documents in parts, which are not in place yet: start the server once with that build, which finishes it")
 	}
 	switch {
 	case epoch != "" && epoch != now.Epoch:

@@ -116,7 +116,6 @@ func splitVersionKey(key string) (name string, n int64, ok bool) {
 }
 
 func changeKey(seq uint64) string { return fmt.Sprintf("%016x", ^seq) } // the newest is the first
-func partKey(i int) string        { return fmt.Sprintf("%06d", i) }
 
 // encodeVersion makes the value of a version: JSON and, behind a line feed, a short file.
 func encodeVersion(v *Version) []byte {
