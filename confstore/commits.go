@@ -29,10 +29,11 @@ type commits struct {
 	numbers
 
 	// set at open
-	cfg   *Config
-	trees *workTrees // at the start
-	log   *doclog.Log
-	wake  chan struct{}
+	opened time.Time // when that was, in whole seconds as commits have
+	cfg    *Config
+	trees  *workTrees // at the start
+	log    *doclog.Log
+	wake   chan struct{}
 
 	mu    sync.Mutex
 	fresh []*found // guarded by mu: not asked about yet
@@ -81,7 +82,7 @@ const commitPoll = 250 * time.Millisecond
 
 func newCommits(cfg *Config, dir string, log *doclog.Log) *commits {
 	c := &commits{
-		cfg: cfg, trees: newWorkTrees(dir), log: log, wake: make(chan struct{}, 1),
+		opened: cfg.Clock.Now().Truncate(time.Second), cfg: cfg, trees: newWorkTrees(dir), log: log, wake: make(chan struct{}, 1),
 		states: map[string]string{}, first: map[string]string{}, before: map[string]string{}, outside: map[string]time.Time{},
 	}
 	if r := c.trees.repository("."); r != nil {

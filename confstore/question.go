@@ -223,8 +223,8 @@ func (q *question) back(ctx context.Context, f *found, c *git.Commit) (bool, err
 	if q.atHead[f] {
 		return f.before == q.head, nil
 	}
-	if f.before == "" {
-		return !f.moved, nil
+	if f.before == "" { // one made since this store was opened cannot have been there before the version
+		return !f.moved && c.Time.Before(q.opened), nil
 	}
 	reached, err := q.repository.Reaches(ctx, f.before, c.Hash)
 	return reached || err != nil, ctx.Err() // what was there before may be there no longer
