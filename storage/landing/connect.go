@@ -139,7 +139,9 @@ func (c *connector) identity(ctx context.Context, conn *Conn) (is storage.Identi
 func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want storage.Identity) error {
 	if !there {
 		if err := conn.Exec(ctx, createIdentity); err != nil {
-			return err
+			if _, made, failed := c.identity(ctx, conn); failed != nil || !made {
+				return err
+			}
 		}
 	}
 	if is.Database == "" { // of a version that has not registered them, or others
@@ -152,7 +154,7 @@ func (c *connector) say(ctx context.Context, conn *Conn, there bool, is, want st
 		switch one.is {
 		case one.want:
 		case "":
-			errs = append(errs, conn.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, ?)", one.about, one.want))
+			errs = append(errs, conn.insert(ctx, one.about, one.want))
 		default:
 			errs = append(errs, conn.Exec(ctx, "UPDATE "+identityTable+" SET name = ? WHERE what = ? AND name = ?", one.want, one.about, one.is))
 		}
@@ -171,25 +173,25 @@ func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error 
 	for _, table := range fieldTables(c.dialect, firsts(names)) {
 		tables[about(table)] = table != Proof.Table()
 	}
-	rows, err := conn.Query(ctx, "SELECT what FROM "+identityTable)
-	if err == nil && givenUp {
-		err = conn.Exec(ctx, "UPDATE "+identityTable+" SET name = '' WHERE what LIKE '"+aboutTable+"%'")
-	}
+	rows, err := conn.Query(ctx, "SELECT what, name FROM "+identityTable)
 	if err != nil {
 		return err
 	}
-	for _, what := range firsts(rows) {
-		if givenUp && strings.HasPrefix(what, aboutTable) && !tables[what] {
-			if err := conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what); err != nil {
-				return err
-			}
+	var errs []error
+	for _, row := range rows { // each by a statement of its own, so that those who do the same do not deadlock
+		what, name := row[0], row[1]
+		switch {
+		case !givenUp || !strings.HasPrefix(what, aboutTable):
+		case !tables[what]:
+			errs = append(errs, conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what))
+		case name != "":
+			errs = append(errs, conn.Exec(ctx, "UPDATE "+identityTable+" SET name = '' WHERE what = ?", what))
 		}
 		delete(tables, what)
 	}
-	var errs []error
 	for what, missed := range tables {
 		if missed {
-			errs = append(errs, conn.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, '')", what))
+			errs = append(errs, conn.insert(ctx, what, ""))
 		}
 	}
 	return errors.Join(errs...)
@@ -199,6 +201,19 @@ func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error 
 type Conn struct {
 	raw     driver.Conn
 	dialect Dialect
+}
+
+// insert has the database say one thing more. Another connection may have said it at the same time,
+// with another name too: the caller reads them again.
+func (c *Conn) insert(ctx context.Context, what, name string) error {
+	err := c.Exec(ctx, "INSERT INTO "+identityTable+" (what, name) VALUES (?, ?)", what, name)
+	if err == nil {
+		return nil
+	}
+	if rows, failed := c.Query(ctx, "SELECT name FROM "+identityTable+" WHERE what = ?", what); failed == nil && len(rows) > 0 {
+		return nil
+	}
+	return err
 }
 
 // Exec executes a statement, whose arguments are question marks in it.

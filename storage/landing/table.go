@@ -231,8 +231,9 @@ func (d *Database) register(ctx context.Context, table string) error {
 	}
 	err := insert()
 	if err != nil && d.dialect.Fault(err) == Absent && d.connect.database() == "" {
-		if _, err = d.db.ExecContext(ctx, createIdentity); err == nil {
-			err = insert()
+		_, failed := d.db.ExecContext(ctx, createIdentity)
+		if err = insert(); err != nil {
+			err = errors.Join(failed, err)
 		}
 	}
 	if there, failed := d.registered(ctx, table); failed != nil || there {

@@ -1,11 +1,14 @@
 package landingtest
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
@@ -23,6 +26,7 @@ var identityChecks = []check{
 	{"TablesThatAreThereAreMissedLater", tablesThatAreThereAreMissedLater},
 	{"ATableThatWasEmptiedIsGivenUpOnDemand", aTableThatWasEmptiedIsGivenUpOnDemand},
 	{"ManyConnectionsAgreeOnANewName", manyConnectionsAgreeOnANewName},
+	{"ManyConnectionsRegisterTablesAtOnce", manyConnectionsRegisterTablesAtOnce},
 }
 
 // server is a storage with a lander of its own, as a server has them.
@@ -177,6 +181,31 @@ func manyConnectionsAgreeOnANewName(t *testing.T, d *Database) {
 		require.NoError(t, err)
 	}
 	require.NotEmpty(t, said(t, d.Again(t), "database"))
+}
+
+func manyConnectionsRegisterTablesAtOnce(t *testing.T, d *Database) {
+	Write(t, d, Row(Player, "a", "1", 1))
+	for n := range 40 {
+		for _, statement := range d.Dialect.Create(fmt.Sprint("2_", n)) {
+			Exec(t, d, statement)
+		}
+	}
+	store := newStore(t)
+	_, err := serve(t, d.Again(t), store, true).Load(ctx, Player, []string{"a"})
+	require.NoError(t, err)
+	Exec(t, d, "DELETE FROM confcenter__identity WHERE what LIKE 'table/%'")
+	var list []*server
+	for range 6 {
+		list = append(list, serve(t, d.Again(t), store, true))
+	}
+	var loads sync.WaitGroup
+	for _, s := range list {
+		loads.Go(func() {
+			_, err := s.Load(ctx, Player, []string{"a"})
+			assert.NoError(t, err, s.log)
+		})
+	}
+	loads.Wait()
 }
 
 // Anyone who has made the tables of a database: once it has a name they are missed if they go, until
