@@ -177,24 +177,29 @@ func (c *connector) settle(ctx context.Context, conn *Conn, givenUp bool) error 
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, row := range rows { // each by a statement of its own, so that those who do the same do not deadlock
 		what, name := row[0], row[1]
 		switch {
 		case !givenUp || !strings.HasPrefix(what, aboutTable):
 		case !tables[what]:
-			errs = append(errs, conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what))
+			err = conn.Exec(ctx, "DELETE FROM "+identityTable+" WHERE what = ?", what)
 		case name != "":
-			errs = append(errs, conn.Exec(ctx, "UPDATE "+identityTable+" SET name = '' WHERE what = ?", what))
+			err = conn.Exec(ctx, "UPDATE "+identityTable+" SET name = '' WHERE what = ?", what)
+		}
+		if err != nil {
+			return err
 		}
 		delete(tables, what)
 	}
 	for what, missed := range tables {
-		if missed {
-			errs = append(errs, conn.insert(ctx, what, ""))
+		if !missed {
+			continue
+		}
+		if err := conn.insert(ctx, what, ""); err != nil {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Conn is a connection before its first use.
