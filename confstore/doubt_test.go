@@ -8,7 +8,7 @@ import (
 	"confcenter/codes"
 )
 
-// Of a transaction that failed midway nobody knows whether it took effect, so nothing is planned on top
+// Of a transaction that failed midway no one knows whether it took effect, so nothing is planned on top
 // of it: edits are served, and a restart shows what there is.
 func TestNothingIsWrittenBehindWhatIsInDoubt(t *testing.T) {
 	r := newRig(t)

@@ -133,7 +133,7 @@ func (r *recorder) completes(list ...found) {
 
 // commit makes changes durable, behind what the log missed while it could not be written. It waits
 // as long as the disk takes. It returns the revisions of those that are durable, and why the next is
-// not. Of one that failed midway nobody knows before a restart, so nothing more is tried.
+// not. Of one that failed midway no one knows before a restart, so nothing more is tried.
 func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err error) {
 	if r.fault != nil {
 		return nil, r.fault

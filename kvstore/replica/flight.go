@@ -11,7 +11,7 @@ import (
 // A disk that hangs holds the committer up inside the log. Those who wait must not hang
 // with it: after WriteTimeout they are answered in the committer's place, but for those who
 // are patient. What the log was given may become durable yet, so its writers are told that
-// nobody knows; it is applied and shown to readers and followers when the log returns. What was
+// no one knows; it is applied and shown to readers and followers when the log returns. What was
 // not given to the log is refused, and so is everything that comes until then.
 
 // flight is a group that the log is making durable.
