@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/panjf2000/gnet/v2"
@@ -59,7 +60,13 @@ func (s *ceiling) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// serve answers one request. A subscriber stays one until the server ends.
+// OnClose drops a subscriber: gnet may give its connection to the next peer.
+func (s *ceiling) OnClose(c gnet.Conn, _ error) gnet.Action {
+	s.subscribers = slices.DeleteFunc(s.subscribers, func(one gnet.Conn) bool { return one == c })
+	return gnet.None
+}
+
+// serve answers one request.
 func (s *ceiling) serve(c gnet.Conn, h protocol.Header) {
 	switch h.Command {
 	case protocol.BookCfgChange:
