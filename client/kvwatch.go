@@ -47,8 +47,6 @@ const (
 	// buffer is: a state is of one revision, so the server cannot send the rest
 	// of it later.
 	maxWatchState = 512 << 20
-	// eventCost is about what an event costs besides its bytes.
-	eventCost = 256
 )
 
 // KVWatch follows keys. It survives lost connections and continues after the last
@@ -301,7 +299,7 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 	if w.err != nil || w.on != on || w.id != ev.Watch {
 		return
 	}
-	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: size + eventCost*(1+len(ev.Events))}
+	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: size}
 	switch {
 	case ev.Resync:
 		w.restartLocked()
@@ -400,6 +398,6 @@ func (w *KVWatch) restartLocked() {
 	last := len(w.queue) - 1
 	fresh := w.taken == 0 && last < 0 && w.options.State
 	if !fresh && (last < 0 || w.queue[last].Kind != kv.Resync) {
-		w.pushLocked(notice{Notice: kv.Notice{Kind: kv.Resync}, cost: eventCost})
+		w.pushLocked(notice{Notice: kv.Notice{Kind: kv.Resync}})
 	}
 }

@@ -474,7 +474,7 @@ func TestKVWatchStateTooLarge(t *testing.T) {
 	})
 	w := watchKV(t, dial(t, s).KV("n"), WatchOptions{State: true})
 	w.mu.Lock()
-	w.state = 4 * eventCost
+	w.state = 1 << 10
 	w.mu.Unlock()
 	close(proceed)
 	eventually(t, func() bool { return w.failure() != nil }, "it ends")

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"slices"
 	"sync/atomic"
+
+	"confcenter/internal/memory"
 )
 
 // Finished answers that nodes keep, in bytes.
 const (
 	maxAnswerBytes = 4 << 10 // longer ones are quicker to write than worth the memory
-	answerCost     = 64      // what one takes besides its body
 )
 
 // answers are finished replies for the whole document, one list for each form. They are kept
@@ -50,7 +51,7 @@ func (n *Node) Answer(inherit bool, name []byte) []byte {
 // answers are not kept, nor answers to names with escapes, of which there are endlessly many
 // spellings, while there are only two without.
 func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
-	at, size, pool := bytes.Index(body, name), answerCost+int64(len(body)), n.limits.cache.pool
+	at, size, pool := bytes.Index(body, name), memory.VersionCost+int64(len(body)), n.limits.cache.pool
 	if at < 0 || len(body) > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
 		n.answers.bytes.Load() < 0 || !pool.Fits(size) {
 		return

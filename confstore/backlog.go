@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"confcenter/internal/memory"
 )
 
 // Backlog queues batches for a subscriber that processes them on another goroutine. Batches stay
@@ -58,20 +60,17 @@ func (l *Backlog) Take() *Batch {
 	return q.batch()
 }
 
-// The approximate memory that a batch retains besides contents: the parts of the snapshot that
-// it does not share with the next.
-const (
-	batchCost  = 4 << 10
-	changeCost = 256
-)
+// unshared is about how many documents' worth of memory a batch retains besides its changes: the parts of
+// the snapshot that it does not share with the next.
+const unshared = 10
 
 // weight is roughly how many bytes b retains if all of it has changed again meanwhile.
 func (b *Batch) weight() int64 { return weight(b.Changes) }
 
 func weight(changes []Change) int64 {
-	n := int64(batchCost)
+	n := int64(unshared * memory.DocumentCost)
 	for i := range changes {
-		n += changeCost
+		n += memory.DocumentCost
 		if c := &changes[i]; c.Own {
 			n += int64(c.Node.Size())
 		}

@@ -35,9 +35,6 @@ type cache struct {
 	forms map[*form]struct{}
 }
 
-// formCost is what a form takes besides its text and its index.
-const formCost = 128
-
 func newCache(pool *memory.Pool) *cache {
 	return &cache{pool: pool, forms: make(map[*form]struct{})}
 }
@@ -53,7 +50,7 @@ func (c *cache) add(f *form, bytes int) {
 	size := int64(bytes)
 	if _, known := c.forms[f]; !known {
 		c.forms[f] = struct{}{}
-		size += formCost
+		size += memory.VersionCost
 	}
 	f.size += size
 	c.pool.Add(size)

@@ -15,25 +15,22 @@ import (
 // What is counted in the pool Documents, in bytes: of each document its text and what is kept
 // for it in nodes, snapshots, lists of names and problems; of each file whose name is known
 // what the intake knows of it. TestDocumentsCostWhatTheyTake compares that with the heap.
-const (
-	documentCost = 384
-	nameCost     = 160
-	// metaFactor is how much larger than its text a _meta.json is as rules and as nodes of
-	// the names that only occur in it.
-	metaFactor = 23
-)
+//
+// metaFactor is how much larger than its text a _meta.json is as rules and as nodes of the names that
+// only occur in it.
+const metaFactor = 23
 
 // errNoRoom says that a file was not read because there is no memory for it.
 var errNoRoom = errors.New("no room")
 
-func fileCost(name string) int64 { return nameCost + int64(len(name)) }
+func fileCost(name string) int64 { return memory.VersionCost + int64(len(name)) }
 
 // costOf is what a document takes whose text has size bytes.
 func costOf(name string, size int64) int64 {
 	if name == meta.FileName {
 		size *= metaFactor
 	}
-	return documentCost + int64(2*len(name)) + size
+	return memory.DocumentCost + int64(2*len(name)) + size
 }
 
 // cost is what the node's own document takes.

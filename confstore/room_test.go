@@ -48,7 +48,7 @@ func TestSetsThatDoNotFitAreRefusedByName(t *testing.T) {
 	for range 3 {
 		_, err := m.set(SetRequest{Name: "c.json", Contents: []byte(quoted(40_000))})
 		require.ErrorIs(t, err, codes.Quota)
-		require.ErrorContains(t, err, "c.json needs 40562 bytes of memory more")
+		require.ErrorContains(t, err, "c.json needs 40582 bytes of memory more")
 		require.ErrorContains(t, err, "--memory")
 		m.counted()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/internal/memory"
 	"confcenter/internal/roster"
 )
 
@@ -47,12 +48,9 @@ type (
 	}
 )
 
-// What a list of clients takes, besides texts, until and in an answer.
 const (
-	clientsPiece = 32 << 10 // bytes that are sent in one go
+	clientsPiece = 32 << 10 // bytes of a list of clients that are sent in one go
 	clientsPage  = 256      // clients that are asked for at a time
-	clientCost   = 512
-	itemCost     = 128 // of a subscription, watch, lock, lease or stream
 )
 
 // clients lists the TCP connections that may be read and, if all may, the open HTTP streams. There may be very many, so they
@@ -66,7 +64,7 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	if err := list.clients(); err != nil || list.gone {
 		return err
 	}
-	if err := list.reserve(itemCost * g.streams.count()); err != nil {
+	if err := list.reserve(memory.VersionCost * g.streams.count()); err != nil {
 		return err
 	}
 	var streams []viewerBody
@@ -114,7 +112,7 @@ func (l *listWriter) clients() error {
 		return nil
 	}
 	for after, most := int32(0), clientsPage; ; {
-		if err := l.reserve(most * clientCost / 4); err != nil {
+		if err := l.reserve(most * memory.WatchCost / 4); err != nil {
 			return err
 		}
 		page, next := l.g.fleet.Clients(after, most)
@@ -158,7 +156,7 @@ func (l *listWriter) add(v any, size int) error {
 
 // sizeOfClient is about what listing a client takes, in bytes.
 func sizeOfClient(c *roster.Client) int {
-	size := clientCost + len(c.Name) + len(c.Tag) + len(c.Main) + itemCost*(c.Many()+len(c.Locks)+len(c.Leases))
+	size := memory.WatchCost + len(c.Name) + len(c.Tag) + len(c.Main) + memory.VersionCost*(c.Many()+len(c.Locks)+len(c.Leases))
 	for i := range c.Subscriptions {
 		size += len(c.Subscriptions[i].File) + len(c.Subscriptions[i].Path)
 	}
@@ -171,7 +169,7 @@ func sizeOfClient(c *roster.Client) int {
 	return size
 }
 
-func (b *viewerBody) size() int { return itemCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
+func (b *viewerBody) size() int { return memory.VersionCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
 
 // clientBodyOf is what by is told of a client. What it follows and holds is listed as far as by may
 // read that: its name is nobody else's business.

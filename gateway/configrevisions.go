@@ -7,6 +7,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
@@ -109,7 +110,7 @@ func appendDocumentsSynced(dst []byte, revision kv.Revision) []byte {
 
 // documentCut is cut for events that may be told with the contents before.
 var documentCut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int {
-	cost := follow.EventCost + e.Entry.Size()
+	cost := memory.VersionCost + e.Entry.Size()
 	if e.Prev != nil {
 		cost += e.Prev.Size()
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"net/http"
+	"reflect"
 
 	"confcenter/access/guard"
 	"confcenter/kv"
@@ -43,12 +44,9 @@ type configTeller struct {
 	after   string
 }
 
-// changeCost is what a change takes, if no other stream has the same list.
-const changeCost = 24
-
 func (s *configTeller) size() stalled {
 	held := s.sseWriter.size()
-	held.own += int64(len(s.changes)) * changeCost
+	held.own += int64(len(s.changes)) * int64(reflect.TypeFor[change]().Size()) // if no other stream has the same list
 	return held
 }
 

@@ -8,10 +8,7 @@ import (
 	"confcenter/kv"
 )
 
-const (
-	frameCost = 256     // bytes that a frame takes beside its text
-	ownFrame  = 1 << 10 // bytes of a key and its value that a stream encodes for itself if it reads back
-)
+const ownFrame = 1 << 10 // bytes of a key and its value that a stream encodes for itself if it reads back
 
 // frames has the encoded events, so that streams share them: each is encoded once and
 // kept for a while, and longer while somebody writes it. They are counted in the pool of
@@ -89,7 +86,7 @@ func (f *frames) of(key frameKey, e *kv.Event) *frame {
 
 func (f *frames) encode(one *frame, key frameKey, e *kv.Event) {
 	one.text = encoders[key.form](nil, e)
-	one.bytes = cap(one.text) + frameCost
+	one.bytes = cap(one.text) + memory.VersionCost
 	if key.entry != nil || key.state != nil { // it is kept
 		one.bytes += e.Entry.Size()
 	}

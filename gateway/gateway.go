@@ -283,7 +283,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 
 // Start begins to listen. It fails if an address is not available.
 func (g *Gateway) Start() error {
-	front := g.cfg.Lobby.Front(g.cfg.MaxConnections, admission.HTTPCost)
+	front := g.cfg.Lobby.Front(g.cfg.MaxConnections, memory.HTTPCost)
 	var serve []func() error
 	for _, in := range []struct {
 		address string
@@ -300,7 +300,7 @@ func (g *Gateway) Start() error {
 		g.listeners = append(g.listeners, l)
 		accepted := net.Listener(sockets{l, g.cfg.Memory.Bodies, in.tls != nil})
 		if in.tls != nil {
-			l.Extra = admission.TLSCost
+			l.Extra = memory.TLSCost
 			accepted = tls.NewListener(accepted, in.tls)
 		}
 		serve = append(serve, func() error { return g.server.Serve(accepted) })

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
@@ -270,7 +271,7 @@ func (s *subscription) note(revision, kept kv.Revision) {
 
 // cut bounds what a stream encodes at a time. A notice never has events of several
 // revisions, and a long event is alone.
-var cut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int { return follow.EventCost + e.Entry.Size() }}
+var cut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int { return memory.VersionCost + e.Entry.Size() }}
 
 // poll returns the next notice without waiting for one, or false if there is none. It has no
 // events if none is about the path, and none that completes anything is marked More.

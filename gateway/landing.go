@@ -18,11 +18,9 @@ import (
 // landingRoot is the root of the paths about what is not in the database yet.
 const landingRoot = "/v1/landing"
 
-// maxErrors is how many refused fields are listed at a time. What an error's reason takes is
-// bounded.
 const (
-	maxErrors = 500
-	errorCost = 4 << 10
+	maxErrors = 500     // refused fields that are listed at a time
+	oneError  = 4 << 10 // bytes that one may take, with its reason
 )
 
 // landingStatus tells how it stands with each dirty table.
@@ -63,7 +61,7 @@ func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	if limit == 0 || limit > maxErrors {
 		limit = maxErrors
 	}
-	if err := w.room.take(w, min(limit, int64(g.refused()))*errorCost); err != nil {
+	if err := w.room.take(w, min(limit, int64(g.refused()))*oneError); err != nil {
 		return err
 	}
 	list, more := g.stores.Storage.Errors(from, int(limit))

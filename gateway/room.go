@@ -47,18 +47,14 @@ func (m *room) give() {
 	m.held = 0
 }
 
-// streamCost is what a stream takes that does nothing, beside its connection: stacks, buffers,
-// what it follows.
-const streamCost = 13 << 10
-
 // takeStream reserves what a stream takes.
 func (g *Gateway) takeStream() error {
-	if g.cfg.Memory.Connections.Take(streamCost) {
+	if g.cfg.Memory.Connections.Take(memory.StreamCost) {
 		return nil
 	}
 	return &codes.Error{
 		Code: codes.Busy, After: time.Second,
-		Text: fmt.Sprintf("a stream needs %d bytes of memory, which other connections have; try again later, or raise the server's --memory", streamCost),
+		Text: fmt.Sprintf("a stream needs %d bytes of memory, which other connections have; try again later, or raise the server's --memory", memory.StreamCost),
 	}
 }
 
@@ -74,12 +70,9 @@ func noRoom(w *reply, n int64) error {
 // mostRoom is what one request can have at all.
 func mostRoom(pool *memory.Pool) int64 { return pool.Limit() - pool.Limit()/lastShare }
 
-// opCost is what an operation and its result take besides the value.
-const opCost = 512
-
 // takeTxn reserves what was made of a body: values are copied out of it.
 func (w *reply) takeTxn(txn *kv.Txn) error {
-	return w.room.take(w, int64(txn.Size()+opCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
+	return w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
 }
 
 // takeFile reserves a file that is going to be read.

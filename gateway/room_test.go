@@ -142,7 +142,7 @@ func TestAStreamTakesMoreThanItsConnection(t *testing.T) {
 		c, r := stream(path)
 		require.Equal(t, http.StatusOK, r.StatusCode)
 		open = append(open, c)
-		require.EqualValues(t, (i+1)*streamCost, pool.Held()-before)
+		require.EqualValues(t, (i+1)*memory.StreamCost, pool.Held()-before)
 	}
 	rest := pool.Limit() - pool.Held()
 	require.True(t, pool.Take(rest))

@@ -11,6 +11,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 )
 
 // route is one path and method, and what answers it.
@@ -166,7 +167,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err == nil && rt.stream {
 		var counted quota.Watch
 		if counted, err = p.gateway.quotas().Watch(w.account, ""); err != nil {
-			p.gateway.cfg.Memory.Connections.Give(streamCost)
+			p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
 		}
 		defer counted.End()
 	}
@@ -174,7 +175,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		ctx, cut := context.WithCancel(r.Context())
 		defer cut()
 		r = r.WithContext(ctx)
-		defer p.gateway.cfg.Memory.Connections.Give(streamCost)
+		defer p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
 		defer p.gateway.streams.enter(w, stream{viewer: p.gateway.viewerOf(r, rt), rights: w.rights.Apart(), cut: cut})()
 	}
 	if err == nil {

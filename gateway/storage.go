@@ -9,6 +9,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
@@ -116,7 +117,7 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	if limit == 0 || limit > storagejson.MaxOwners {
 		limit = storagejson.MaxOwners
 	}
-	if err := w.room.take(w, limit*ownerCost); err != nil {
+	if err := w.room.take(w, limit*memory.OwnerCost); err != nil {
 		return err
 	}
 	list, next, err := g.stores.Storage.Owners(r.Context(), place.App, place.Region, logic, after, int(limit))
@@ -127,9 +128,6 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	storagejson.WriteOwners(&out, list, next)
 	return w.sendObject(&out)
 }
-
-// ownerCost is what an owner takes in a list and in an answer, about.
-const ownerCost = 512
 
 // storageGet reads the named fields of an owner, or a page of all.
 func (g *Gateway) storageGet(w *reply, r *http.Request) error {
@@ -242,7 +240,7 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 
 // costOf is about what a write takes.
 func costOf(write *storage.Write) int64 {
-	size := opCost * (len(write.Fields) + len(write.Deltas) + len(write.Names) + len(write.Expect))
+	size := memory.WaiterCost * (len(write.Fields) + len(write.Deltas) + len(write.Names) + len(write.Expect))
 	for i := range write.Fields {
 		size += len(write.Fields[i].Name) + len(write.Fields[i].Value)
 	}

@@ -7,6 +7,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
@@ -37,9 +38,6 @@ func (g *Gateway) storeRoutes() []route {
 	}
 }
 
-// namespaceCost is about what a namespace takes in a list besides its name.
-const namespaceCost = 100
-
 // storeNamespaces lists the namespaces, which are those with keys.
 func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	p := parametersOf(r)
@@ -54,7 +52,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	size := namespaceCost * len(list)
+	size := memory.VersionCost * len(list)
 	for i := range list {
 		size += len(list[i].Name)
 	}

@@ -325,7 +325,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"of one lock", Config{MaxWaiters: 2}, "lock \"a\" has 2 waiters, the limit is 2", []string{"a", "a"}},
 		{"of all locks", Config{MaxAllWaiters: 2}, "2 requests wait for locks, the limit is 2", []string{"a", "b"}},
-		{"of bytes", Config{Queues: memory.NewPool(3 * (2*waiterCost + 30))}, "the limit is 830", []string{"a", "b"}},
+		{"of bytes", Config{Queues: memory.NewPool(3 * (2*memory.WaiterCost + 30))}, "the limit is 830", []string{"a", "b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := start(t, c.cfg)

@@ -5,6 +5,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -74,11 +75,8 @@ func (w *waiter) tell(fence kv.Revision, err error) {
 	w.granted(Grant{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: fence, Err: err})
 }
 
-// waiterCost is about what a waiter takes in memory besides the texts of its request.
-const waiterCost = 400
-
 func (r *Request) cost() int64 {
-	return int64(waiterCost + len(r.NS) + len(r.Key) + len(r.Value.Data))
+	return int64(memory.WaiterCost + len(r.NS) + len(r.Key) + len(r.Value.Data))
 }
 
 // txn takes the lock if it is free, else reads it. The store owns a transaction, so each has

@@ -203,7 +203,7 @@ func New(cfg Config, stores Stores) *Server {
 	storage.Add(s.life, s.gate, stores.Storage)
 	model.Add(s.life, s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
-		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Group: s.group, Std: cfg.Std,
+		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s

@@ -184,7 +184,7 @@ func (w *watch) poll(ctx context.Context) (kv.Notice, bool, error) {
 	default:
 	}
 	since := func(after kv.Revision) follow.Chunk { return w.store.recent.Since(after, pieceBytes) }
-	cost := func(e *kv.Event) int { return e.Entry.Size() + follow.EventCost }
+	cost := func(e *kv.Event) int { return e.Entry.Size() + memory.VersionCost }
 	return w.cursor.Poll(ctx, since, follow.Cut{Max: noticeBytes, Cost: cost})
 }
 

@@ -47,12 +47,6 @@ func (r *rowSet) clone() *rowSet {
 	return &other
 }
 
-// What a row takes in memory besides its texts, and an owner, in bytes.
-const (
-	rowCost   = 260
-	ownerCost = 400
-)
-
 // add adds what a query has found.
 func (r *rowSet) add(name string, row *Row) {
 	if r.rows == nil {
@@ -66,7 +60,7 @@ func (r *rowSet) add(name string, row *Row) {
 }
 
 func sizeOf(name string, row *Row) int64 {
-	n := rowCost + len(name)
+	n := memory.EntryCost + len(name)
 	if row != nil {
 		n += len(row.Value)
 	}
@@ -132,7 +126,7 @@ func (c *cache) add(id string, found *rowSet) {
 	for name, row := range found.rows {
 		one.rows.add(name, row)
 	}
-	now := one.rows.size + ownerCost + int64(len(id))
+	now := one.rows.size + memory.OwnerCost + int64(len(id))
 	c.pool.Add(now - one.told)
 	one.told = now
 	for c.pool.Over() && c.order.Len() > 0 {

@@ -258,12 +258,12 @@ func (q *query) peek(here *roll) (string, error) {
 			return q.next[0], err
 		}
 		q.pop()
-		q.times += goneCost
+		q.times += goneLooks
 	}
 }
 
-// goneCost is what it counts as to read an owner from the database.
-const goneCost = 100
+// goneLooks is how many looks it counts as to read an owner from the database.
+const goneLooks = 100
 
 // gone reports whether memory has removed all live rows of an owner.
 func (q *query) gone(here *roll, owner string) (bool, error) {

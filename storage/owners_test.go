@@ -89,7 +89,7 @@ func TestAListOfOwnersEndsEarlyAfterManyLooks(t *testing.T) {
 func TestOwnersRemovedInMemoryCostFewQueriesAtATime(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
-	const dead = maxLooks/goneCost + 10
+	const dead = maxLooks/goneLooks + 10
 	o := player
 	for i := range dead {
 		o.ID = fmt.Sprintf("%05d", i)

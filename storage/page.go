@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -54,8 +55,6 @@ type placed struct {
 	row   *Row
 }
 
-const placedCost = 40 // bytes
-
 func (s *Storage) snapshot(ctx context.Context, o Owner) (*snapshot, error) {
 	known, err := s.whole(ctx, o) // before the view: what was written since is in the view
 	if err != nil {
@@ -90,7 +89,7 @@ func (s *Storage) snapshot(ctx context.Context, o Owner) (*snapshot, error) {
 		}
 	}
 	at.fields = append(at.fields, rows...)
-	at.size += placedCost * int64(len(at.fields))
+	at.size += int64(cap(at.fields)) * int64(reflect.TypeFor[placed]().Size())
 	return at, nil
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 )
 
 // reservedFiles is how many open files are kept for other things than connections
@@ -24,12 +24,12 @@ const (
 // the limit on open files and so much memory allow.
 func (o *options) limitConnections(files int, room int64, log zerolog.Logger) (err error) {
 	share := func(sixteenths, cost int64) int { return int(room / 16 * sixteenths / cost) }
-	tcpCost, webCost := int64(admission.TCPCost), int64(admission.HTTPCost)
+	tcpCost, webCost := int64(memory.TCPCost), int64(memory.HTTPCost)
 	if o.tls.listen != "" {
-		tcpCost += admission.TLSCost
+		tcpCost += memory.TLSCost
 	}
 	if o.http.tls != "" {
-		webCost += admission.TLSCost
+		webCost += memory.TLSCost
 	}
 	tcp, web, strangers := o.maxConnections, o.http.maxConnections, o.lobby.strangers
 	o.http.maxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)

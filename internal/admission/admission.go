@@ -45,15 +45,6 @@ type Limits struct {
 	Memory *memory.Pool
 }
 
-// What a connection takes on the heap that does nothing, in bytes, by the front it came
-// through.
-const (
-	TCPCost  = 3 << 10
-	HTTPCost = 9 << 10 // with net/http's buffers
-	// TLSCost is what TLS adds to either.
-	TLSCost = 12 << 10
-)
-
 // leavingMost is how many connections may have been told to leave and not have left: they
 // still have a descriptor, beyond the limits. Who would be told next waits for one of them,
 // and the newcomers behind it wait in the kernel's queue.
@@ -183,7 +174,7 @@ type Front struct {
 
 // Front makes a way in with so many places for those who have said who they are, a
 // sixteenth of which are kept for addresses and names that have had one before. A connection
-// costs so much memory, TCPCost or HTTPCost.
+// costs so much memory, [memory.TCPCost] or [memory.HTTPCost].
 func (l *Lobby) Front(places int, cost int64) *Front {
 	return &Front{lobby: l, places: places, kept: places / 16, cost: cost, of: make(map[netip.Addr]int)}
 }

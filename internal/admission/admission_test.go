@@ -30,7 +30,7 @@ func visit(t *testing.T, f *Front, peer netip.Addr) (p *Place, evicted *bool) {
 
 func TestTheOldestSilentStrangerMakesRoom(t *testing.T) {
 	l := New(Limits{Strangers: 3})
-	tcp, web := l.Front(8, TCPCost), l.Front(8, TCPCost)
+	tcp, web := l.Front(8, memory.TCPCost), l.Front(8, memory.TCPCost)
 	talker, talkerOut := visit(t, tcp, here)
 	talker.Spoke()
 	_, oldestOut := visit(t, web, here) // another front's, but the lobby is one
@@ -47,7 +47,7 @@ func TestTheOldestSilentStrangerMakesRoom(t *testing.T) {
 }
 
 func TestWhoHasSaidHalfIsTheLastToGo(t *testing.T) {
-	f := New(Limits{Strangers: 1}).Front(8, TCPCost)
+	f := New(Limits{Strangers: 1}).Front(8, memory.TCPCost)
 	p, out := visit(t, f, here)
 	p.Spoke()
 	visit(t, f, here)
@@ -56,7 +56,7 @@ func TestWhoHasSaidHalfIsTheLastToGo(t *testing.T) {
 
 func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
 	l := New(Limits{Strangers: 32})
-	f := l.Front(8, TCPCost)
+	f := l.Front(8, memory.TCPCost)
 	_, lonelyOut := visit(t, f, here) // the oldest of all
 	talker, out := visit(t, f, there)
 	crowd := []*bool{out}
@@ -73,7 +73,7 @@ func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
 
 func TestWhoWasSettledBeforeHasAShareOfTheLobby(t *testing.T) {
 	l := New(Limits{Strangers: 8})
-	f := l.Front(8, TCPCost)
+	f := l.Front(8, memory.TCPCost)
 	p, _ := visit(t, f, there)
 	require.NoError(t, p.Settle(""))
 	var back []*bool
@@ -95,7 +95,7 @@ func TestWhoWasSettledBeforeHasAShareOfTheLobby(t *testing.T) {
 
 func TestSettledConnectionsAreNotInTheLobby(t *testing.T) {
 	l := New(Limits{Strangers: 1})
-	f := l.Front(8, TCPCost)
+	f := l.Front(8, memory.TCPCost)
 	p, out := visit(t, f, here)
 	require.NoError(t, p.Settle("game"))
 	visit(t, f, here)
@@ -105,7 +105,7 @@ func TestSettledConnectionsAreNotInTheLobby(t *testing.T) {
 }
 
 func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
-	f := New(Limits{Strangers: 64}).Front(32, TCPCost) // of which 2 are kept
+	f := New(Limits{Strangers: 64}).Front(32, memory.TCPCost) // of which 2 are kept
 	first, _ := visit(t, f, there)
 	require.NoError(t, first.Settle("known"))
 	first.Leave()
@@ -127,7 +127,7 @@ func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
 
 func TestProbesNeedNoPlace(t *testing.T) {
 	l := New(Limits{Strangers: 8})
-	f := l.Front(1, TCPCost)
+	f := l.Front(1, memory.TCPCost)
 	p, _ := visit(t, f, here)
 	require.True(t, p.SettleIfRoom(""))
 	probe, _ := visit(t, f, here)
@@ -139,11 +139,11 @@ func TestProbesNeedNoPlace(t *testing.T) {
 
 func TestOneAddressHasItsLimit(t *testing.T) {
 	l := New(Limits{Strangers: 64, PerAddress: 2, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	f := l.Front(64, TCPCost)
+	f := l.Front(64, memory.TCPCost)
 	p, _ := visit(t, f, there)
 	require.NoError(t, p.Settle(""))
 	visit(t, f, there)
-	_, err := l.Front(64, TCPCost).Admit(there)
+	_, err := l.Front(64, memory.TCPCost).Admit(there)
 	require.Equal(t, codes.Busy, codes.Of(err), "the other front counts too")
 	_, err = f.Admit(netip.AddrFrom16(there.As16()))
 	require.Error(t, err, "so does its other spelling")
@@ -161,7 +161,7 @@ func TestOneAddressHasItsLimit(t *testing.T) {
 func TestNewcomersWaitForThoseOnTheirWayOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Limits{Strangers: 1})
-		f := l.Front(8, TCPCost)
+		f := l.Front(8, memory.TCPCost)
 		var stuck []*Place
 		for range leavingMost + 1 {
 			p, err := f.Admit(here)
@@ -194,7 +194,7 @@ func TestNewcomersWaitForThoseOnTheirWayOut(t *testing.T) {
 }
 
 func TestEvictedBeforeItIsKnownHow(t *testing.T) {
-	f := New(Limits{Strangers: 1}).Front(8, TCPCost)
+	f := New(Limits{Strangers: 1}).Front(8, memory.TCPCost)
 	early, err := f.Admit(here)
 	require.NoError(t, err)
 	visit(t, f, here)
@@ -204,7 +204,7 @@ func TestEvictedBeforeItIsKnownHow(t *testing.T) {
 
 func TestACloseFrontHasItsStrangersLeave(t *testing.T) {
 	l := New(Limits{Strangers: 8})
-	closed, open := l.Front(8, TCPCost), l.Front(8, TCPCost)
+	closed, open := l.Front(8, memory.TCPCost), l.Front(8, memory.TCPCost)
 	_, out := visit(t, closed, here)
 	p, settledOut := visit(t, closed, here)
 	require.NoError(t, p.Settle(""))
@@ -231,7 +231,7 @@ func TestMemoryOfKeysIsBounded(t *testing.T) {
 // No address has a front for itself, however large the limits over all fronts are.
 func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
 	l := New(Limits{Strangers: 64, PerAddress: 1000, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	tcp, web := l.Front(1000, TCPCost), l.Front(32, TCPCost)
+	tcp, web := l.Front(1000, memory.TCPCost), l.Front(32, memory.TCPCost)
 	first, _ := visit(t, web, there)
 	require.NoError(t, first.Settle(""))
 	for range 15 {
@@ -264,7 +264,7 @@ func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
 // outlast a newcomer because of it.
 func TestANewcomerHasAMomentToSpeak(t *testing.T) {
 	l := New(Limits{Strangers: 64})
-	f := l.Front(8, TCPCost)
+	f := l.Front(8, memory.TCPCost)
 	addr := netip.MustParseAddr("10.0.0.1")
 	half := func() {
 		p, _ := visit(t, f, addr) // each from an address of its own, so that none makes room for its own
@@ -291,7 +291,7 @@ func TestANewcomerHasAMomentToSpeak(t *testing.T) {
 // Who sends a byte now and then is not new because of it.
 func TestDribblingDoesNotKeepAPlace(t *testing.T) {
 	l := New(Limits{Strangers: 4})
-	f := l.Front(8, TCPCost)
+	f := l.Front(8, memory.TCPCost)
 	dribbler, dribblerOut := visit(t, f, there)
 	half, halfOut := visit(t, f, here)
 	dribbler.Spoke()
@@ -308,14 +308,14 @@ func TestDribblingDoesNotKeepAPlace(t *testing.T) {
 func TestConnectionsAreCountedWhileTheyAreOpen(t *testing.T) {
 	pool := memory.NewPool(1 << 20)
 	l := New(Limits{Strangers: 2, Memory: pool})
-	tcp, web := l.Front(8, TCPCost), l.Front(8, HTTPCost)
+	tcp, web := l.Front(8, memory.TCPCost), l.Front(8, memory.HTTPCost)
 	a, _ := visit(t, tcp, here)
 	b, _ := visit(t, web, there)
-	require.EqualValues(t, TCPCost+HTTPCost, pool.Held())
+	require.EqualValues(t, memory.TCPCost+memory.HTTPCost, pool.Held())
 	require.NoError(t, b.Settle(""))
 	b.Leave()
 	b.Leave()
-	require.EqualValues(t, TCPCost, pool.Held())
+	require.EqualValues(t, memory.TCPCost, pool.Held())
 	a.Leave()
 	require.Zero(t, pool.Held())
 }
@@ -323,7 +323,7 @@ func TestConnectionsAreCountedWhileTheyAreOpen(t *testing.T) {
 // Who can help gets in when it is needed most.
 func TestAdministratorsGetInWhenAllPlacesAreTaken(t *testing.T) {
 	l := New(Limits{PerAddress: 100})
-	f := l.Front(2, TCPCost)
+	f := l.Front(2, memory.TCPCost)
 	for range 2 {
 		p, _ := visit(t, f, netip.AddrFrom4([4]byte{10, 0, 0, byte(f.settled)}))
 		require.NoError(t, p.Settle(""))

@@ -12,16 +12,17 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 )
 
 func TestNobodyIsMeteredByDefault(t *testing.T) {
-	p, _ := visit(t, New(Limits{PerAddress: 5}).Front(8, TCPCost), there)
+	p, _ := visit(t, New(Limits{PerAddress: 5}).Front(8, memory.TCPCost), there)
 	require.Nil(t, p.Meter)
 }
 
 func TestAConnectionMaySendASecondsWorthAtOnceAndThenItsRate(t *testing.T) {
 	l := New(Limits{Rate: Rate{Requests: 10}})
-	p, _ := visit(t, l.Front(8, TCPCost), here)
+	p, _ := visit(t, l.Front(8, memory.TCPCost), here)
 	now := time.Unix(1_000_000, 0)
 	for range 10 {
 		require.NoError(t, p.Meter.Take(now, 1<<30))
@@ -36,13 +37,13 @@ func TestAConnectionMaySendASecondsWorthAtOnceAndThenItsRate(t *testing.T) {
 	require.Error(t, p.Meter.Take(now.Add(-time.Hour), 0), "a clock may be set back")
 	require.NoError(t, p.Meter.Take(now.Add(200*time.Millisecond), 0))
 	require.EqualValues(t, 4, l.Count.Rate.Load())
-	other, _ := visit(t, l.Front(8, TCPCost), here)
+	other, _ := visit(t, l.Front(8, memory.TCPCost), here)
 	require.NoError(t, other.Meter.Take(now, 0))
 }
 
 // A request that is larger than what may be sent per second is not refused for ever.
 func TestALargeRequestIsPaidForAfterwards(t *testing.T) {
-	p, _ := visit(t, New(Limits{Rate: Rate{Bytes: 1000}}).Front(8, TCPCost), here)
+	p, _ := visit(t, New(Limits{Rate: Rate{Bytes: 1000}}).Front(8, memory.TCPCost), here)
 	now := time.Unix(1_000_000, 0)
 	require.NoError(t, p.Meter.Take(now, 5000))
 	require.Equal(t, 4100*time.Millisecond, codes.RetryAfter(p.Meter.Take(now, 100)))
@@ -54,7 +55,7 @@ func TestALargeRequestIsPaidForAfterwards(t *testing.T) {
 
 // Lengths are what a peer says they are.
 func TestNobodyWaitsForEverOrGainsByBoasting(t *testing.T) {
-	p, _ := visit(t, New(Limits{Rate: Rate{Requests: 1, Bytes: 1}}).Front(8, TCPCost), here)
+	p, _ := visit(t, New(Limits{Rate: Rate{Requests: 1, Bytes: 1}}).Front(8, memory.TCPCost), here)
 	now := time.Unix(1_000_000, 0)
 	for range 3 {
 		p.Meter.Charge(now, math.MaxInt64, math.MaxInt64)
@@ -65,7 +66,7 @@ func TestNobodyWaitsForEverOrGainsByBoasting(t *testing.T) {
 
 func TestAnAddressSharesWhatItMaySend(t *testing.T) {
 	l := New(Limits{AddressRate: Rate{Requests: 4}, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	tcp, web := l.Front(8, TCPCost), l.Front(8, TCPCost)
+	tcp, web := l.Front(8, memory.TCPCost), l.Front(8, memory.TCPCost)
 	now := time.Unix(1_000_000, 0)
 	one, _ := visit(t, tcp, there)
 	two, _ := visit(t, web, there)
@@ -90,7 +91,7 @@ func TestAnAddressSharesWhatItMaySend(t *testing.T) {
 func TestNoMorePassesThanTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate{Requests: rapid.Int64Range(1, 100).Draw(t, "requests"), Bytes: rapid.Int64Range(100, 10_000).Draw(t, "bytes")}
-		place, err := New(Limits{Rate: rate}).Front(8, TCPCost).Admit(here)
+		place, err := New(Limits{Rate: rate}).Front(8, memory.TCPCost).Admit(here)
 		require.NoError(t, err)
 		began := time.Unix(1_000_000, 0)
 		now, requests, bytes := began, int64(0), int64(0)

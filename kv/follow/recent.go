@@ -9,16 +9,13 @@ import (
 	"confcenter/kv"
 )
 
-// EventCost is about how many bytes an event takes besides keys and values.
-const EventCost = 160
-
 // Weight is about how many bytes a change keeps in memory once everything it wrote
 // has been overwritten.
 func Weight(c *kv.Change) int {
-	weight := EventCost
+	weight := memory.VersionCost
 	for i := range c.Events {
 		e := &c.Events[i]
-		weight += EventCost + e.Entry.Size()
+		weight += memory.VersionCost + e.Entry.Size()
 		if e.Prev != nil {
 			weight += e.Prev.Size()
 		}

@@ -1,6 +1,9 @@
 package replica
 
-import "confcenter/kv"
+import (
+	"confcenter/internal/memory"
+	"confcenter/kv"
+)
 
 // books are the derived data beside the index: byte counts, the keys of leases, expiry.
 // They always agree with the newest version of each key, including the group under way.
@@ -52,14 +55,14 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	d.leased = oneIf(to) - oneIf(from)
 	sp.next.add(d)
 	if d.keys > 0 && sp.next.keys == 1 || d.keys < 0 && sp.next.keys == 0 { // made, or gone
-		d.cost += d.keys * (spaceCost + bytesCost(len(sp.name)))
+		d.cost += d.keys * (memory.OwnerCost + bytesCost(len(sp.name)))
 	}
 	b.index.total.add(d)
 	if was != is {
 		b.expiry.plan(sp, s, is)
 	}
 	if from != to {
-		changed = [2]*lease{b.leases.byID[from], b.leases.byID[to]}
+		changed = [2]*lease{b.leases.byID.of[from], b.leases.byID.of[to]}
 		if changed[0] != nil {
 			b.leases.detach(changed[0], s)
 		}
@@ -76,9 +79,9 @@ func (b *books) tell() { b.held.tell(b.total().cost) }
 // settled ends a group: it gives room back, and clears the list of spaces that the group
 // touched.
 func (b *books) settled() {
-	b.index.thin(b.spaces)
-	b.expiry.of, b.expiry.most = thinned(b.expiry.of, b.expiry.most)
+	b.index.spaces.shrink(&b.index.mu)
 	for _, sp := range b.spaces {
+		sp.keys.shrink(&b.index.mu)
 		sp.touched = false
 	}
 	b.spaces = emptied(b.spaces)

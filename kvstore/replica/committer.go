@@ -81,7 +81,6 @@ func (c *committer) work() (ended bool) {
 		case len(group) > 0 || more:
 		case ended:
 			return true
-		case s.index.thinSome():
 		default:
 			c.wait()
 		}

@@ -51,8 +51,8 @@ func TestMemoryGoesBackAfterAPeak(t *testing.T) {
 	stays := func(i int) bool { return i%40 < 2 }
 	fall := func() {
 		var held []kv.LeaseID
-		for id, l := range q.leases.byID {
-			if l.keys == nil {
+		for id, l := range q.leases.byID.of {
+			if l.keys.of == nil {
 				held = append(held, id)
 			}
 		}
@@ -68,8 +68,6 @@ func TestMemoryGoesBackAfterAPeak(t *testing.T) {
 		})
 		q.tokens.forget(math.MaxInt64)
 		q.commit(1, func(int) *kv.Txn { return one(kv.Op{Kind: kv.OpGet, NS: "ns0", Key: "key"}) })
-		for q.index.thinSome() {
-		}
 	}
 	peak()
 	full := inUse()

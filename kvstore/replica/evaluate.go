@@ -299,7 +299,7 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry, txn *kv.Txn) error {
 	if l == nil {
 		return kv.NoLease(id)
 	}
-	if (old == nil || old.Lease != id) && len(l.keys) >= g.cfg.MaxLeaseKeys {
+	if (old == nil || old.Lease != id) && len(l.keys.of) >= g.cfg.MaxLeaseKeys {
 		return codes.Errorf(codes.Limit, "lease %d has %d keys, which is the limit", id, g.cfg.MaxLeaseKeys)
 	}
 	return nil
@@ -331,7 +331,7 @@ func (g *group) incr(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 }
 
 func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
-	sp := g.books.index.spaces[op.NS]
+	sp := g.books.index.spaces.of[op.NS]
 	if sp == nil {
 		return nil
 	}
@@ -367,7 +367,7 @@ func (g *group) checkChanges() error {
 
 func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 	l := g.books.leases
-	if len(l.byID) >= g.cfg.MaxLeases {
+	if len(l.byID.of) >= g.cfg.MaxLeases {
 		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
 	}
 	if err := g.mayGrant(l, txn); err != nil {
@@ -395,8 +395,8 @@ func (g *group) revoke(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 func (g *group) end(l *lease) int64 {
 	l.ending = true
 	g.ending = append(g.ending, l)
-	n := int64(len(l.keys))
-	for s, sp := range l.keys {
+	n := int64(len(l.keys.of))
+	for s, sp := range l.keys.of {
 		g.set(g.touch(sp, s), nil)
 	}
 	return n

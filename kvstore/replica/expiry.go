@@ -4,8 +4,6 @@ package replica
 type expiry struct {
 	moments agenda[*plan] // by the time of day
 	lives   agenda[*plan] // by the monotonic clock
-	of      map[*slot]*plan
-	most    int // plans since the map was made
 }
 
 // plan is the expiry of one key.
@@ -28,17 +26,17 @@ type end struct {
 
 // plan schedules the key's expiry, or cancels it.
 func (x *expiry) plan(sp *space, s *slot, at end) {
-	p := x.of[s]
+	p := s.plan
 	if p != nil {
 		p.in.remove(p)
 	}
 	if at.moment == 0 {
-		delete(x.of, s)
+		s.plan = nil
 		return
 	}
 	if p == nil {
 		p = &plan{space: sp, slot: s, pos: -1}
-		x.of[s] = p
+		s.plan = p
 	}
 	if p.at, p.in = at.moment, &x.moments; at.own != 0 {
 		p.at, p.in = at.own, &x.lives

@@ -30,10 +30,10 @@ func (x *index) eachLocked(reads []kv.Read, rev kv.Revision) {
 	for i := range reads {
 		r := &reads[i]
 		if sp == nil || sp.name != string(r.NS) {
-			sp = x.spaces[string(r.NS)]
+			sp = x.spaces.of[string(r.NS)]
 		}
 		if sp != nil {
-			slots[i] = sp.keys[string(r.Key)]
+			slots[i] = sp.keys.of[string(r.Key)]
 		}
 	}
 	for i := range reads {

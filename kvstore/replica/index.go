@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 
 	"github.com/tidwall/btree"
@@ -22,12 +23,12 @@ type index struct {
 	slice int // sliceKeys, but for tests; at least 2
 
 	mu     sync.RWMutex
-	spaces map[string]*space     // guarded by mu
-	names  *btree.BTreeG[*space] // the same in order; guarded by mu
-	rev    atomic.Int64          // visible; stored with mu held, loaded also without
-	keys   atomic.Int64          // visible, of all spaces
-	bytes  atomic.Int64          // likewise
-	count  atomic.Int64          // spaces that have visible keys
+	spaces shrinking[string, *space] // guarded by mu
+	names  *btree.BTreeG[*space]     // the same in order; guarded by mu
+	rev    atomic.Int64              // visible; stored with mu held, loaded also without
+	keys   atomic.Int64              // visible, of all spaces
+	bytes  atomic.Int64              // likewise
+	count  atomic.Int64              // spaces that have visible keys
 	views  views
 
 	// committer only
@@ -35,32 +36,20 @@ type index struct {
 	keptBytes int64
 	keptHeld  account
 	total     tally // with the group under way
-	most      int   // spaces since the map was made
-	thinning  []*space
 }
 
 // space is one namespace.
 type space struct {
 	name string
-	keys map[string]*slot     // guarded by the index's mu
-	tree *btree.BTreeG[*slot] // the same in order; guarded by the index's mu
-	seen tally                // visible; guarded by the index's mu
+	keys shrinking[string, *slot] // guarded by the index's mu
+	tree *btree.BTreeG[*slot]     // the same in order; guarded by the index's mu
+	seen tally                    // visible; guarded by the index's mu
 
 	// committer only
 	next    tally  // with the group under way
 	touched bool   // the group under way changes it
 	txn     uint64 // the last transaction that changed it
 	began   tally  // next when that transaction began
-	most    int    // keys since the map was made
-	less    *less  // being made; nil: the map is not too large
-}
-
-// less is a map with less room for the keys of a space, which is filled while the other is
-// in use.
-type less struct {
-	keys map[string]*slot
-	from string // the next key to copy, or one before it
-	most int    // keys since the map was made
 }
 
 // slot is one key. The key itself is in entry, which is never nil: of a key that
@@ -69,6 +58,7 @@ type slot struct {
 	entry *kv.Entry // the newest version; guarded by the index's mu
 	older *version  // guarded by the index's mu
 	next  *change   // what the group under way makes of it, or nil; committer only
+	plan  *plan     // of its end, or nil; committer only
 }
 
 // version is an old version and those before it.
@@ -89,7 +79,7 @@ type kept struct {
 func newIndex() *index {
 	return &index{
 		slice:  sliceKeys,
-		spaces: map[string]*space{},
+		spaces: shrinking[string, *space]{of: map[string]*space{}},
 		names:  btree.NewBTreeGOptions(func(a, b *space) bool { return a.name < b.name }, btree.Options{NoLocks: true}),
 	}
 }
@@ -97,7 +87,7 @@ func newIndex() *index {
 func newSpace(name string) *space {
 	return &space{
 		name: name,
-		keys: map[string]*slot{},
+		keys: shrinking[string, *slot]{of: map[string]*slot{}},
 		tree: btree.NewBTreeGOptions(func(a, b *slot) bool { return a.entry.Key < b.entry.Key }, btree.Options{NoLocks: true}),
 	}
 }
@@ -131,8 +121,8 @@ func (x *index) get(ns, key []byte) (*kv.Entry, kv.Revision) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	rev := x.revision()
-	if sp := x.spaces[string(ns)]; sp != nil {
-		if s := sp.keys[string(key)]; s != nil {
+	if sp := x.spaces.of[string(ns)]; sp != nil {
+		if s := sp.keys.of[string(key)]; s != nil {
 			return s.at(rev), rev
 		}
 	}
@@ -142,8 +132,8 @@ func (x *index) get(ns, key []byte) (*kv.Entry, kv.Revision) {
 func (x *index) getAt(ns, key string, rev kv.Revision) *kv.Entry {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if sp := x.spaces[ns]; sp != nil {
-		if s := sp.keys[key]; s != nil {
+	if sp := x.spaces.of[ns]; sp != nil {
+		if s := sp.keys.of[key]; s != nil {
 			return s.at(rev)
 		}
 	}
@@ -152,11 +142,11 @@ func (x *index) getAt(ns, key string, rev kv.Revision) *kv.Entry {
 
 // find looks a key up for the committer.
 func (x *index) find(ns, key string) (*space, *slot) {
-	sp := x.spaces[ns]
+	sp := x.spaces.of[ns]
 	if sp == nil {
 		return nil, nil
 	}
-	return sp, sp.keys[key]
+	return sp, sp.keys.of[key]
 }
 
 // insert makes a slot for a new key. e must not be visible yet.
@@ -166,30 +156,24 @@ func (x *index) insert(sp *space, e *kv.Entry) (*space, *slot) {
 	defer x.mu.Unlock()
 	if sp == nil {
 		sp = newSpace(e.NS)
-		x.spaces[sp.name] = sp
+		x.spaces.of[sp.name] = sp
 		x.names.Set(sp)
 	}
-	sp.keys[e.Key] = s
-	if sp.less != nil {
-		sp.less.keys[e.Key] = s
-	}
+	sp.keys.of[e.Key] = s
 	sp.tree.Set(s)
 	return sp, s
 }
 
 // removeLocked removes a slot that is no longer needed, and its space with the last slot.
 func (x *index) removeLocked(sp *space, s *slot) {
-	if sp.keys[s.entry.Key] != s {
+	if sp.keys.of[s.entry.Key] != s {
 		return
 	}
 	sp.tree.Delete(s)
-	delete(sp.keys, s.entry.Key)
-	if sp.less != nil {
-		delete(sp.less.keys, s.entry.Key)
-	}
-	if len(sp.keys) == 0 {
+	delete(sp.keys.of, s.entry.Key)
+	if len(sp.keys.of) == 0 {
 		x.names.Delete(sp)
-		delete(x.spaces, sp.name)
+		delete(x.spaces.of, sp.name)
 	}
 }
 
@@ -247,7 +231,7 @@ func (x *index) placeLocked(changes []*change, all bool) {
 		}
 		if all || newest >= old.Mod {
 			s.older = &version{old, s.older}
-			x.keep(kept{ch.space, s, e.Mod, versionCost + bytesCost(len(old.Value.Data))})
+			x.keep(kept{ch.space, s, e.Mod, memory.VersionCost + bytesCost(len(old.Value.Data))})
 		}
 		s.entry = e
 		if e.Deleted() && s.older == nil {
@@ -260,59 +244,6 @@ func (x *index) keep(k kept) {
 	x.kept = append(x.kept, k)
 	x.keptBytes += k.size
 	x.views.keeping.Store(true)
-}
-
-// thin gives room back after many keys of the spaces were deleted. Call it between groups.
-func (x *index) thin(spaces []*space) {
-	for _, sp := range spaces {
-		if sp.most = max(sp.most, len(sp.keys)); sp.less == nil && roomy(len(sp.keys), sp.most) {
-			sp.less = &less{keys: map[string]*slot{}}
-			x.thinning = append(x.thinning, sp)
-		}
-	}
-	all, most := thinned(x.spaces, x.most)
-	if most < x.most {
-		x.mu.Lock()
-		x.spaces = all
-		x.mu.Unlock()
-	}
-	x.most = most
-}
-
-// thinSome copies some keys of a space with few keys left into a smaller map, and reports
-// whether there may be more. All at once would hold writes up for too long. Call it between
-// groups.
-func (x *index) thinSome() (more bool) {
-	if len(x.thinning) == 0 {
-		return false
-	}
-	sp, n := x.thinning[0], 0
-	done := x.spaces[sp.name] != sp
-	if !done {
-		done = true
-		sp.tree.Ascend(&slot{entry: &kv.Entry{Key: sp.less.from}}, func(s *slot) bool {
-			if n == x.slice {
-				done, sp.less.from = false, s.entry.Key
-				return false
-			}
-			sp.less.keys[s.entry.Key] = s
-			n++
-			return true
-		})
-	}
-	sp.less.most = max(sp.less.most, len(sp.less.keys))
-	if !done {
-		return true
-	}
-	x.mu.Lock()
-	sp.keys = sp.less.keys
-	x.mu.Unlock()
-	sp.less, sp.most = nil, sp.less.most
-	x.thinning[0] = nil
-	if x.thinning = x.thinning[1:]; len(x.thinning) == 0 {
-		x.thinning = nil
-	}
-	return len(x.thinning) > 0
 }
 
 // trim drops the old versions that no open View needs. Call it between groups.
@@ -363,7 +294,7 @@ func (s *slot) dropOlder(oldest kv.Revision) {
 func (x *index) keysOf(ns string) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if sp := x.spaces[ns]; sp != nil {
+	if sp := x.spaces.of[ns]; sp != nil {
 		return sp.seen.keys
 	}
 	return 0
@@ -373,7 +304,7 @@ func (x *index) keysOf(ns string) int64 {
 func (x *index) seen(ns string) tally {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if sp := x.spaces[ns]; sp != nil {
+	if sp := x.spaces.of[ns]; sp != nil {
 		return sp.seen
 	}
 	return tally{}

@@ -8,6 +8,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -19,10 +20,9 @@ type lease struct {
 	owner *access.Identity // likewise
 
 	// committer only, with the group under way
-	keys   map[*slot]*space // nil: none; written with the leases' mu held
-	most   int              // keys since the map was made
-	ending bool             // the group under way ends it
-	noted  bool             // it is in the list of the group under way
+	keys   shrinking[*slot, *space] // empty without a map; written with the leases' mu held
+	ending bool                     // the group under way ends it
+	noted  bool                     // it is in the list of the group under way
 
 	// guarded by the leases' mu
 	seen     bool // it is durable, so others than the committer may see it
@@ -46,19 +46,18 @@ type leases struct {
 
 	// committer only
 	cost int64 // of them all in memory
-	most int   // leases since the map was made
 
 	mu    sync.Mutex
-	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
-	owned map[string]int        // how many somebody has, by name; guarded by mu
-	ends  agenda[*lease]        // guarded by mu
-	alive time.Duration         // when the process was last seen running; guarded by mu
-	shut  bool                  // the store is closed; guarded by mu
-	still bool                  // nothing is written any more, so none ends; guarded by mu
+	byID  shrinking[kv.LeaseID, *lease] // guarded by mu; written by the committer only, which reads it without
+	owned map[string]int                // how many somebody has, by name; guarded by mu
+	ends  agenda[*lease]                // guarded by mu
+	alive time.Duration                 // when the process was last seen running; guarded by mu
+	shut  bool                          // the store is closed; guarded by mu
+	still bool                          // nothing is written any more, so none ends; guarded by mu
 }
 
 func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
-	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}, owned: map[string]int{}}
+	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: shrinking[kv.LeaseID, *lease]{of: map[kv.LeaseID]*lease{}}, owned: map[string]int{}}
 }
 
 func (l *leases) now() time.Duration { return l.clock.Steady().Sub(l.opened) }
@@ -70,7 +69,7 @@ func errReservedLease(id kv.LeaseID) error {
 // reserved reports whether the lease has keys that only transactions of the server's own
 // may write.
 func (l *lease) reserved() bool {
-	for _, sp := range l.keys {
+	for _, sp := range l.keys.of {
 		if kv.Guarded(sp.name) != "" {
 			return true
 		}
@@ -81,10 +80,10 @@ func (l *lease) reserved() bool {
 // grant makes a lease, which becomes visible when it is published.
 func (l *leases) grant(id kv.LeaseID, ttl time.Duration, owner *access.Identity) *lease {
 	made := &lease{id: id, ttl: ttl, owner: owner, pos: -1}
-	l.cost += leaseCost
+	l.cost += memory.LeaseCost
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byID[id] = made
+	l.byID.of[id] = made
 	l.countLocked(owner, 1)
 	return made
 }
@@ -124,12 +123,12 @@ func (l *leases) drop(gone *lease) {
 
 func (l *leases) dropLocked(gone *lease) {
 	gone.over = true
-	if l.byID[gone.id] == gone {
-		l.cost -= leaseCost
+	if l.byID.of[gone.id] == gone {
+		l.cost -= memory.LeaseCost
 		l.countLocked(gone.owner, -1)
 	}
 	l.empty(gone)
-	delete(l.byID, gone.id)
+	delete(l.byID.of, gone.id)
 	l.ends.remove(gone)
 }
 
@@ -137,32 +136,32 @@ func (l *leases) dropLocked(gone *lease) {
 func (l *leases) attach(to *lease, s *slot, sp *space) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to.keys == nil {
-		to.keys = map[*slot]*space{}
-		l.cost += holderCost
+	if to.keys.of == nil {
+		to.keys.of = map[*slot]*space{}
+		l.cost += memory.LeaseCost
 	}
-	to.keys[s] = sp
+	to.keys.of[s] = sp
 }
 
 func (l *leases) detach(from *lease, s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(from.keys, s)
-	if len(from.keys) == 0 {
+	delete(from.keys.of, s)
+	if len(from.keys.of) == 0 {
 		l.empty(from)
 	}
 }
 
 func (l *leases) empty(one *lease) {
-	if one.keys != nil {
-		one.keys, one.most = nil, 0
-		l.cost -= holderCost
+	if one.keys.of != nil {
+		one.keys = shrinking[*slot, *space]{}
+		l.cost -= memory.LeaseCost
 	}
 }
 
 // find looks a lease up for the committer; nil if it is ending.
 func (l *leases) find(id kv.LeaseID) *lease {
-	if known := l.byID[id]; known != nil && !known.ending {
+	if known := l.byID.of[id]; known != nil && !known.ending {
 		return known
 	}
 	return nil
@@ -189,17 +188,17 @@ func (l *leases) publish(changed []*lease) {
 		switch {
 		case one.ending:
 			l.dropLocked(one)
-		case l.byID[one.id] != one: // its grant was undone
+		case l.byID.of[one.id] != one: // its grant was undone
 		case !one.seen:
 			one.seen = true
 			l.beginLocked(one, now)
 			fallthrough
 		default:
-			one.keys, one.most = thinned(one.keys, one.most)
-			one.count = len(one.keys)
+			one.keys.shrink(nil)
+			one.count = len(one.keys.of)
 		}
 	}
-	l.byID, l.most = thinned(l.byID, l.most)
+	l.byID.shrink(nil)
 }
 
 func (l *leases) beginLocked(one *lease, now time.Duration) {
@@ -312,7 +311,7 @@ func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 	if l.shut {
 		return nil, errClosed()
 	}
-	one := l.byID[id]
+	one := l.byID.of[id]
 	if one == nil || !one.seen || !l.still && (one.over || one.deadline <= now && l.stoodLocked(now) == 0) {
 		return nil, kv.NoLease(id)
 	}
@@ -328,7 +327,7 @@ func (s *Store) Owned() (ids []kv.LeaseID) {
 	l := s.leases
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, one := range l.byID {
+	for id, one := range l.byID.of {
 		if one.owner != nil && one.seen && !one.over {
 			ids = append(ids, id)
 		}
@@ -354,8 +353,8 @@ func (s *Store) Holding(id kv.LeaseID) (h kv.Holding, err error) {
 func (l *leases) held(id kv.LeaseID) map[*slot]*space {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if one := l.byID[id]; one != nil {
-		return maps.Clone(one.keys)
+	if one := l.byID.of[id]; one != nil {
+		return maps.Clone(one.keys.of)
 	}
 	return nil
 }
@@ -376,5 +375,5 @@ func (l *leases) close() {
 func (l *leases) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.byID)
+	return len(l.byID.of)
 }

@@ -23,29 +23,29 @@ func (l *loading) entry(e *kv.Entry) {
 	if kv.Archived(e.NS) {
 		return // an older program took it for an entry like any other
 	}
-	if e.Lease != 0 && l.books.leases.byID[e.Lease] == nil {
+	if e.Lease != 0 && l.books.leases.byID.of[e.Lease] == nil {
 		l.books.leases.grant(e.Lease, kv.MinLease, nil) // its TTL and owner come later
 	}
 	x := l.books.index
 	sp := l.last
 	if sp == nil || sp.name != e.NS {
-		if sp = x.spaces[e.NS]; sp == nil {
+		if sp = x.spaces.of[e.NS]; sp == nil {
 			sp = newSpace(e.NS)
-			x.spaces[sp.name] = sp
+			x.spaces.of[sp.name] = sp
 			x.names.Set(sp)
 		}
 		l.last = sp
 	}
 	e.NS, e.Ends = sp.name, l.books.ends(e)
 	s := &slot{entry: e}
-	sp.keys[e.Key] = s
+	sp.keys.of[e.Key] = s
 	sp.tree.Load(s)
 	l.books.move(sp, s, nil, e)
 }
 
 func (l *loading) lease(c LeaseChange) {
 	leases := l.books.leases
-	known := leases.byID[c.ID]
+	known := leases.byID.of[c.ID]
 	switch {
 	case c.Ended && known != nil:
 		leases.drop(known)
@@ -104,8 +104,8 @@ func (l *loading) event(event *kv.Event) {
 // done makes everything visible to readers. Every lease starts with its full time.
 func (l *loading) done(newest kv.Revision) {
 	b := l.books
-	all := make([]*lease, 0, len(b.leases.byID))
-	for _, one := range b.leases.byID {
+	all := make([]*lease, 0, len(b.leases.byID.of))
+	for _, one := range b.leases.byID.of {
 		all = append(all, one)
 	}
 	b.leases.publish(all)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -122,7 +123,7 @@ func (m *model) op(t *rapid.T) kv.Op {
 		Key:  rapid.SampledFrom([]string{"k", "ka", "kab", "kb", "l"}).Draw(t, "key"),
 		Kind: rapid.SampledFrom([]kv.OpKind{kv.OpPut, kv.OpPut, kv.OpPut, kv.OpDelete, kv.OpDelete, kv.OpDeletePrefix, kv.OpIncr, kv.OpGrant, kv.OpRevoke}).Draw(t, "kind"),
 	}
-	leases := append([]kv.LeaseID{0, 0, 0, 77}, slices.Sorted(maps.Keys(m.store.leases.byID))...)
+	leases := append([]kv.LeaseID{0, 0, 0, 77}, slices.Sorted(maps.Keys(m.store.leases.byID.of))...)
 	switch op.Kind {
 	case kv.OpPut:
 		op.Value = kv.IntValue(rapid.Int64Range(0, 3).Draw(t, "value"))
@@ -218,7 +219,7 @@ func (m *model) checkBooks(t *rapid.T) {
 	for _, e := range m.state {
 		if want[e.NS] == nil {
 			want[e.NS] = &kv.Namespace{Name: e.NS}
-			total.cost += spaceCost + bytesCost(len(e.NS))
+			total.cost += memory.OwnerCost + bytesCost(len(e.NS))
 		}
 		want[e.NS].Keys++
 		want[e.NS].Bytes += int64(e.Size())
@@ -243,12 +244,11 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.Equal(t, total, m.store.index.total)
 
 	books := m.store.committer.group.books
-	total.cost += int64(len(books.leases.byID)*leaseCost + len(leased)*holderCost)
+	total.cost += int64((len(books.leases.byID.of) + len(leased)) * memory.LeaseCost)
 	require.Equal(t, total, books.total())
 	require.Equal(t, total.cost, books.held.told)
 	x := &books.expiry
 	require.Equal(t, timed, len(x.moments.heap)+len(x.lives.heap))
-	require.Len(t, x.of, timed)
 	for i, p := range x.moments.heap {
 		require.Equal(t, i, p.pos)
 		require.Equal(t, end{p.at, 0}, end{p.slot.entry.Expires, p.slot.entry.Ends})
@@ -257,8 +257,8 @@ func (m *model) checkBooks(t *rapid.T) {
 		require.Equal(t, i, p.pos)
 		require.Equal(t, p.at, p.slot.entry.Ends)
 	}
-	for id, l := range m.store.leases.byID {
-		require.Len(t, l.keys, leased[id])
+	for id, l := range m.store.leases.byID.of {
+		require.Len(t, l.keys.of, leased[id])
 		require.Equal(t, leased[id], l.count)
 		require.True(t, l.seen)
 		require.False(t, l.noted || l.ending)
@@ -272,10 +272,10 @@ func (m *model) checkNothingKept(t *rapid.T) {
 	require.Empty(t, x.kept)
 	require.Zero(t, x.keptBytes)
 	slots := 0
-	for _, sp := range x.spaces {
-		require.NotEmpty(t, sp.keys)
-		require.Equal(t, len(sp.keys), sp.tree.Len())
-		for key, s := range sp.keys {
+	for _, sp := range x.spaces.of {
+		require.NotEmpty(t, sp.keys.of)
+		require.Equal(t, len(sp.keys.of), sp.tree.Len())
+		for key, s := range sp.keys.of {
 			require.Equal(t, key, s.entry.Key)
 			require.Nil(t, s.older)
 			require.Nil(t, s.next)
@@ -283,7 +283,7 @@ func (m *model) checkNothingKept(t *rapid.T) {
 		}
 	}
 	require.Len(t, m.state, slots)
-	require.Equal(t, len(x.spaces), x.names.Len())
+	require.Equal(t, len(x.spaces.of), x.names.Len())
 }
 
 // checkReload opens what was written again.
@@ -292,7 +292,7 @@ func (m *model) checkReload(t *rapid.T) {
 	require.NoError(t, err)
 	m.store = again
 	m.check(t)
-	for _, l := range again.leases.byID {
+	for _, l := range again.leases.byID.of {
 		require.Equal(t, l.ttl, l.deadline-again.leases.now(), fmt.Sprint(l.id))
 	}
 }

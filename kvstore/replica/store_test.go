@@ -291,7 +291,7 @@ func TestFailedTransactionsLeaveNothing(t *testing.T) {
 	require.EqualValues(t, 1, stats.Leases)
 	require.EqualValues(t, 0, stats.Tokens)
 	require.EqualValues(t, 8, stats.Failed)
-	require.Len(t, b.index.spaces, 1)
+	require.Len(t, b.index.spaces.of, 1)
 	b.clock.Advance(time.Second)
 	b.must(put("k", "2"))
 	require.Equal(t, "2", b.text("a", "k"), "the key was not given to the lease, nor a time")
@@ -299,16 +299,16 @@ func TestFailedTransactionsLeaveNothing(t *testing.T) {
 
 func TestLimitsOfWhatIsKept(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
-		const limit = 800
+		const limit = 900
 		pool := memory.NewPool(limit)
 		b := onFake(t, Config{Store: pool})
 		b.must(put("k", string(make([]byte, 90))))
-		require.Greater(t, pool.Held(), int64(keyCost+spaceCost))
+		require.Greater(t, pool.Held(), int64(memory.EntryCost+memory.OwnerCost))
 		refused := func(op kv.Op) {
 			t.Helper()
 			_, err := b.do(&kv.Txn{Then: []kv.Op{op}})
 			require.ErrorIs(t, err, codes.Quota)
-			require.ErrorContains(t, err, "800")
+			require.ErrorContains(t, err, "900")
 		}
 		refused(put("l", string(make([]byte, 20))))
 		refused(put("k", string(make([]byte, 200))))

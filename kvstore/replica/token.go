@@ -16,8 +16,7 @@ type tokens struct {
 	limit int     // set at open
 	held  account // its pool's limit is theirs
 
-	byName map[tokenName]*Token
-	most   int // names since the map was made
+	byName shrinking[tokenName, *Token]
 	askers map[string]*asker
 	heavy  agenda[heavy]
 	aged   agenda[aged]
@@ -51,11 +50,11 @@ func (a aged) when() int64  { return int64(a.queue[0].Revision) }
 func (a aged) place() *int  { return &a.agedAt }
 
 func newTokens(limit int, pool *memory.Pool) *tokens {
-	return &tokens{limit: limit, held: account{pool: pool}, byName: map[tokenName]*Token{}, askers: map[string]*asker{}}
+	return &tokens{limit: limit, held: account{pool: pool}, byName: shrinking[tokenName, *Token]{of: map[tokenName]*Token{}}, askers: map[string]*asker{}}
 }
 
 func tokenBytes(t *Token) int64 {
-	return tokenCost + bytesCost(len(t.Name)) + bytesCost(len(t.Result))
+	return memory.TokenCost + bytesCost(len(t.Name)) + bytesCost(len(t.Result))
 }
 
 // mostResult is how many bytes of values the result of a transaction may have that has a token.
@@ -67,7 +66,7 @@ func (t *tokens) mostResult(who string) int64 {
 	return min(kv.MaxTxnBytes, t.held.pool.Limit()/2)
 }
 
-func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, name}] }
+func (t *tokens) find(ns, name string) *Token { return t.byName.of[tokenName{ns, name}] }
 
 // add remembers a token and drops old ones while there are too many or they take too much
 // space, but never the one just added.
@@ -85,7 +84,7 @@ func (t *tokens) add(token *Token) {
 			token.NS = newest.NS
 		}
 	}
-	t.byName[tokenName{token.NS, token.Name}] = token
+	t.byName.of[tokenName{token.NS, token.Name}] = token
 	a.queue = append(a.queue, token)
 	t.weigh(a, tokenBytes(token))
 	for t.queued > t.limit || t.bytes > t.held.pool.Limit() {
@@ -99,7 +98,7 @@ func (t *tokens) add(token *Token) {
 		t.crowdOut(most.asker)
 	}
 	t.heavy.set(heavy{a})
-	t.count.Store(int64(len(t.byName)))
+	t.count.Store(int64(len(t.byName.of)))
 }
 
 // weigh counts a token that has come into somebody's queue or, if bytes is below 0, has left it.
@@ -121,7 +120,7 @@ func (t *tokens) weigh(a *asker, bytes int64) {
 
 // settled ends a group: it gives room back, and tells the pool what is in use.
 func (t *tokens) settled() {
-	t.byName, t.most = thinned(t.byName, t.most)
+	t.byName.shrink(nil)
 	t.held.tell(t.bytes)
 }
 
@@ -134,7 +133,7 @@ func (t *tokens) forget(before int64) {
 		}
 		t.forgetOldest(oldest.asker)
 	}
-	t.count.Store(int64(len(t.byName)))
+	t.count.Store(int64(len(t.byName.of)))
 }
 
 // crowdOut drops somebody's oldest token for lack of room.
@@ -162,8 +161,8 @@ func (t *tokens) forgetOldest(a *asker) {
 	a.queue = a.queue[1:] // append moves what is left, when there is no more room
 	t.weigh(a, -tokenBytes(oldest))
 	name := tokenName{oldest.NS, oldest.Name}
-	if t.byName[name] == oldest { // and not used again since it was loaded
-		delete(t.byName, name)
+	if t.byName.of[name] == oldest { // and not used again since it was loaded
+		delete(t.byName.of, name)
 	}
 }
 

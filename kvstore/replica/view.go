@@ -129,8 +129,8 @@ func (v *view) Get(ns, key string) (*kv.Entry, error) {
 	if v.cut {
 		return nil, v.errCut()
 	}
-	if sp := x.spaces[ns]; sp != nil {
-		if s := sp.keys[key]; s != nil {
+	if sp := x.spaces.of[ns]; sp != nil {
+		if s := sp.keys.of[key]; s != nil {
 			return s.at(v.rev), nil
 		}
 	}
@@ -192,7 +192,7 @@ func (w *walk) slice() error {
 		return w.view.errCut()
 	}
 	w.done = true
-	sp := x.spaces[w.list.NS]
+	sp := x.spaces.of[w.list.NS]
 	if sp == nil {
 		return nil
 	}

@@ -131,5 +131,5 @@ func TestClosingAViewFreesWhatItKept(t *testing.T) {
 	require.Eventually(t, func() bool { return !b.index.views.keeping.Load() }, 10*time.Second, time.Millisecond)
 	b.index.mu.RLock()
 	defer b.index.mu.RUnlock()
-	require.Empty(t, b.index.spaces)
+	require.Empty(t, b.index.spaces.of)
 }

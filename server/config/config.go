@@ -14,6 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
+	"confcenter/internal/memory"
 	"confcenter/meta"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -297,13 +298,11 @@ func nameList(snap *confstore.Snapshot, rights *guard.Caller) []byte {
 	return snap.AppendNames(nil, rights.Names)
 }
 
-// fileCost is about what a file or a problem takes besides its texts, until and in a reply.
-const fileCost = 160
-
+// detailSize is about what files and problems take until and in a reply.
 func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
-	size := fileCost * (1 + len(problems))
+	size := memory.VersionCost * (1 + len(problems))
 	for _, name := range snap.Names() {
-		size += fileCost + len(name) + len(snap.Node(name).Broken())
+		size += memory.VersionCost + len(name) + len(snap.Node(name).Broken())
 	}
 	for i := range problems {
 		size += len(problems[i].Name) + len(problems[i].Text)

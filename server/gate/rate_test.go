@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -18,7 +19,7 @@ import (
 // metered is a client that may send so much.
 func metered(t *testing.T, b *gatetest.Bench, limits admission.Limits) (*gate.Session, *looptest.Wire) {
 	peer := netip.MustParseAddrPort("192.0.2.7:9")
-	place, err := admission.New(limits).Front(1, admission.TCPCost).Admit(peer.Addr())
+	place, err := admission.New(limits).Front(1, memory.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
 	w := &looptest.Wire{Room: gatetest.Unlimited}
 	c := b.Desk.Open(w, place, peer, 0)

@@ -1,6 +1,9 @@
 package loop
 
-import "slices"
+import (
+	"confcenter/internal/memory"
+	"slices"
+)
 
 // Transport is the socket side of a connection. All methods are called on the loop;
 // after Close none is called again.
@@ -47,11 +50,7 @@ type piece struct {
 	push PushKey
 }
 
-const (
-	pieceSize = 64 // of a piece in Output.pieces, in bytes
-	// armCost is what the transport needs to hold anything, beside that itself.
-	armCost = 256
-)
+const pieceSize = 64 // of a piece in Output.pieces, in bytes
 
 // PushKey identifies pushes that replace each other. The zero value replaces nothing.
 type PushKey struct{ File, Path string }
@@ -120,7 +119,7 @@ func (o *Output) arm(rest []byte) int {
 func (o *Output) atTransport() int {
 	n, held := o.c.t.Buffered(), 0
 	if n > 0 {
-		held = n + armCost
+		held = n + memory.VersionCost // the transport's own
 	}
 	if held != o.held {
 		o.count(held - o.held)

@@ -3,6 +3,8 @@ package loop
 import (
 	"sync/atomic"
 	"time"
+
+	"confcenter/internal/memory"
 )
 
 // relief keeps what one loop's connections hold within the budget.
@@ -22,15 +24,12 @@ type retention struct {
 	size int64
 }
 
-// retentionCost is what it takes to know a shared body, in bytes.
-const retentionCost = 128
-
 // retain counts b once per loop against the memory that is held for peers.
 func (r *relief) retain(b []byte) {
 	key := &b[0]
 	body := r.retained[key]
 	if body == nil {
-		body = &retention{size: int64(cap(b) + retentionCost)}
+		body = &retention{size: int64(cap(b) + memory.VersionCost)}
 		r.retained[key] = body
 		r.l.Group.Memory.Add(body.size)
 	}

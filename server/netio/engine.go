@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 	"confcenter/server/loop"
 )
 
@@ -107,7 +108,7 @@ func (e *Engine) Start() (err error) {
 		}
 		d := &door{Listen: cfg, Listener: e.cfg.Front.Listen(l, e.cfg.Group.Log), to: to[std]}
 		if cfg.TLS != nil {
-			d.Extra = admission.TLSCost
+			d.Extra = memory.TLSCost
 		}
 		e.doors = append(e.doors, d)
 	}

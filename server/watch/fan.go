@@ -59,8 +59,8 @@ func (h *hub) post(f *Handlers, b *kv.Batch, weight int64) {
 
 // The unit of a turn's budget is a send. A fan-out counts in fractions of it.
 const (
-	unit     = 16  // fractions in a send
-	byteCost = 128 // encoding that many bytes is one fraction
+	unit    = 16  // fractions in a send
+	encoded = 128 // bytes, of which the encoding is one fraction
 )
 
 // fanOut sends one batch to the watches of one loop. First it finds the topics of the
@@ -189,7 +189,7 @@ func (f *fanOut) encode() bool {
 	frame.to, frame.first, frame.last = cursor.At(), n.Events[0].Entry.Mod, n.Revision
 	frame.bytes = f.f.appendNotice(f.hub.frame[:0], n, f.form)
 	f.frame = frame
-	f.spent += unit + len(frame.bytes)/byteCost
+	f.spent += unit + len(frame.bytes)/encoded
 	f.hub.frame = frame.bytes
 	if len(frame.bytes) >= loop.WholeFrame {
 		f.hub.frame = nil // slow peers' output may still refer to it

@@ -10,8 +10,8 @@ import (
 // frameBytes is about the size of a frame of events. A single event may be longer.
 const frameBytes = 48 << 10
 
-// eventCost is about the size of an event in a frame besides key and value.
-const eventCost = 160
+// envelope is about the size of an event in a frame besides key and value, in bytes.
+const envelope = 160
 
 // frame is an encoded frame, for any watch of the same form.
 type frame struct {
@@ -21,14 +21,14 @@ type frame struct {
 }
 
 func cost(e *kv.Event, form form) int {
-	n := eventCost + len(e.Entry.NS) + entryCost(e.Entry, form)
+	n := envelope + len(e.Entry.NS) + quotedSize(e.Entry, form)
 	if form&withPrev != 0 && e.Prev != nil {
-		n += eventCost + entryCost(e.Prev, form)
+		n += envelope + quotedSize(e.Prev, form)
 	}
 	return n
 }
 
-func entryCost(e *kv.Entry, form form) int {
+func quotedSize(e *kv.Entry, form form) int {
 	n := len(e.Value.Data)
 	if e.Value.Type.Octets() && (form&withRaw == 0 || e.Value.Type != kv.Bytes) {
 		n += n / 3 // base64

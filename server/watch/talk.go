@@ -68,7 +68,7 @@ var ofDocuments = &talk{
 		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
 	},
 	cuts: cutsBy(func(e *kv.Event, form form) int {
-		n := eventCost + e.Entry.Size()
+		n := envelope + e.Entry.Size()
 		if form != 0 && e.Prev != nil {
 			n += e.Prev.Size()
 		}

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
@@ -138,12 +139,8 @@ func (k *watches) Describe(info *gate.ClientInfo, room int) {
 	}
 }
 
-// watchCost is about the memory of a watch besides its texts, in bytes: itself, its topic
-// and its places in maps.
-const watchCost = 512
-
 func sizeOf(f kv.Filter, path string) int64 {
-	return int64(watchCost + len(f.NS) + len(f.Text) + len(path))
+	return int64(memory.WatchCost + len(f.NS) + len(f.Text) + len(path))
 }
 
 // watch answers KVWATCH and CFWATCH. The reply comes first; then follows everything that happens after

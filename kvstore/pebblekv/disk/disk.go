@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -96,31 +97,31 @@ type appended struct {
 
 // What a group holds in memory besides texts. An entry is the store's as long as it is
 // current; after that, the event that has superseded it holds it as Prev.
-const (
-	commitCost = 80
-	eventCost  = 24
-	entryCost  = 128
+var (
+	commitSize = int64(reflect.TypeFor[replica.Commit]().Size())
+	eventSize  = int64(reflect.TypeFor[kv.Event]().Size())
+	entrySize  = int64(reflect.TypeFor[kv.Entry]().Size())
 )
 
 // weighs is how much of TableBytes a group is.
 func (g *appended) weighs() int64 { return max(g.bytes, g.holds) }
 
 func newAppended(commits []replica.Commit, bytes int) appended {
-	g := appended{commits: commits, bytes: int64(bytes), holds: commitCost * int64(len(commits))}
+	g := appended{commits: commits, bytes: int64(bytes), holds: commitSize * int64(len(commits))}
 	for i := range commits {
 		g.events += len(commits[i].Events) + len(commits[i].Archive)
 		for j := range commits[i].Events {
 			e := &commits[i].Events[j]
 			g.rows += int64(e.Entry.Size())
 			g.growth += rowBytes(e.Entry)
-			g.holds += eventCost
+			g.holds += eventSize
 			if e.Entry.Deleted() {
-				g.holds += entryCost + int64(len(e.Entry.Key))
+				g.holds += entrySize + int64(len(e.Entry.Key))
 			}
 			if e.Prev != nil {
 				g.rows += int64(e.Prev.Size())
 				g.growth -= rowBytes(e.Prev)
-				g.holds += entryCost + int64(len(e.Prev.Value.Data))
+				g.holds += entrySize + int64(len(e.Prev.Value.Data))
 			}
 		}
 		for j := range commits[i].Archive {
@@ -133,7 +134,7 @@ func newAppended(commits []replica.Commit, bytes int) appended {
 }
 
 // archiveCost is what the event of an archived entry holds in memory.
-func archiveCost(e *kv.Entry) int64 { return eventCost + entryCost + int64(e.Size()) }
+func archiveCost(e *kv.Entry) int64 { return eventSize + entrySize + int64(e.Size()) }
 
 // rowBytes is about what an entry takes in a table.
 func rowBytes(e *kv.Entry) int64 {

@@ -39,7 +39,7 @@ func (d *Disk) Forget(entries []*kv.Entry) {
 	for i, e := range entries {
 		marks[i] = kv.Entry{NS: e.NS, Key: e.Key, Mod: e.Mod}
 		f.events[i] = kv.Event{Kind: forgotKind, Entry: &marks[i]}
-		f.holds += eventCost + entryCost + int64(len(e.Key))
+		f.holds += eventSize + entrySize + int64(len(e.Key))
 		f.rows += rowBytes(e)
 	}
 	d.mu.Lock()

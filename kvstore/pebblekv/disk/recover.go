@@ -155,7 +155,7 @@ func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 		}
 		read := newAppended(g.commits, len(value))
 		read.recovered = true
-		read.holds += read.rows + entryCost*int64(read.events) // there is no Prev to count
+		read.holds += read.rows + entrySize*int64(read.events) // there is no Prev to count
 		k.keep(read)
 		newest = g.last()
 		return nil

@@ -1,0 +1,28 @@
+package replica
+
+import (
+	"maps"
+	"sync"
+)
+
+// shrinking is a map that gives room back after a peak: Go's maps only grow.
+type shrinking[K comparable, V any] struct {
+	of   map[K]V
+	most int // it has had since it was made
+}
+
+// shrink puts a copy in the map's place if it has lost most of what it had. Only who writes the map may
+// call it. Others read it meanwhile: with mu, which is nil if there are none, they do not wait for the copy.
+func (m *shrinking[K, V]) shrink(mu sync.Locker) {
+	const few, part = 4096, 4 // below some thousand it does not matter
+	if m.most = max(m.most, len(m.of)); m.most < few || len(m.of) > m.most/part {
+		return
+	}
+	less := make(map[K]V, len(m.of))
+	maps.Copy(less, m.of)
+	if mu != nil {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	m.of, m.most = less, len(less)
+}
