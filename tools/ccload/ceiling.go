@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/panjf2000/gnet/v2"
@@ -22,13 +21,13 @@ type ceiling struct {
 	answer      map[protocol.Command][]byte // what is ready-made, by the request's id
 	push        []byte
 	out         []byte
-	subscribers []gnet.Conn
+	subscribers map[gnet.Conn]bool
 }
 
 func newCeilingServer(size int) *ceiling {
 	const begin, end = `{"code":0,"x":"`, `"}`
 	body := []byte(begin + strings.Repeat("x", max(0, size-len(begin+end))) + end)
-	s := &ceiling{answer: map[protocol.Command][]byte{}}
+	s := &ceiling{answer: map[protocol.Command][]byte{}, subscribers: map[gnet.Conn]bool{}}
 	for _, cmd := range []protocol.Command{protocol.Whoami, protocol.GetConfig, protocol.KVGet, protocol.SetConfig, protocol.BookCfgChange} {
 		s.answer[cmd] = protocol.AppendFrame(nil, cmd.Reply(), 0, body)
 	}
@@ -62,7 +61,7 @@ func (s *ceiling) OnTraffic(c gnet.Conn) gnet.Action {
 
 // OnClose drops a subscriber: gnet may give its connection to the next peer.
 func (s *ceiling) OnClose(c gnet.Conn, _ error) gnet.Action {
-	s.subscribers = slices.DeleteFunc(s.subscribers, func(one gnet.Conn) bool { return one == c })
+	delete(s.subscribers, c)
 	return gnet.None
 }
 
@@ -70,16 +69,15 @@ func (s *ceiling) OnClose(c gnet.Conn, _ error) gnet.Action {
 func (s *ceiling) serve(c gnet.Conn, h protocol.Header) {
 	switch h.Command {
 	case protocol.BookCfgChange:
-		s.subscribers = append(s.subscribers, c)
+		s.subscribers[c] = true
 	case protocol.SetConfig:
-		for _, one := range s.subscribers {
+		for one := range s.subscribers {
 			_, _ = one.Write(s.push)
 		}
 	}
 	if frame := s.answer[h.Command]; frame != nil {
-		start := len(s.out)
 		s.out = append(s.out, frame...)
-		protocol.SetSeq(s.out[start:], h.Seq)
+		protocol.SetSeq(s.out[len(s.out)-len(frame):], h.Seq)
 	}
 }
 

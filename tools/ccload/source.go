@@ -22,9 +22,7 @@ type tape struct {
 // next returns the next request, which must be copied before it is changed.
 func (t *tape) next() []byte {
 	request := t.requests[t.at]
-	if t.at++; t.at == len(t.requests) {
-		t.at = 0
-	}
+	t.at = (t.at + 1) % len(t.requests)
 	return request
 }
 

@@ -67,28 +67,26 @@ func (g *stage) prepare(n int, flags ...string) *served {
 }
 
 // start starts a prepared server and waits until it answers.
-func (g *stage) start(s *served) {
+func (g *stage) start(s *served) *served {
 	addr := freeAddr()
 	argv := append(slices.Clone(s.under), g.binary, "serve", "--listen", addr, "--http="+s.web, "--conf", s.conf, "--data", s.data, "--log-level", "warn")
 	s.process = g.launch(addr, greet, append(argv, s.flags...)...)
 	if s.web != "" {
 		check(s.ready(s.web, connect))
 	}
+	return s
 }
 
 // serve prepares and starts a server.
 func (g *stage) serve(n int, flags ...string) *served {
-	s := g.prepare(n, flags...)
-	g.start(s)
-	return s
+	return g.start(g.prepare(n, flags...))
 }
 
 // serveHTTP is serve with HTTP.
 func (g *stage) serveHTTP(flags ...string) *served {
 	s := g.prepare(1, flags...)
 	s.web = freeAddr()
-	g.start(s)
-	return s
+	return g.start(s)
 }
 
 // bare starts a ceiling server.
