@@ -7,18 +7,15 @@ import (
 
 // agenda is a priority queue by time. Its items know their position, so that they can
 // be moved and removed.
-type agenda[T timed] struct{ heap []T }
-
-// timed is an item of an agenda. place points at its position, which is below 0 while
-// it is in none.
-type timed interface {
-	when() int64
-	place() *int
+type agenda[T any] struct {
+	when  func(one T) int64 // set at open
+	place func(one T) *int  // set at open: points at its position, which is below 0 while it is in none
+	heap  []T
 }
 
 // set adds an item, or moves it after its time has changed.
 func (a *agenda[T]) set(one T) {
-	if at := *one.place(); at >= 0 {
+	if at := *a.place(one); at >= 0 {
 		heap.Fix(a, at)
 	} else {
 		heap.Push(a, one)
@@ -27,7 +24,7 @@ func (a *agenda[T]) set(one T) {
 
 // remove takes an item out, if it is in.
 func (a *agenda[T]) remove(one T) {
-	if at := *one.place(); at >= 0 {
+	if at := *a.place(one); at >= 0 {
 		heap.Remove(a, at)
 	}
 }
@@ -42,16 +39,16 @@ func (a *agenda[T]) first() (one T, ok bool) {
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
 func (a *agenda[T]) Len() int           { return len(a.heap) }
-func (a *agenda[T]) Less(i, j int) bool { return a.heap[i].when() < a.heap[j].when() }
+func (a *agenda[T]) Less(i, j int) bool { return a.when(a.heap[i]) < a.when(a.heap[j]) }
 
 func (a *agenda[T]) Swap(i, j int) {
 	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
-	*a.heap[i].place(), *a.heap[j].place() = i, j
+	*a.place(a.heap[i]), *a.place(a.heap[j]) = i, j
 }
 
 // Push is for the heap.
 func (a *agenda[T]) Push(one any) {
-	*one.(T).place() = len(a.heap)
+	*a.place(one.(T)) = len(a.heap)
 	a.heap = append(a.heap, one.(T))
 }
 
@@ -59,7 +56,7 @@ func (a *agenda[T]) Push(one any) {
 func (a *agenda[T]) Pop() any {
 	last := len(a.heap) - 1
 	one := a.heap[last]
-	*one.place() = -1
+	*a.place(one) = -1
 	clear(a.heap[last:])
 	a.heap = a.heap[:last]
 	if few := 4096; cap(a.heap) > few && last < cap(a.heap)/4 {

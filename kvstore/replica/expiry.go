@@ -15,8 +15,10 @@ type plan struct {
 	pos   int // in the agenda
 }
 
-func (p *plan) when() int64 { return p.at }
-func (p *plan) place() *int { return &p.pos }
+func newExpiry() expiry {
+	plans := agenda[*plan]{when: func(p *plan) int64 { return p.at }, place: func(p *plan) *int { return &p.pos }}
+	return expiry{moments: plans, lives: plans}
+}
 
 // end is when a key expires.
 type end struct {

@@ -33,9 +33,6 @@ type lease struct {
 	pos      int           // in the agenda
 }
 
-func (l *lease) when() int64 { return int64(l.planned) }
-func (l *lease) place() *int { return &l.pos }
-
 // leases holds all leases. The committer grants and ends them; keep-alives come from
 // any goroutine and do not involve it.
 type leases struct {
@@ -57,7 +54,8 @@ type leases struct {
 }
 
 func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
-	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: shrinking[kv.LeaseID, *lease]{of: map[kv.LeaseID]*lease{}}, owned: map[string]int{}}
+	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: shrinking[kv.LeaseID, *lease]{of: map[kv.LeaseID]*lease{}}, owned: map[string]int{},
+		ends: agenda[*lease]{when: func(one *lease) int64 { return int64(one.planned) }, place: func(one *lease) *int { return &one.pos }}}
 }
 
 func (l *leases) now() time.Duration { return l.clock.Steady().Sub(l.opened) }

@@ -105,7 +105,7 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		reading: reading{slow: make(chan struct{}, cfg.MaxSlowReads)},
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	b := &books{index: x, leases: s.leases, held: account{pool: cfg.Store}}
+	b := &books{index: x, leases: s.leases, expiry: newExpiry(), held: account{pool: cfg.Store}}
 	x.keptHeld.pool = cfg.Queues
 	l := &loading{books: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())

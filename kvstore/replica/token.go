@@ -18,13 +18,13 @@ type tokens struct {
 
 	byName shrinking[tokenName, *Token]
 	askers map[string]*asker
-	heavy  agenda[heavy]
-	aged   agenda[aged]
-	queued int           // in all queues
-	bytes  int64         // in memory, of those in the queues
-	out    kv.Revision   // all tokens up to it were dropped because there were too many; 0: none
-	outs   []kv.Revision // those of others that were
-	count  atomic.Int64  // for Stats
+	heavy  agenda[*asker] // by who has most
+	aged   agenda[*asker] // by who has the oldest
+	queued int            // in all queues
+	bytes  int64          // in memory, of those in the queues
+	out    kv.Revision    // all tokens up to it were dropped because there were too many; 0: none
+	outs   []kv.Revision  // those of others that were
+	count  atomic.Int64   // for Stats
 }
 
 type tokenName struct{ ns, name string }
@@ -38,19 +38,10 @@ type asker struct {
 	heavyAt, agedAt int // places in the agendas
 }
 
-// heavy is an asker in the order of who has most, aged in that of who has the oldest.
-type (
-	heavy struct{ *asker }
-	aged  struct{ *asker }
-)
-
-func (h heavy) when() int64 { return -h.bytes }
-func (h heavy) place() *int { return &h.heavyAt }
-func (a aged) when() int64  { return int64(a.queue[0].Revision) }
-func (a aged) place() *int  { return &a.agedAt }
-
 func newTokens(limit int, pool *memory.Pool) *tokens {
-	return &tokens{limit: limit, held: account{pool: pool}, byName: shrinking[tokenName, *Token]{of: map[tokenName]*Token{}}, askers: map[string]*asker{}}
+	return &tokens{limit: limit, held: account{pool: pool}, byName: shrinking[tokenName, *Token]{of: map[tokenName]*Token{}}, askers: map[string]*asker{},
+		heavy: agenda[*asker]{when: func(a *asker) int64 { return -a.bytes }, place: func(a *asker) *int { return &a.heavyAt }},
+		aged:  agenda[*asker]{when: func(a *asker) int64 { return int64(a.queue[0].Revision) }, place: func(a *asker) *int { return &a.agedAt }}}
 }
 
 func tokenBytes(t *Token) int64 {
@@ -89,15 +80,15 @@ func (t *tokens) add(token *Token) {
 	t.weigh(a, tokenBytes(token))
 	for t.queued > t.limit || t.bytes > t.held.pool.Limit() {
 		if len(a.queue) == 1 {
-			t.heavy.remove(heavy{a})
+			t.heavy.remove(a)
 		}
 		most, others := t.heavy.first()
 		if !others {
 			break
 		}
-		t.crowdOut(most.asker)
+		t.crowdOut(most)
 	}
-	t.heavy.set(heavy{a})
+	t.heavy.set(a)
 	t.count.Store(int64(len(t.byName.of)))
 }
 
@@ -109,13 +100,13 @@ func (t *tokens) weigh(a *asker, bytes int64) {
 	a.bytes += bytes
 	t.bytes += bytes
 	if len(a.queue) == 0 {
-		t.heavy.remove(heavy{a})
-		t.aged.remove(aged{a})
+		t.heavy.remove(a)
+		t.aged.remove(a)
 		delete(t.askers, a.who)
 		return
 	}
-	t.heavy.set(heavy{a})
-	t.aged.set(aged{a})
+	t.heavy.set(a)
+	t.aged.set(a)
 }
 
 // settled ends a group: it gives room back, and tells the pool what is in use.
@@ -131,7 +122,7 @@ func (t *tokens) forget(before int64) {
 		if !any || oldest.queue[0].own >= before {
 			break
 		}
-		t.forgetOldest(oldest.asker)
+		t.forgetOldest(oldest)
 	}
 	t.count.Store(int64(len(t.byName.of)))
 }
@@ -139,7 +130,7 @@ func (t *tokens) forget(before int64) {
 // crowdOut drops somebody's oldest token for lack of room.
 func (t *tokens) crowdOut(a *asker) {
 	rev := a.queue[0].Revision
-	if oldest, _ := t.aged.first(); oldest.asker == a {
+	if oldest, _ := t.aged.first(); oldest == a {
 		t.out = rev
 	} else {
 		t.outs = append(t.outs, rev)
