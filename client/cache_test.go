@@ -11,14 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 // cached is a Config with a cache directory and a clock that the test moves.
-func cached(t *testing.T, s *fakeServer) (Config, *clock.Fake) {
+func cached(t *testing.T, s *fakeServer) (Config, *clocktest.Fake) {
 	cfg := quick(s)
 	cfg.CacheDir = filepath.Join(t.TempDir(), "deep", "cache")
-	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_700_000_000, 0))
 	cfg.Clock = fake
 	return cfg, fake
 }

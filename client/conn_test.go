@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 )
 
@@ -174,7 +174,7 @@ func TestLateReply(t *testing.T) {
 func TestNoReplyInTime(t *testing.T) {
 	s := newFakeServer(t, nil)
 	s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool { return h.Command == protocol.SetConfig }
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock, cfg.RequestTimeout = fake, 5*time.Second
 	c := dialWith(t, cfg)
@@ -327,8 +327,8 @@ func TestRoutedRequest(t *testing.T) {
 }
 
 // aged is a client whose keep-alive is asked of a clock that the test moves.
-func aged(t *testing.T, s *fakeServer) (*Client, *clock.Fake) {
-	fake := clock.NewFake(time.Unix(1000, 0))
+func aged(t *testing.T, s *fakeServer) (*Client, *clocktest.Fake) {
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock, cfg.KeepAlive, cfg.KeepAliveTimeout = fake, 30*time.Second, 10*time.Second
 	c := dialWith(t, cfg)

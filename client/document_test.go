@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 func document(raw string) *Document {
@@ -108,7 +109,7 @@ func TestLargeDocument(t *testing.T) {
 }
 
 func TestAge(t *testing.T) {
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	d := &Document{stored: fake.Now(), clock: fake}
 	fake.Advance(time.Minute)
 	require.Equal(t, time.Minute, d.Age())

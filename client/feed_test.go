@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 )
 
@@ -67,7 +67,7 @@ func TestNoticeDuringAFetch(t *testing.T) {
 // while, until it does.
 func TestFetchUntilTheVersionToldOf(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock = fake
 	c := dialWith(t, cfg)

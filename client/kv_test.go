@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
@@ -214,7 +214,7 @@ func TestKVWriteWaitsForTheServer(t *testing.T) {
 // connection it was sent last.
 func TestKVWriteOfUnknownOutcome(t *testing.T) {
 	s := newFakeServer(t, nil)
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	stateful(t, s, memory.Config{})
 	cfg := quick(s)
 	cfg.Clock = fake
@@ -372,7 +372,7 @@ func TestStateCallsWaitUntilConnected(t *testing.T) {
 	s := newFakeServer(t, nil)
 	stateful(t, s, memory.Config{})
 	cfg := quick(s)
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg.StateWaits, cfg.Clock = true, fake
 	n := dialWith(t, cfg).KV("n")
 	calls := map[string]func(ctx context.Context) error{

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
@@ -18,10 +18,10 @@ const leaseTime = 30 * time.Second
 
 // leased is a lease of leaseTime whose client's clock the test moves; the store's
 // stands still, so that only what the client does counts.
-func leased(t *testing.T) (*fakeServer, *fakeState, *clock.Fake, *Lease) {
+func leased(t *testing.T) (*fakeServer, *fakeState, *clocktest.Fake, *Lease) {
 	s := newFakeServer(t, nil)
-	state := stateful(t, s, memory.Config{Clock: clock.NewFake(time.Unix(5000, 0))})
-	fake := clock.NewFake(time.Unix(1000, 0))
+	state := stateful(t, s, memory.Config{Clock: clocktest.NewFake(time.Unix(5000, 0))})
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock, cfg.KeepAlive = fake, time.Hour
 	n := dialWith(t, cfg).KV("n")
@@ -32,7 +32,7 @@ func leased(t *testing.T) (*fakeServer, *fakeState, *clock.Fake, *Lease) {
 }
 
 // waiting waits until nobody moves but the keeper and the lease, who wait.
-func waiting(t *testing.T, fake *clock.Fake) {
+func waiting(t *testing.T, fake *clocktest.Fake) {
 	t.Helper()
 	eventually(t, func() bool { return fake.Waiters() == 2 }, "the keeper and the lease wait")
 }

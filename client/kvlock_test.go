@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
@@ -282,7 +282,7 @@ func TestLockUnderLoss(t *testing.T) {
 func TestUnlockAfterLostIsFenceLost(t *testing.T) {
 	s := newFakeServer(t, nil)
 	state := stateful(t, s, memory.Config{})
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock = fake
 	n := dialWith(t, cfg).KV("n")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 )
 
@@ -179,7 +179,7 @@ func TestBackoff(t *testing.T) {
 // of it.
 func TestReconnectWaits(t *testing.T) {
 	s := newFakeServer(t, nil)
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock, cfg.MinBackoff, cfg.MaxBackoff, cfg.KeepAlive = fake, time.Second, 4*time.Second, time.Hour
 	c := dialWith(t, cfg)

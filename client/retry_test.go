@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
@@ -81,7 +81,7 @@ func TestCloseGivesLocksUpThoughItIsRefusedAtFirst(t *testing.T) {
 // There is no point in waiting longer than the caller does: he gets the refusal.
 func TestARefusalThatNobodyWaitsForIsReturned(t *testing.T) {
 	s := strict(t, time.Hour)
-	fake := clock.NewFake(time.Unix(1000, 0))
+	fake := clocktest.NewFake(time.Unix(1000, 0))
 	cfg := quick(s)
 	cfg.Clock = fake
 	c := dialWith(t, cfg)

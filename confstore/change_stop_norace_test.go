@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore/change"
-	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 )
 
 // Whenever the process is killed, or power is lost: all documents of a change are as they were, or
@@ -20,7 +20,7 @@ func TestAChangeIsWholeWhereverItStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := changedRig(t)
 			text := `{"v":"new","x":"` + strings.Repeat("x", size) + `"}`
-			i.trace.Rehook(func(op atomicfile.Op) error {
+			i.trace.Rehook(func(op atomicfiletest.Op) error {
 				i.note(op.String())
 				return nil
 			})

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 )
 
 // documents is what a store serves, file by file, as far as it matters which of two it is.
@@ -78,7 +79,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 			i := changedRig(t)
 			var mu sync.Mutex
 			sick, n := true, 0
-			i.trace.Rehook(func(is atomicfile.Op) error {
+			i.trace.Rehook(func(is atomicfiletest.Op) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if is.String() != op {
@@ -160,7 +161,7 @@ func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
 // below it.
 func TestAFileThatAStartCannotPlaceIsNotMarkedAsDurable(t *testing.T) {
 	i := changedRig(t)
-	i.trace.Rehook(func(op atomicfile.Op) error {
+	i.trace.Rehook(func(op atomicfiletest.Op) error {
 		if op.String() == "rename conf/b.json" || op.String() == "rename conf/a.json" {
 			return syscall.EIO
 		}
@@ -171,7 +172,7 @@ func TestAFileThatAStartCannotPlaceIsNotMarkedAsDurable(t *testing.T) {
 	_, err = setNow(t, i.store, SetRequest{Name: "a.json", Contents: []byte(newText)})
 	require.NoError(t, err)
 	m := i.left("", 0)
-	trace := &atomicfile.Trace{FS: m.mem, Hook: func(op atomicfile.Op) error {
+	trace := &atomicfiletest.Trace{FS: m.mem, Hook: func(op atomicfiletest.Op) error {
 		if op.String() == "rename conf/b.json" {
 			return syscall.EIO
 		}

@@ -5,9 +5,9 @@ package confstore
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"confcenter/internal/atomicfile/atomicfiletest"
 
-	"confcenter/internal/atomicfile"
+	"github.com/stretchr/testify/require"
 )
 
 // Whenever the process is killed, or power is lost: what was acknowledged is there, what was not is
@@ -38,7 +38,7 @@ func TestStopAtEachStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := &interleaved{rig: newRig(t), may: []string{oldText}}
-			i.trace.Rehook(func(op atomicfile.Op) error {
+			i.trace.Rehook(func(op atomicfiletest.Op) error {
 				i.note(op.String())
 				return nil
 			})

@@ -18,6 +18,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
@@ -32,8 +33,8 @@ const (
 // tells of each transaction.
 type rig struct {
 	t     *testing.T
-	mem   *atomicfile.Mem
-	trace *atomicfile.Trace
+	mem   *atomicfiletest.Mem
+	trace *atomicfiletest.Trace
 	log   *watched
 	cfg   Config
 	store *Store
@@ -109,7 +110,7 @@ func (h hooked) Committed(list []*kv.Write) {
 func newRig(t *testing.T) *rig {
 	mem, cfg := memDisk(t)
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Store: memory.ForTest(t)}}
+	r := &rig{t: t, mem: mem, trace: &atomicfiletest.Trace{FS: mem}, cfg: cfg, log: &watched{Store: memory.ForTest(t)}}
 	r.cfg.FS, r.cfg.State = r.trace, r.log
 	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	r.cfg.DiskPatience, r.cfg.RetryPeriod, r.cfg.SetTimeout = time.Hour, time.Hour, time.Hour // the order of the steps is what counts, and a test may copy the disk at each
@@ -156,7 +157,7 @@ func (r *rig) run(req SetRequest) (steps []string, err error) {
 		}
 	}
 	hook := r.trace.Rehook(nil)
-	r.trace.Rehook(func(op atomicfile.Op) error {
+	r.trace.Rehook(func(op atomicfiletest.Op) error {
 		note(op.String())
 		if hook != nil {
 			return hook(op)
@@ -209,7 +210,7 @@ func TestFailureBeforeTheCommitOfASet(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t)
 			fail := true
-			r.trace.Rehook(func(is atomicfile.Op) error {
+			r.trace.Rehook(func(is atomicfiletest.Op) error {
 				if is.String() == op && fail {
 					return syscall.ENOSPC
 				}
@@ -256,7 +257,7 @@ func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 			t.Run(name+then, func(t *testing.T) {
 				r := newRig(t)
 				sick := true
-				r.trace.Rehook(func(op atomicfile.Op) error {
+				r.trace.Rehook(func(op atomicfiletest.Op) error {
 					if op.String() == c.op && sick {
 						return syscall.EIO
 					}
@@ -297,7 +298,7 @@ func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 // moment is what is left of a run that ends at that moment.
 type moment struct {
 	cfg   Config
-	mem   *atomicfile.Mem
+	mem   *atomicfiletest.Mem
 	label string
 	may   []string // what may be there: texts, "" for a deleted document
 }

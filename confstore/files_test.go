@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"confcenter/internal/clock/clocktest"
 
-	"confcenter/internal/clock"
+	"github.com/stretchr/testify/require"
 )
 
 // fileOperations are the ways people change a file. Each finds
@@ -533,7 +533,7 @@ func TestManyFilesAtOnceAllArrive(t *testing.T) {
 
 // slowClock is a machine on which everything takes long: each look at the clock
 // shows it 10 ms on.
-type slowClock struct{ *clock.Fake }
+type slowClock struct{ *clocktest.Fake }
 
 func (c slowClock) Now() time.Time {
 	c.Advance(10 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 )
 
 // together has all of reqs wait before the store takes the first, and returns what
@@ -30,7 +30,7 @@ func (r *rig) together(fail func(op string) error, reqs ...SetRequest) (log []st
 		}
 		return nil
 	}
-	r.trace.Rehook(func(op atomicfile.Op) error { return note(op.String()) })
+	r.trace.Rehook(func(op atomicfiletest.Op) error { return note(op.String()) })
 	r.log.hook = note
 	defer r.store.Subscribe(func(b *Batch) {
 		mu.Lock()

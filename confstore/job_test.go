@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 )
 
 // Sixty-four writes in a row take longer than the time-out on a disk that takes a tenth of
 // a second for each, although it answers.
 func TestALongQueueInFrontOfASlowDiskIsNotOverdue(t *testing.T) {
-	now := clock.NewFake(time.Unix(1_000_000, 0))
+	now := clocktest.NewFake(time.Unix(1_000_000, 0))
 	cfg := &Config{Clock: now, SetTimeout: 4 * time.Second, Queues: memory.NewPool(1 << 20), QueueLength: 8}
 	w := &writer{cfg: cfg, jobs: make(chan *setJob, 8)}
 	answered := 0

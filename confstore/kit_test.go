@@ -12,7 +12,8 @@ import (
 
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
+	"confcenter/internal/atomicfile/atomicfiletest"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 )
 
@@ -195,8 +196,8 @@ func names(b *Batch) []string {
 }
 
 // memDisk is a file system in memory with a store's two directories.
-func memDisk(t testing.TB) (*atomicfile.Mem, Config) {
-	m := atomicfile.NewMem(nil)
+func memDisk(t testing.TB) (*atomicfiletest.Mem, Config) {
+	m := atomicfiletest.NewMem(nil)
 	m.MakeDir("/srv/conf")
 	m.MakeDir("/srv/data")
 	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: memory.ForTest(t)}
@@ -252,8 +253,8 @@ func newMemKit(t testing.TB, files map[string]string) *memKit {
 
 // prepare makes the disk, with files, for a store that is not open yet.
 func (m *memKit) prepare(files map[string]string) {
-	m.clock = clock.NewFake(noon)
-	m.mem = atomicfile.NewMem(m.clock.Now)
+	m.clock = clocktest.NewFake(noon)
+	m.mem = atomicfiletest.NewMem(m.clock.Now)
 	m.mem.MakeDir("/srv/conf")
 	m.mem.MakeDir("/srv/data")
 	m.cfg = Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m.mem, Clock: m.clock}
@@ -264,8 +265,8 @@ func (m *memKit) prepare(files map[string]string) {
 
 type memKit struct {
 	*kit
-	mem   *atomicfile.Mem
-	clock *clock.Fake
+	mem   *atomicfiletest.Mem
+	clock *clocktest.Fake
 }
 
 // write puts a file with an mtime and leaves it to be found.

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 )
 
 // linkedKit has a file with five names: its own, two that a directory's links give it, that of a link, and
@@ -188,8 +189,8 @@ func linksStay(t *testing.T, k *kit, all []string) {
 	}
 	links := slices.DeleteFunc(append([]string{"dir", "again"}, all...), func(name string) bool { return !isLink(name) })
 	require.NoError(t, k.Close())
-	trace := &atomicfile.Trace{FS: atomicfile.OS()}
-	fail := func(op atomicfile.Op) error {
+	trace := &atomicfiletest.Trace{FS: atomicfile.OS()}
+	fail := func(op atomicfiletest.Op) error {
 		if op.Kind == "rename" && strings.HasPrefix(op.Name, "conf/") {
 			return syscall.EROFS
 		}

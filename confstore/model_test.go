@@ -11,8 +11,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/placement"
-	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
+	"confcenter/internal/atomicfile/atomicfiletest"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 )
 
@@ -41,8 +41,8 @@ var metas = []string{
 // strictly rise when it changes and otherwise stay.
 func TestStoreAgreesWithAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		fake := clock.NewFake(noon)
-		mem := atomicfile.NewMem(fake.Now)
+		fake := clocktest.NewFake(noon)
+		mem := atomicfiletest.NewMem(fake.Now)
 		mem.MakeDir("/srv/conf/d")
 		mem.MakeDir("/srv/data")
 		store := memory.New(memory.Config{})
@@ -71,8 +71,8 @@ func TestStoreAgreesWithAModel(t *testing.T) {
 type world struct {
 	model
 	t     *testing.T
-	mem   *atomicfile.Mem
-	clock *clock.Fake
+	mem   *atomicfiletest.Mem
+	clock *clocktest.Fake
 	cfg   Config
 	store *Store
 	prev  *Snapshot

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -66,7 +66,7 @@ func TestDocumentsCostWhatTheyTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The clock stands still: the store looks at no file again. What it writes to the log when
 			// it is opened first is not what it keeps, and so it is opened twice.
-			cfg := Config{Dir: t.TempDir(), DataDir: filepath.Join(t.TempDir(), "data"), Clock: clock.NewFake(noon)}
+			cfg := Config{Dir: t.TempDir(), DataDir: filepath.Join(t.TempDir(), "data"), Clock: clocktest.NewFake(noon)}
 			k := &kit{t: t, cfg: cfg}
 			for i := range c.count {
 				k.put(c.text(i))

@@ -16,6 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
 	"confcenter/kvstore/memory"
 )
@@ -155,7 +156,7 @@ func (f sickFile) Sync() error {
 // patient is a store on a disk in memory that can fall ill, and that is impatient with it.
 type patient struct {
 	*kit
-	mem  *atomicfile.Mem
+	mem  *atomicfiletest.Mem
 	disk *sickDisk
 	log  *watched // its disk is that of the data directory
 }

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv"
@@ -41,7 +41,7 @@ type kit struct {
 	config *confstore.Store
 	state  *replica.Store
 	models *host.Host
-	clock  *clock.Fake // of the gateway; nil: the machine's
+	clock  *clocktest.Fake // of the gateway; nil: the machine's
 }
 
 // start starts a gateway on empty stores; change, which may be nil, is called
@@ -67,7 +67,7 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	if change != nil {
 		change(&cfg, &stores)
 	}
-	k.clock, _ = cfg.Clock.(*clock.Fake)
+	k.clock, _ = cfg.Clock.(*clocktest.Fake)
 	k.Gateway, err = New(cfg, stores, nil)
 	require.NoError(t, err)
 	require.NoError(t, k.Start())

@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 // Nor is it longer or shorter when the time of day is set meanwhile.
 func TestTheWayToTheProviderTakesNotForever(t *testing.T) {
 	for _, step := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
-		now := clock.NewFake(time.Now())
+		now := clocktest.NewFake(time.Now())
 		a := newAttempts(now)
 		text, err := a.seal(attempt{Return: "#/x"})
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 )
@@ -168,7 +168,7 @@ func TestP24PollingObserver(t *testing.T) {
 
 func TestP25ObserverIsToldOnce(t *testing.T) {
 	// No time passes, so that each change comes because it was made.
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = clock.NewFake(time.Now()) })
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = clocktest.NewFake(time.Now()) })
 	writer := newSDK(t, k, "ns")
 	o := newSDK(t, k, "ns").observe()
 	for i := range 10 {
@@ -227,7 +227,7 @@ func TestP28ObserverCatchesUpAfterARestart(t *testing.T) {
 }
 
 func TestP29Heartbeat(t *testing.T) {
-	fake := clock.NewFake(time.Now())
+	fake := clocktest.NewFake(time.Now())
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	o := newSDK(t, k, "ns").observe()
 	for beats := 1; beats < 4; beats++ { // the first is at the beginning
@@ -358,7 +358,7 @@ func TestP38DeadReader(t *testing.T) {
 }
 
 func TestStreamsEndAtOnce(t *testing.T) {
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = clock.NewFake(time.Now()) }) // not at their next heartbeat
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = clocktest.NewFake(time.Now()) }) // not at their next heartbeat
 	o := newSDK(t, k, "ns").observe()
 	k.stop()
 	for o.chunk() {

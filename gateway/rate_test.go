@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/admission"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 func TestRequestsBeyondTheRateAreRefused(t *testing.T) {
-	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 2}})
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
 	require.Equal(t, 404, k.get("/v1/none").status, "also what does not exist is paid for")
@@ -37,7 +37,7 @@ func TestRequestsBeyondTheRateAreRefused(t *testing.T) {
 }
 
 func TestABodyWithoutALengthIsPaidForAsItIsRead(t *testing.T) {
-	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	lobby := admission.New(admission.Limits{AddressRate: admission.Rate{Bytes: 1000}})
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
 	put := func(value string) answer {
@@ -60,8 +60,8 @@ func TestABodyWithoutALengthIsPaidForAsItIsRead(t *testing.T) {
 
 // tired is a gateway whose clock stands still, and a client of it that was refused so often that its
 // connection rests.
-func tired(t *testing.T) (k *kit, fake *clock.Fake, client *http.Client) {
-	fake = clock.NewFake(time.Unix(1_000_000, 0))
+func tired(t *testing.T) (k *kit, fake *clocktest.Fake, client *http.Client) {
+	fake = clocktest.NewFake(time.Unix(1_000_000, 0))
 	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 1}})
 	k = start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
 	client = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}

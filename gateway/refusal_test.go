@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/control"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 // TestARefusalOfAWrongTokenIsDelayed: over our paths, Plum's and at the sign-in, whatever the path needs,
 // and with a session that is no one's. No one else waits.
 func TestARefusalOfAWrongTokenIsDelayed(t *testing.T) {
-	now := clock.NewFake(time.Unix(1_000_000, 0))
+	now := clocktest.NewFake(time.Unix(1_000_000, 0))
 	p := peopleWith(t, control.Config{RefusalDelay: time.Second}, func(cfg *Config) { cfg.Clock = now })
 	const wrong = "cct_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	valid := "Authorization: Bearer " + p.admin

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"confcenter/internal/clock/clocktest"
 
-	"confcenter/internal/clock"
+	"github.com/stretchr/testify/require"
 )
 
 func (k *kit) sampled(t *testing.T) (got struct {
@@ -22,7 +22,7 @@ func (k *kit) sampled(t *testing.T) (got struct {
 
 func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
 	began := time.UnixMilli(1_700_000_000_000)
-	fake := clock.NewFake(began)
+	fake := clocktest.NewFake(began)
 	k := startFleet(t, newFakeFleet(began), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	got := k.sampled(t)
 	require.Equal(t, began.UnixMilli(), got.Started)

@@ -17,7 +17,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 )
@@ -124,7 +124,7 @@ func TestSearchInKeysAndValues(t *testing.T) {
 }
 
 func TestSearchesWaitForTheirTurn(t *testing.T) {
-	fake := clock.NewFake(time.UnixMilli(1000))
+	fake := clocktest.NewFake(time.UnixMilli(1000))
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	for range maxSearches {
 		k.searchers.places <- struct{}{}
@@ -146,7 +146,7 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 
 // Nobody takes the places of all others, however often they ask at once.
 func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
-	fake := clock.NewFake(time.UnixMilli(1000))
+	fake := clocktest.NewFake(time.UnixMilli(1000))
 	rights := guardtest.Caller(t, "* *")
 	rights.Who = &access.Identity{Name: "token:a"}
 	k := start(t, func(cfg *Config, _ *Stores) {

@@ -18,7 +18,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
 	"confcenter/internal/metric"
 	"confcenter/kv"
@@ -53,7 +53,7 @@ func (k *kit) put(ns, key, value string) {
 
 func TestStatusTellsWhatGoesOn(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	fake := clock.NewFake(now)
+	fake := clocktest.NewFake(now)
 	k := startFleet(t, newFakeFleet(now), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	k.put("n", "a", "value")
 	fake.Advance(90 * time.Second)
@@ -138,7 +138,7 @@ func TestProbes(t *testing.T) {
 }
 
 func TestTroubleIsTold(t *testing.T) {
-	state, fake := &sick{}, clock.NewFake(time.UnixMilli(1_000_000))
+	state, fake := &sick{}, clocktest.NewFake(time.UnixMilli(1_000_000))
 	k := start(t, func(cfg *Config, s *Stores) {
 		cfg.Clock, state.Store = fake, s.State
 		s.State = state
@@ -180,7 +180,7 @@ func TestABrokenFileLeavesTheServerReady(t *testing.T) {
 
 func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	text, log := logged()
-	fake := clock.NewFake(time.UnixMilli(1000))
+	fake := clocktest.NewFake(time.UnixMilli(1000))
 	takes := time.Second
 	slow := route{method: "GET", pattern: "/slow", name: "slow.one", handle: func(w *reply, _ *http.Request) error {
 		fake.Advance(takes)

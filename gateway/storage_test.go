@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/storage"
 	"confcenter/storage/field"
 )
@@ -235,7 +235,7 @@ func TestH38StatusPerTable(t *testing.T) {
 	fake := newFakeStorage()
 	fake.tables = append(fake.tables, storage.TableStatus{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error", Saving: "dirtyKey:1saving"})
 	k := start(t, func(cfg *Config, stores *Stores) {
-		cfg.Clock, stores.Storage = clock.NewFake(time.UnixMilli(storeTime)), fake
+		cfg.Clock, stores.Storage = clocktest.NewFake(time.UnixMilli(storeTime)), fake
 	})
 	const first = `{"table":0,"list":"dirtyKey:0","errors_list":"dirtyKey:0error","dirty":3,"oldest":1699999995000,"errors":1,"dropped":0,"landed":40,"last":1699999998000,"rate":7,"cursor":9}`
 	const second = `{"table":1,"list":"dirtyKey:1","saving":"dirtyKey:1saving","errors_list":"dirtyKey:1error","dirty":0,"oldest":0,"errors":0,"dropped":0,"landed":0,"last":0,"rate":0,"cursor":0}`

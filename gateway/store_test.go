@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 )
@@ -23,11 +23,11 @@ const storeTime = 1_700_000_000_000
 type storeKit struct {
 	*kit
 	memory *memory.Store
-	time   *clock.Fake
+	time   *clocktest.Fake
 }
 
 func startStore(t testing.TB, cfg memory.Config, change func(*Config)) *storeKit {
-	k := &storeKit{time: clock.NewFake(time.UnixMilli(storeTime))}
+	k := &storeKit{time: clocktest.NewFake(time.UnixMilli(storeTime))}
 	cfg.Clock = k.time
 	k.memory = memory.New(cfg)
 	t.Cleanup(func() { require.NoError(t, k.memory.Close()) })

@@ -21,6 +21,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/gateway"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
@@ -41,7 +42,7 @@ type crowded struct {
 	store     *replica.Store
 	budget    *memory.Budget
 	addr, url string
-	clock     *clock.Fake // of the store
+	clock     *clocktest.Fake // of the store
 	tokens    map[string]string
 	release   func()
 	rules     *control.Control
@@ -60,7 +61,7 @@ func (c *crowded) Namespace(ns string, _, _ kv.Stock) error {
 func (c *crowded) Lease(*access.Identity, int) error { return nil }
 
 func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowded {
-	c := &crowded{t: t, budget: memory.Divide(1 << 30), clock: clock.NewFake(time.Unix(1_000_000, 0)), tokens: map[string]string{}, released: make(chan struct{})}
+	c := &crowded{t: t, budget: memory.Divide(1 << 30), clock: clocktest.NewFake(time.Unix(1_000_000, 0)), tokens: map[string]string{}, released: make(chan struct{})}
 	c.release = sync.OnceFunc(func() { close(c.released) })
 	dir, conf := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))

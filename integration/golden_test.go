@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -92,7 +92,7 @@ func TestConversations(t *testing.T) {
 				times[file] = old
 			}
 			opts.Before = at(t, times)
-			fake := clock.NewFake(time.Unix(now, 0))
+			fake := clocktest.NewFake(time.Unix(now, 0))
 			opts.Store = confstore.Config{Clock: fake, NoEvents: true}
 			opts.Server = server.Config{Clock: fake}
 			c := &conversation{t: t, srv: start(t, opts), peers: map[string]*servertest.Peer{}}

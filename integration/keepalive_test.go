@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -17,13 +17,13 @@ import (
 type timed struct {
 	*servertest.Server
 	t     *testing.T
-	clock *clock.Fake
+	clock *clocktest.Fake
 	asked int64 // how many keep-alives sweeps has waited for
 }
 
 func startTimed(t *testing.T, cfg server.Config) *timed {
 	t.Helper()
-	fake := clock.NewFake(time.Unix(now, 0))
+	fake := clocktest.NewFake(time.Unix(now, 0))
 	cfg.Clock, cfg.Loops = fake, 1
 	srv := start(t, servertest.Options{Server: cfg})
 	fake.BlockUntil(1) // the server's ticker

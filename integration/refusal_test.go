@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/control"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -16,7 +16,7 @@ import (
 // TestAWrongTokenIsRefusedLaterOverTCP: on a new connection and on one that is in, and what comes behind it
 // there waits. No one else waits.
 func TestAWrongTokenIsRefusedLaterOverTCP(t *testing.T) {
-	now := clock.NewFake(time.Unix(1_000_000, 0))
+	now := clocktest.NewFake(time.Unix(1_000_000, 0))
 	c := crowd(t, func(rules *control.Config, tcp *server.Config) {
 		rules.RefusalDelay, tcp.Clock = 500*time.Millisecond, now
 	})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -407,7 +407,7 @@ func TestCppSDK(t *testing.T) {
 	})
 	t.Run("answers_the_keep_alive_and_lives", func(t *testing.T) {
 		opts := cppFamily()
-		fake := clock.NewFake(time.Unix(now, 0))
+		fake := clocktest.NewFake(time.Unix(now, 0))
 		opts.Server = server.Config{Clock: fake, Loops: 1}
 		srv := start(t, opts)
 		fake.BlockUntil(1)

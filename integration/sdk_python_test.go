@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -306,7 +306,7 @@ func TestPythonSDK(t *testing.T) {
 		require.Equal(t, json.Number("400"), object(t, p.call(protocol.SetConfig, `{"contents": {}}`))["code"])
 	})
 	t.Run("is_asked_whether_it_lives_and_told_nothing_of_its_answers", func(t *testing.T) {
-		fake := clock.NewFake(time.Unix(now, 0))
+		fake := clocktest.NewFake(time.Unix(now, 0))
 		srv, p := started(t, servertest.Options{Server: server.Config{Clock: fake, Loops: 1}})
 		fake.BlockUntil(1)
 		s := &timed{Server: srv, t: t, clock: fake}

@@ -14,7 +14,8 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
+	"confcenter/internal/atomicfile/atomicfiletest"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
@@ -28,7 +29,7 @@ func setServer(t *testing.T) (srv *servertest.Server, writer, follower *serverte
 	srv = start(t, servertest.Options{
 		Files:  files("a.json", `{"k":1}`),
 		Before: at(t, map[string]int32{"a.json": old}),
-		Store:  confstore.Config{Clock: clock.NewFake(time.Unix(now, 0)), NoEvents: true},
+		Store:  confstore.Config{Clock: clocktest.NewFake(time.Unix(now, 0)), NoEvents: true},
 	})
 	follower = peer(t, srv)
 	require.Zero(t, book(t, follower, `{"file_pattern":"a.json"}`).Code)
@@ -366,7 +367,7 @@ func TestSetConfigThatCannotBeWritten(t *testing.T) {
 	for _, full := range []string{"configuration", "data"} {
 		t.Run("full_disk_of_the_"+full+"_directory_is_507_with_nothing_changed_and_nothing_pushed", func(t *testing.T) {
 			var filesFail atomic.Bool
-			trace := &atomicfile.Trace{FS: atomicfile.OS(), Hook: func(op atomicfile.Op) error {
+			trace := &atomicfiletest.Trace{FS: atomicfile.OS(), Hook: func(op atomicfiletest.Op) error {
 				if filesFail.Load() && op.Kind == "write" {
 					return syscall.ENOSPC
 				}

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 )
@@ -23,14 +23,14 @@ const patience = time.Minute
 // kit is a store with one Manager, or more, in a test.
 type kit struct {
 	t     *testing.T
-	clock *clock.Fake
+	clock *clocktest.Fake
 	store *memory.Store // closed before it is opened again
 	m     *Manager
 	cfg   Config
 }
 
 func start(t *testing.T, cfg Config) *kit {
-	k := &kit{t: t, clock: clock.NewFake(time.Unix(1_700_000_000, 0)), cfg: cfg}
+	k := &kit{t: t, clock: clocktest.NewFake(time.Unix(1_700_000_000, 0)), cfg: cfg}
 	k.cfg.Clock = k.clock
 	k.open()
 	t.Cleanup(k.close)

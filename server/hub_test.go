@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
-	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/kvstore/memory"
 )
 
 // memoryStore is a store of documents on a disk in memory.
 func memoryStore(t *testing.T) *confstore.Store {
-	mem := atomicfile.NewMem(nil)
+	mem := atomicfiletest.NewMem(nil)
 	mem.MakeDir("/srv/conf")
 	mem.MakeDir("/srv/data")
 	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: memory.ForTest(t), SetTimeout: time.Minute})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -18,7 +18,7 @@ import (
 type wired struct {
 	*gate.Session
 	srv   *Server
-	clock *clock.Fake
+	clock *clocktest.Fake
 }
 
 // newHeldWire is one on a state store that waits.
@@ -33,7 +33,7 @@ func newHeldWire(t testing.TB, cfg Config) (*wired, *looptest.Wire, *gatetest.He
 
 // newWire is one of a server with these stores.
 func newWire(t testing.TB, cfg Config, stores Stores) (*wired, *looptest.Wire) {
-	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	cfg.Clock = fake
 	srv := New(cfg, stores)
 	t.Cleanup(srv.group.Close)

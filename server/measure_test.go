@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/metric"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
@@ -19,7 +19,7 @@ import (
 // slowly is a socket that takes its time.
 type slowly struct {
 	*looptest.Wire
-	clock *clock.Fake
+	clock *clocktest.Fake
 	takes time.Duration
 }
 

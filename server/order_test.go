@@ -12,7 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -90,13 +90,13 @@ type conversation struct {
 // converse begins one with a server whose documents are those of store, as the test
 // left them, and whose state is empty.
 func converse(t testing.TB, store Store) *conversation {
-	keys := memory.New(memory.Config{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	keys := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	// The revisions of one store depend on what is finished first: players have another one.
-	fields := memory.New(memory.Config{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
-	players, err := storage.Open(storage.Config{Store: fields, Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	fields := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
+	players, err := storage.Open(storage.Config{Store: fields, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	require.NoError(t, err)
 	c := &conversation{state: &gatetest.HeldState{Store: keys, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
-	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
+	cfg := Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
 	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
 	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
 	srv.configs.Follow()

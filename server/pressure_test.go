@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -68,7 +68,7 @@ func pipeline(srv *servertest.Server, bytes int) *pipelined {
 
 func TestAPeerThatPipelinesAndNeverReadsIsClosed(t *testing.T) {
 	const limit = 1 << 20
-	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	srv := servertest.Start(t, servertest.Options{
 		Files: map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
 		// Its clock runs ahead of what the disk can do, so that the peer might be found silent first.

@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/admission"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
 )
 
 // limitedServer has a clock that stands still, and connections that may send ten requests a second.
-func limitedServer(t *testing.T) (*servertest.Server, *clock.Fake) {
-	fake := clock.NewFake(time.Unix(1_000_000, 0))
+func limitedServer(t *testing.T) (*servertest.Server, *clocktest.Fake) {
+	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 10}})
 	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": "{}"}, Server: server.Config{Clock: fake, Lobby: lobby}})
 	fake.BlockUntil(1)

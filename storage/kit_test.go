@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
@@ -32,7 +32,7 @@ var player = Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
 type kit struct {
 	*Storage
 	t       testing.TB
-	clock   *clock.Fake
+	clock   *clocktest.Fake
 	engine  kvstore.Engine
 	sql     *database // nil: none
 	cfg     Config
@@ -45,7 +45,7 @@ func start(t testing.TB) *kit { return startOn(t, nil) }
 
 // startOn opens a Storage that is landed in a database.
 func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
-	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_700_000_000, 0))
 	k := &kit{t: t, clock: fake, engine: memory.New(memory.Config{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
 	k.cfg = Config{Store: k.engine, Clock: fake, Settings: field.Defaults()}
 	k.cfg.Settings.Idle = 0

@@ -24,6 +24,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
@@ -39,14 +40,14 @@ type kit struct {
 	config *confstore.Store
 	state  kv.Store
 	tokens *auth.Tokens
-	clock  *clock.Fake
+	clock  *clocktest.Fake
 	told   chan struct{}
 }
 
 const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"], "allow": ["read"], "what": ["config:game/*"]}]}`
 
 func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
-	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
+	k := &kit{t: t, dir: t.TempDir(), clock: clocktest.NewFake(time.Now()), told: make(chan struct{}, 100)}
 	store := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	k.state = store

@@ -16,6 +16,7 @@ import (
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 )
 
@@ -25,8 +26,8 @@ func rules(t testing.TB, text string) *policy.Policy {
 	return policy.New(role)
 }
 
-func open(t testing.TB, quotas string) (*quota.Book, *clock.Fake) {
-	c := clock.NewFake(time.Unix(1_000_000, 0))
+func open(t testing.TB, quotas string) (*quota.Book, *clocktest.Fake) {
+	c := clocktest.NewFake(time.Unix(1_000_000, 0))
 	b := quota.New(c)
 	b.Set(rules(t, `{"quotas": `+quotas+`}`))
 	return b, c

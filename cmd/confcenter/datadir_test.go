@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 // The state store of a data directory may be a link to another place, or the same file system mounted
@@ -49,7 +50,7 @@ func TestTheDataDirectoryIsWaitedForWhileItIsBeingGivenUp(t *testing.T) {
 	_, err = newTarget(dir)
 	require.ErrorIs(t, err, codes.Busy)
 
-	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_700_000_000, 0))
 	opened := make(chan error, 1)
 	go func() {
 		second, err := takeData(dir, fake, time.Second)

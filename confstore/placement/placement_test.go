@@ -12,6 +12,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/kv"
 )
 
@@ -86,7 +87,7 @@ func TestWhatAFileIsAtAStart(t *testing.T) {
 // not marked.
 func TestMarksSurviveWhatTheySay(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		disk := atomicfile.NewMem(time.Now)
+		disk := atomicfiletest.NewMem(time.Now)
 		disk.MakeDir("data")
 		open := func(boot string) (*placement.Marks, atomicfile.Root) {
 			root, err := disk.OpenRoot("data")
@@ -133,7 +134,7 @@ func TestMarksSurviveWhatTheySay(t *testing.T) {
 }
 
 func TestDamagedMarksCountAsNone(t *testing.T) {
-	disk := atomicfile.NewMem(time.Now)
+	disk := atomicfiletest.NewMem(time.Now)
 	disk.MakeDir("data")
 	root, err := disk.OpenRoot("data")
 	require.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
@@ -106,7 +106,7 @@ func (e *early) Close() error {
 }
 
 func openEarly(t testing.TB) instance {
-	now := newEarly(memory.New(memory.Config{Clock: clock.NewFake(noon)}))
+	now := newEarly(memory.New(memory.Config{Clock: clocktest.NewFake(noon)}))
 	return killable(t, now, func() func() kvstore.Engine {
 		now = now.left()
 		return func() kvstore.Engine { return now }

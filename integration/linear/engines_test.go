@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
@@ -67,7 +67,7 @@ func killable(t testing.TB, first kvstore.Engine, left func() (open func() kvsto
 }
 
 func openMemory(t testing.TB) instance {
-	now := memory.New(memory.Config{Clock: clock.NewFake(noon)})
+	now := memory.New(memory.Config{Clock: clocktest.NewFake(noon)})
 	return killable(t, now, func() func() kvstore.Engine {
 		now = now.Clone()
 		return func() kvstore.Engine { return now }
@@ -78,7 +78,7 @@ func openMemory(t testing.TB) instance {
 func openPebble(t testing.TB) instance {
 	files, dice := disktest.New(), rand.New(rand.NewPCG(1, 2))
 	cfg := pebblekv.Config{
-		Replica: replica.Config{Clock: clock.NewFake(noon), PauseAfter: 500 * time.Millisecond},
+		Replica: replica.Config{Clock: clocktest.NewFake(noon), PauseAfter: 500 * time.Millisecond},
 		Disk:    disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
 	}
 	open := func() kvstore.Engine {

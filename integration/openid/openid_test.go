@@ -17,7 +17,7 @@ import (
 	"confcenter/access/openid"
 	"confcenter/codes"
 	"confcenter/integration/openidtest"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -193,7 +193,7 @@ func TestAProviderThatDoesNotAnswerIsLeftAlone(t *testing.T) {
 		return !down.Load()
 	})
 	down.Store(true)
-	fake := clock.NewFake(time.Now())
+	fake := clocktest.NewFake(time.Now())
 	o := open(t, p, func(c *openid.Config) { c.Clock = fake })
 	require.Zero(t, asked.Load(), "not before a person wants to sign in")
 	refused := func() {

@@ -1,4 +1,4 @@
-package atomicfile
+package atomicfile_test
 
 import (
 	"errors"
@@ -10,19 +10,22 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
+
 	"github.com/stretchr/testify/require"
 )
 
 // roots are the real file system and the one in memory, which must agree.
-func roots(t *testing.T, test func(t *testing.T, root Root)) {
+func roots(t *testing.T, test func(t *testing.T, root atomicfile.Root)) {
 	t.Run("OS", func(t *testing.T) {
-		root, err := OS().OpenRoot(t.TempDir())
+		root, err := atomicfile.OS().OpenRoot(t.TempDir())
 		require.NoError(t, err)
 		defer root.Close()
 		test(t, root)
 	})
 	t.Run("Mem", func(t *testing.T) {
-		m := NewMem(nil)
+		m := atomicfiletest.NewMem(nil)
 		m.MakeDir("/srv")
 		root, err := m.OpenRoot("/srv")
 		require.NoError(t, err)
@@ -30,14 +33,14 @@ func roots(t *testing.T, test func(t *testing.T, root Root)) {
 	})
 }
 
-func read(t *testing.T, root Root, name string) string {
+func read(t *testing.T, root atomicfile.Root, name string) string {
 	t.Helper()
-	data, _, err := ReadFile(root, name, 1<<20)
+	data, _, err := atomicfile.ReadFile(root, name, 1<<20)
 	require.NoError(t, err)
 	return string(data)
 }
 
-func entries(t *testing.T, root Root) (names []string) {
+func entries(t *testing.T, root atomicfile.Root) (names []string) {
 	t.Helper()
 	list, err := root.ReadDir(".")
 	require.NoError(t, err)
@@ -48,10 +51,10 @@ func entries(t *testing.T, root Root) (names []string) {
 }
 
 func TestWriteReplacesWholeFilesAndSetsTimeAndMode(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
-		require.NoError(t, Write(root, "a", []byte("first, and longer"), Attr{}))
+	roots(t, func(t *testing.T, root atomicfile.Root) {
+		require.NoError(t, atomicfile.Write(root, "a", []byte("first, and longer"), atomicfile.Attr{}))
 		stamp := time.Unix(12345, 0)
-		require.NoError(t, Write(root, "a", []byte("second"), Attr{Perm: 0o640, ModTime: stamp}))
+		require.NoError(t, atomicfile.Write(root, "a", []byte("second"), atomicfile.Attr{Perm: 0o640, ModTime: stamp}))
 		require.Equal(t, "second", read(t, root, "a"))
 		info, err := root.Stat("a")
 		require.NoError(t, err)
@@ -62,11 +65,11 @@ func TestWriteReplacesWholeFilesAndSetsTimeAndMode(t *testing.T) {
 }
 
 func TestDiscardLeavesNothing(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
-		p, err := Prepare(root, "a", []byte("x"), Attr{})
+	roots(t, func(t *testing.T, root atomicfile.Root) {
+		p, err := atomicfile.Prepare(root, "a", []byte("x"), atomicfile.Attr{})
 		require.NoError(t, err)
 		require.Len(t, entries(t, root), 1)
-		require.True(t, IsTemp(entries(t, root)[0]))
+		require.True(t, atomicfile.IsTemp(entries(t, root)[0]))
 		require.NoError(t, p.Discard())
 		require.NoError(t, p.Discard())
 		require.Empty(t, entries(t, root))
@@ -74,43 +77,43 @@ func TestDiscardLeavesNothing(t *testing.T) {
 }
 
 func TestWriteIntoAMissingDirectoryFails(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
-		require.ErrorIs(t, Write(root, "no/a", nil, Attr{}), fs.ErrNotExist)
-		require.NoError(t, MkdirAll(root, "no/deep", 0o755))
-		require.NoError(t, MkdirAll(root, "no/deep", 0o755))
-		require.NoError(t, Write(root, "no/deep/a", []byte("x"), Attr{}))
-		require.ErrorIs(t, MkdirAll(root, "no/deep/a", 0o755), ErrNotDirectory)
-		require.Error(t, MkdirAll(root, "no/deep/a/b", 0o755))
+	roots(t, func(t *testing.T, root atomicfile.Root) {
+		require.ErrorIs(t, atomicfile.Write(root, "no/a", nil, atomicfile.Attr{}), fs.ErrNotExist)
+		require.NoError(t, atomicfile.MkdirAll(root, "no/deep", 0o755))
+		require.NoError(t, atomicfile.MkdirAll(root, "no/deep", 0o755))
+		require.NoError(t, atomicfile.Write(root, "no/deep/a", []byte("x"), atomicfile.Attr{}))
+		require.ErrorIs(t, atomicfile.MkdirAll(root, "no/deep/a", 0o755), atomicfile.ErrNotDirectory)
+		require.Error(t, atomicfile.MkdirAll(root, "no/deep/a/b", 0o755))
 	})
 }
 
 func TestReadFileKeepsItsLimits(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
-		require.NoError(t, Write(root, "a", []byte("12345"), Attr{}))
-		_, _, err := ReadFile(root, "a", 4)
-		require.ErrorIs(t, err, ErrTooLarge)
-		data, info, err := ReadFile(root, "a", 5)
+	roots(t, func(t *testing.T, root atomicfile.Root) {
+		require.NoError(t, atomicfile.Write(root, "a", []byte("12345"), atomicfile.Attr{}))
+		_, _, err := atomicfile.ReadFile(root, "a", 4)
+		require.ErrorIs(t, err, atomicfile.ErrTooLarge)
+		data, info, err := atomicfile.ReadFile(root, "a", 5)
 		require.NoError(t, err)
 		require.Equal(t, "12345", string(data))
 		require.EqualValues(t, 5, info.Size())
-		_, _, err = ReadFile(root, "missing", 5)
+		_, _, err = atomicfile.ReadFile(root, "missing", 5)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.NoError(t, root.Mkdir("dir", 0o755))
-		_, info, err = ReadFile(root, "dir", 5)
-		require.ErrorIs(t, err, ErrNotRegular)
+		_, info, err = atomicfile.ReadFile(root, "dir", 5)
+		require.ErrorIs(t, err, atomicfile.ErrNotRegular)
 		require.True(t, info.IsDir())
-		_, _, err = ReadFile(root, "a/b", 5)
+		_, _, err = atomicfile.ReadFile(root, "a/b", 5)
 		require.ErrorIs(t, err, syscall.ENOTDIR)
 	})
 }
 
 func TestLockIsExclusiveAndGivenBack(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
+	roots(t, func(t *testing.T, root atomicfile.Root) {
 		for _, name := range []string{"l", "."} {
 			lock, err := root.Lock(name)
 			require.NoError(t, err)
 			_, err = root.Lock(name)
-			require.ErrorIs(t, err, ErrLocked)
+			require.ErrorIs(t, err, atomicfile.ErrLocked)
 			require.NoError(t, lock.Close())
 			lock, err = root.Lock(name)
 			require.NoError(t, err)
@@ -120,7 +123,7 @@ func TestLockIsExclusiveAndGivenBack(t *testing.T) {
 }
 
 func TestFilesAreReadAndWrittenInPlace(t *testing.T) {
-	roots(t, func(t *testing.T, root Root) {
+	roots(t, func(t *testing.T, root atomicfile.Root) {
 		f, err := root.OpenFile("a", os.O_RDWR|os.O_CREATE, 0o600)
 		require.NoError(t, err)
 		defer f.Close()
@@ -149,28 +152,28 @@ func TestNoNameAndNoSymlinkLeavesTheRoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(base, "secret"), []byte("s"), 0o600))
 	require.NoError(t, os.Symlink("../secret", filepath.Join(base, "in", "link")))
 	require.NoError(t, os.Symlink("..", filepath.Join(base, "in", "up")))
-	root, err := OS().OpenRoot(filepath.Join(base, "in"))
+	root, err := atomicfile.OS().OpenRoot(filepath.Join(base, "in"))
 	require.NoError(t, err)
 	defer root.Close()
 	for _, name := range []string{"../secret", "link", "up/secret", "/etc/passwd", filepath.Join(base, "secret")} {
-		_, _, err := ReadFile(root, name, 100)
+		_, _, err := atomicfile.ReadFile(root, name, 100)
 		require.Error(t, err, name)
-		require.Error(t, Write(root, name+"/x", nil, Attr{}), name)
+		require.Error(t, atomicfile.Write(root, name+"/x", nil, atomicfile.Attr{}), name)
 	}
-	require.Error(t, Write(root, "up/new", []byte("x"), Attr{}))
-	require.NoError(t, Write(root, "link", []byte("x"), Attr{}), "the link is replaced, not followed")
+	require.Error(t, atomicfile.Write(root, "up/new", []byte("x"), atomicfile.Attr{}))
+	require.NoError(t, atomicfile.Write(root, "link", []byte("x"), atomicfile.Attr{}), "the link is replaced, not followed")
 	data, err := os.ReadFile(filepath.Join(base, "secret"))
 	require.NoError(t, err)
 	require.Equal(t, "s", string(data))
 }
 
 func TestTraceRecordsTheOrder(t *testing.T) {
-	m := NewMem(nil)
+	m := atomicfiletest.NewMem(nil)
 	m.MakeDir("/srv")
-	trace := &Trace{FS: m}
+	trace := &atomicfiletest.Trace{FS: m}
 	root, err := trace.OpenRoot("/srv")
 	require.NoError(t, err)
-	require.NoError(t, Write(root, "a", []byte("x"), Attr{ModTime: time.Unix(1, 0)}))
+	require.NoError(t, atomicfile.Write(root, "a", []byte("x"), atomicfile.Attr{ModTime: time.Unix(1, 0)}))
 	var got []string
 	for _, op := range trace.Ops() {
 		got = append(got, op.String())
@@ -183,10 +186,10 @@ func TestTraceRecordsTheOrder(t *testing.T) {
 func TestFailureAtEachStepOfWrite(t *testing.T) {
 	for _, step := range []string{"create", "write", "chtimes", "fsync srv/.tmp", "rename", "fsync srv/"} {
 		t.Run(step, func(t *testing.T) {
-			m := NewMem(nil)
+			m := atomicfiletest.NewMem(nil)
 			m.MakeDir("/srv")
 			require.NoError(t, m.Put("/srv/a", []byte("old"), time.Now()))
-			trace := &Trace{FS: m, Hook: func(op Op) error {
+			trace := &atomicfiletest.Trace{FS: m, Hook: func(op atomicfiletest.Op) error {
 				if strings.HasPrefix(op.String(), step) && (step != "fsync srv/" || op.Name == "srv/") {
 					return syscall.ENOSPC
 				}
@@ -194,7 +197,7 @@ func TestFailureAtEachStepOfWrite(t *testing.T) {
 			}}
 			root, err := trace.OpenRoot("/srv")
 			require.NoError(t, err)
-			err = Write(root, "a", []byte("new"), Attr{ModTime: time.Unix(1, 0)})
+			err = atomicfile.Write(root, "a", []byte("new"), atomicfile.Attr{ModTime: time.Unix(1, 0)})
 			require.ErrorIs(t, err, syscall.ENOSPC)
 			want := "old"
 			if step == "fsync srv/" {
@@ -207,19 +210,19 @@ func TestFailureAtEachStepOfWrite(t *testing.T) {
 }
 
 func TestCrashKeepsWhatWasFsynced(t *testing.T) {
-	m := NewMem(nil)
+	m := atomicfiletest.NewMem(nil)
 	m.MakeDir("/srv")
 	root, err := m.OpenRoot("/srv")
 	require.NoError(t, err)
-	require.NoError(t, Write(root, "safe", []byte("safe"), Attr{}))
+	require.NoError(t, atomicfile.Write(root, "safe", []byte("safe"), atomicfile.Attr{}))
 	f, err := root.OpenFile("safe", os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	_, err = f.Write([]byte(" and not"))
 	require.NoError(t, err)
-	_, err = Prepare(root, "b", []byte("b"), Attr{})
+	_, err = atomicfile.Prepare(root, "b", []byte("b"), atomicfile.Attr{})
 	require.NoError(t, err)
 
-	after := func(keep bool) Root {
+	after := func(keep bool) atomicfile.Root {
 		root, err := m.Crash(func() bool { return keep }).OpenRoot("/srv")
 		require.NoError(t, err)
 		return root
@@ -234,11 +237,11 @@ func TestStopAtEachStepOfWrite(t *testing.T) {
 	errStopped := errors.New("stopped")
 	for step := range 7 {
 		for _, keep := range []bool{false, true} {
-			m := NewMem(nil)
+			m := atomicfiletest.NewMem(nil)
 			m.MakeDir("/srv")
 			require.NoError(t, m.Put("/srv/a", []byte("old"), time.Now()))
 			seen := 0
-			trace := &Trace{FS: m, Hook: func(Op) error {
+			trace := &atomicfiletest.Trace{FS: m, Hook: func(atomicfiletest.Op) error {
 				if seen++; seen > step {
 					return errStopped
 				}
@@ -246,7 +249,7 @@ func TestStopAtEachStepOfWrite(t *testing.T) {
 			}}
 			root, err := trace.OpenRoot("/srv")
 			require.NoError(t, err)
-			err = Write(root, "a", []byte("new"), Attr{ModTime: time.Unix(1, 0)})
+			err = atomicfile.Write(root, "a", []byte("new"), atomicfile.Attr{ModTime: time.Unix(1, 0)})
 			left, openErr := m.Crash(func() bool { return keep }).OpenRoot("/srv")
 			require.NoError(t, openErr)
 			text := read(t, left, "a")

@@ -3,10 +3,9 @@
 //
 // Everything goes through a small seam: [FS] opens a directory as a [Root], and
 // a Root is all that a store may touch below it. [OS] is the real one, on
-// os.Root, so that neither a hostile name nor a symlink leads outside. [Mem] is
-// one in memory that knows which bytes have reached the disk and can "lose
-// power"; [Trace] records the order of operations and makes chosen ones fail.
-// With the last two the order write, fsync, rename, fsync is a unit test.
+// os.Root, so that neither a hostile name nor a symlink leads outside. Package
+// atomicfiletest has those of tests, with which the order write, fsync, rename,
+// fsync is a unit test.
 //
 // Start with [Prepare], which makes the temporary file, and [Pending.Rename].
 package atomicfile

@@ -1,11 +1,11 @@
 // Package clock is how the rest of confcenter tells the time and waits for it to pass.
 //
 // Code that waits takes a [Clock] in its Config and does not call the time package
-// itself. The running server gets [Real]; a test gets a [Fake] and decides when time
+// itself. The running server gets [Real]; a test gets the one of clocktest and decides when time
 // passes, so a keep-alive of twenty minutes is tested in microseconds and no test
 // sleeps. Code that touches no socket can do without: testing/synctest stops the time
 // package itself, but waits only for goroutines that do not wait for the network. Start
-// with [Clock], then [Fake.Advance] and [Fake.BlockUntil].
+// with [Clock].
 package clock
 
 import "time"

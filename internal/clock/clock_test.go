@@ -1,8 +1,11 @@
-package clock
+package clock_test
 
 import (
 	"testing"
 	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,7 +27,7 @@ func fired(c <-chan time.Time) time.Time {
 }
 
 func TestFakeStandsStillUntilAdvanced(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	require.Equal(t, start, f.Now())
 	f.Advance(3 * time.Second)
 	require.Equal(t, start.Add(3*time.Second), f.Now())
@@ -33,7 +36,7 @@ func TestFakeStandsStillUntilAdvanced(t *testing.T) {
 
 // Setting the time of day moves no timer, and nothing that is measured by Steady.
 func TestFakeStep(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	require.Equal(t, start, f.Steady())
 	timer := f.NewTimer(time.Minute)
 	for _, d := range []time.Duration{time.Hour, -2 * time.Hour} {
@@ -48,13 +51,13 @@ func TestFakeStep(t *testing.T) {
 }
 
 func TestRealSteadyGoesOn(t *testing.T) {
-	a := Real().Steady()
-	require.WithinDuration(t, Real().Now(), a, time.Second)
-	require.False(t, Real().Steady().Before(a))
+	a := clock.Real().Steady()
+	require.WithinDuration(t, clock.Real().Now(), a, time.Second)
+	require.False(t, clock.Real().Steady().Before(a))
 }
 
 func TestFakeTimerFiresOnceAtItsTime(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	timer := f.NewTimer(time.Minute)
 	f.Advance(time.Minute - 1)
 	require.Zero(t, fired(timer.C()))
@@ -68,14 +71,14 @@ func TestFakeTimerFiresOnceAtItsTime(t *testing.T) {
 
 func TestFakeTimerWithoutDelayHasFired(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Second} {
-		f := NewFake(start)
+		f := clocktest.NewFake(start)
 		require.Equal(t, start, fired(f.NewTimer(d).C()))
 		require.Zero(t, f.Waiters())
 	}
 }
 
 func TestFakeTimerStop(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	timer := f.NewTimer(time.Second)
 	timer.Stop()
 	timer.Stop()
@@ -90,7 +93,7 @@ func TestFakeTimerStop(t *testing.T) {
 }
 
 func TestFakeTimerReset(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	timer := f.NewTimer(time.Second)
 	f.Advance(time.Second)
 	timer.Reset(5 * time.Second)
@@ -106,7 +109,7 @@ func TestFakeTimerReset(t *testing.T) {
 }
 
 func TestFakeTickerKeepsOneUnreadTick(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	ticker := f.NewTicker(time.Second)
 	f.Advance(10 * time.Second)
 	require.Equal(t, start.Add(time.Second), fired(ticker.C()))
@@ -121,7 +124,7 @@ func TestFakeTickerKeepsOneUnreadTick(t *testing.T) {
 }
 
 func TestBlockUntilWaitsForTheOthers(t *testing.T) {
-	f := NewFake(start)
+	f := clocktest.NewFake(start)
 	got := make(chan time.Time)
 	for range 3 {
 		go func() {
@@ -140,9 +143,9 @@ func TestBlockUntilWaitsForTheOthers(t *testing.T) {
 // fired, each with its own time.
 func TestAdvanceInAnySteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := NewFake(start)
+		f := clocktest.NewFake(start)
 		delays := rapid.SliceOfN(rapid.IntRange(1, 100), 0, 20).Draw(t, "delays")
-		timers := make([]Timer, len(delays))
+		timers := make([]clock.Timer, len(delays))
 		for i, d := range delays {
 			timers[i] = f.NewTimer(time.Duration(d))
 		}
@@ -166,7 +169,7 @@ func TestAdvanceInAnySteps(t *testing.T) {
 }
 
 func TestRealClockRuns(t *testing.T) {
-	c := Real()
+	c := clock.Real()
 	before := c.Now()
 	timer := c.NewTimer(time.Hour)
 	timer.Reset(time.Millisecond)

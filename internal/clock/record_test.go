@@ -1,8 +1,11 @@
-package clock
+package clock_test
 
 import (
 	"testing"
 	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -12,8 +15,8 @@ import (
 // that had the same time of day.
 func TestRecordKnowsWhenSomethingWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := NewFake(start)
-		r := NewRecord(f)
+		f := clocktest.NewFake(start)
+		r := clock.NewRecord(f)
 		type note struct{ said, at int64 }
 		var notes []note
 		for range rapid.IntRange(1, 12).Draw(t, "notes") {
@@ -28,17 +31,17 @@ func TestRecordKnowsWhenSomethingWas(t *testing.T) {
 		now := f.Steady().UnixMilli()
 		for _, n := range notes {
 			at := r.When(n.said)
-			require.GreaterOrEqual(t, at, n.at-set, "it is not taken for older than it is")
-			require.LessOrEqual(t, at, now+set, "nor for something that is yet to be")
-			d := time.Duration(now-n.at+set) * time.Millisecond
-			require.LessOrEqual(t, r.Earliest(d), n.said+set, "what is older is found by its time")
+			require.GreaterOrEqual(t, at, n.at-clock.Set, "it is not taken for older than it is")
+			require.LessOrEqual(t, at, now+clock.Set, "nor for something that is yet to be")
+			d := time.Duration(now-n.at+clock.Set) * time.Millisecond
+			require.LessOrEqual(t, r.Earliest(d), n.said+clock.Set, "what is older is found by its time")
 		}
 	})
 }
 
 func TestRecordOfWhatWasBefore(t *testing.T) {
-	f := NewFake(start)
-	r := NewRecord(f)
+	f := clocktest.NewFake(start)
+	r := clock.NewRecord(f)
 	hour := time.Hour.Milliseconds()
 	require.Equal(t, start.UnixMilli()-hour, r.When(start.UnixMilli()-hour))
 	require.Equal(t, start.UnixMilli()+hour, r.When(start.UnixMilli()+hour), "a clock was ahead")
@@ -55,9 +58,9 @@ func TestRecordOfWhatWasBefore(t *testing.T) {
 	require.Equal(t, f.Steady().UnixMilli()-60_000, r.When(written))
 	f.Advance(2 * time.Hour)
 	require.Equal(t, f.Now().UnixMilli()-hour, r.Earliest(time.Hour))
-	for range 3 * mostEras {
+	for range 3 * clock.MostEras {
 		f.Step(time.Hour)
 		r.When(0)
 	}
-	require.Len(t, r.eras, mostEras)
+	require.Equal(t, clock.MostEras, r.Eras())
 }

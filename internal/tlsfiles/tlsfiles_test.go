@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/internal/authority"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,14 +25,14 @@ type kit struct {
 	t     *testing.T
 	from  *authority.Authority
 	paths Paths
-	clock *clock.Fake
+	clock *clocktest.Fake
 	log   bytes.Buffer
 	*Files
 }
 
 func start(t *testing.T, clientCA bool) *kit {
 	dir := t.TempDir()
-	k := &kit{t: t, clock: clock.NewFake(time.Now()), paths: Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
+	k := &kit{t: t, clock: clocktest.NewFake(time.Now()), paths: Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
 	var err error
 	k.from, err = authority.New()
 	require.NoError(t, err)

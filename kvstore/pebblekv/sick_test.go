@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -26,7 +26,7 @@ import (
 type patient struct {
 	*testing.T
 	*replica.Store
-	clock *clock.Fake
+	clock *clocktest.Fake
 	fs    *disktest.FS
 	cfg   Config
 
@@ -36,7 +36,7 @@ type patient struct {
 }
 
 func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
-	p := &patient{T: t, clock: clock.NewFake(noon), fs: disktest.New()}
+	p := &patient{T: t, clock: clocktest.NewFake(noon), fs: disktest.New()}
 	p.cfg = Config{
 		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
 		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1},

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 )
 
@@ -35,7 +35,7 @@ func (c *fakeCopy) Next(dst []byte) ([]byte, error) {
 
 // A copy that a hanging disk begins too late is closed by nobody else.
 func TestACopyThatComesTooLateIsClosed(t *testing.T) {
-	now := clock.NewFake(noon)
+	now := clocktest.NewFake(noon)
 	log := &copyLog{gate: make(chan struct{}, 1), closed: make(chan struct{}, 1)}
 	s, err := Open(t.Context(), Config{Clock: now}, log)
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
 	"confcenter/kv"
 
@@ -20,7 +20,7 @@ func TestAWriteThatFailedEndsWriting(t *testing.T) {
 	for name, keeps := range map[string]bool{"it is durable": true, "it is not": false} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeLog{}
-			b := reopened(t, Config{}, f, clock.NewFake(noon))
+			b := reopened(t, Config{}, f, clocktest.NewFake(noon))
 			b.must(put("k", "1"))
 			doubtful := withToken("doubt", put("k", "2"), grant(time.Hour))
 			f.mu.Lock()
@@ -52,7 +52,7 @@ func TestAWriteThatFailedEndsWriting(t *testing.T) {
 // All of a group share one record of the log, and with it the doubt.
 func TestNobodyOfAGroupThatFailedIsToldMoreThanIsKnown(t *testing.T) {
 	f := &fakeLog{entered: make(chan struct{}, 1), gate: make(chan struct{})}
-	b := reopened(t, Config{}, f, clock.NewFake(noon))
+	b := reopened(t, Config{}, f, clocktest.NewFake(noon))
 	first := b.begin(&kv.Txn{Then: []kv.Op{put("text", "x")}})
 	<-f.entered
 	early := b.begin(&kv.Txn{Then: []kv.Op{get("text")}})
@@ -75,7 +75,7 @@ func TestNobodyOfAGroupThatFailedIsToldMoreThanIsKnown(t *testing.T) {
 // who keeps it alive.
 func TestNothingEndsWhenTheLogHasFailed(t *testing.T) {
 	f := &fakeLog{failed: make(chan struct{})}
-	b := reopened(t, Config{}, f, clock.NewFake(noon))
+	b := reopened(t, Config{}, f, clocktest.NewFake(noon))
 	b.must(until(put("k", "1"), time.Second), grant(time.Second))
 	b.must(leased("held", 1))
 	f.broken(syscall.EIO)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
 	"confcenter/kv"
 
@@ -189,14 +189,14 @@ type bench struct {
 	testing.TB
 	*Store
 	disk  *fakeLog
-	clock *clock.Fake
+	clock *clocktest.Fake
 }
 
 func onFake(t testing.TB, cfg Config) *bench {
-	return reopened(t, cfg, &fakeLog{}, clock.NewFake(noon))
+	return reopened(t, cfg, &fakeLog{}, clocktest.NewFake(noon))
 }
 
-func reopened(t testing.TB, cfg Config, f *fakeLog, c *clock.Fake) *bench {
+func reopened(t testing.TB, cfg Config, f *fakeLog, c *clocktest.Fake) *bench {
 	cfg.Clock = c
 	s, err := Open(t.Context(), cfg, f)
 	require.NoError(t, err)

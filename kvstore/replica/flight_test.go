@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
 	"confcenter/kv"
 
@@ -101,7 +101,7 @@ func TestRefusalsThatRestOnDurableStateStandWhileTheLogHangs(t *testing.T) {
 }
 
 func TestCloseGivesALogThatHangsUp(t *testing.T) {
-	now := clock.NewFake(noon)
+	now := clocktest.NewFake(noon)
 	f := &fakeLog{entered: make(chan struct{}, 1), gate: make(chan struct{})}
 	s, err := Open(t.Context(), Config{Clock: now}, f)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestCloseWaitsLongerForALogThatIsClosing(t *testing.T) {
 		"of a patient one": {tidyWrites * 5 * time.Second, math.MaxInt64 / 2, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := clock.NewFake(noon)
+			now := clocktest.NewFake(noon)
 			log := &tidyLog{entered: make(chan struct{}), tidy: make(chan struct{})}
 			s, err := Open(t.Context(), Config{Clock: now, WriteTimeout: c.write}, log)
 			require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 
@@ -47,7 +48,7 @@ func TestTheLogForgetsWhatIsForgotten(t *testing.T) {
 func TestWhatWaitsToBeForgottenIsBounded(t *testing.T) {
 	f := &fakeLog{gate: make(chan struct{}), entered: make(chan struct{}, 1)}
 	pool := memory.NewPool(1 << 30)
-	b := reopened(t, Config{Queues: pool}, f, clock.NewFake(noon))
+	b := reopened(t, Config{Queues: pool}, f, clocktest.NewFake(noon))
 	written := b.begin(field("key"))
 	<-f.entered
 	before := pool.Held()

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -113,7 +114,7 @@ func TestLeasesEndTogetherWithTheirKeys(t *testing.T) {
 }
 
 func TestLeasesBeginAnewWhenTheStoreIsOpened(t *testing.T) {
-	f, c := &fakeLog{}, clock.NewFake(noon)
+	f, c := &fakeLog{}, clocktest.NewFake(noon)
 	b := reopened(t, Config{}, f, c)
 	id := b.must(grant(time.Second)).Ops[0].Lease.ID
 	b.must(leased("k", id))
@@ -239,7 +240,7 @@ func TestLeasesEndOnASlowDisk(t *testing.T) {
 
 // slowClock has whoever asks for the time hold it for a while, once.
 type slowClock struct {
-	*clock.Fake
+	*clocktest.Fake
 	hold          atomic.Bool
 	asked, answer chan struct{}
 }
@@ -256,7 +257,7 @@ func (c *slowClock) Steady() time.Time {
 // Two goroutines show that the process runs. One that was held up between its look
 // at the clock and saying so does not make a pause of what the other has shown since.
 func TestALateSignOfLifeIsNoPause(t *testing.T) {
-	c := &slowClock{Fake: clock.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
+	c := &slowClock{Fake: clocktest.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
 	l := newLeases(c, 500*time.Millisecond)
 	l.publish([]*lease{l.grant(1, time.Minute, nil)})
 	require.Zero(t, l.running())
@@ -275,7 +276,7 @@ func TestALateSignOfLifeIsNoPause(t *testing.T) {
 
 // brisk is a clock that moves on by step just before a timer is set.
 type brisk struct {
-	*clock.Fake
+	*clocktest.Fake
 	step atomic.Int64
 }
 
@@ -294,7 +295,7 @@ func (t briskTimer) Reset(d time.Duration) {
 // What falls due between the committer's look at the clock and its sleep ends all the
 // same, and not a whole time to live later.
 func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
-	c := &brisk{Fake: clock.NewFake(noon)}
+	c := &brisk{Fake: clocktest.NewFake(noon)}
 	s, err := Open(t.Context(), Config{Clock: c}, &fakeLog{})
 	require.NoError(t, err)
 	defer s.Close()
@@ -307,7 +308,7 @@ func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
 // A pause may begin after the committer has shown that it runs, and before it looks for
 // leases that are over.
 func TestNoLeaseEndsBeforeAPauseIsNoticed(t *testing.T) {
-	c := clock.NewFake(noon)
+	c := clocktest.NewFake(noon)
 	l := newLeases(c, 500*time.Millisecond)
 	one := l.grant(1, time.Second, nil)
 	l.publish([]*lease{one})

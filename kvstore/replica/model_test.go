@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 
@@ -42,7 +42,7 @@ func TestStateFollowsFromEvents(t *testing.T) {
 type model struct {
 	store *Store
 	disk  *fakeLog
-	clock *clock.Fake
+	clock *clocktest.Fake
 	state map[string]*kv.Entry // by "ns/key", as the events tell
 	rev   kv.Revision
 	views []modelView
@@ -54,7 +54,7 @@ type modelView struct {
 }
 
 func newModel(t *rapid.T, slice int) *model {
-	m := &model{disk: &fakeLog{}, clock: clock.NewFake(noon), state: map[string]*kv.Entry{}}
+	m := &model{disk: &fakeLog{}, clock: clocktest.NewFake(noon), state: map[string]*kv.Entry{}}
 	cfg := Config{Clock: m.clock, MaxKeys: 12}
 	s, err := load(context.Background(), cfg.withDefaults(), m.disk)
 	require.NoError(t, err)

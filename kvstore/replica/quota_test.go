@@ -13,7 +13,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/access/quota"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +22,7 @@ import (
 func quotas(t *testing.T, text string) *quota.Book {
 	role, err := policy.ParseRole("test", []byte(`{"quotas": `+text+`}`))
 	require.NoError(t, err)
-	b := quota.New(clock.NewFake(noon))
+	b := quota.New(clocktest.NewFake(noon))
 	b.Set(policy.New(role))
 	return b
 }

@@ -11,6 +11,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 
@@ -20,7 +21,7 @@ import (
 // gated is a store whose disk waits for leave.
 func gated(t *testing.T, cfg Config) *bench {
 	f := &fakeLog{entered: make(chan struct{}, 1), gate: make(chan struct{})}
-	b := reopened(t, cfg, f, clock.NewFake(noon))
+	b := reopened(t, cfg, f, clocktest.NewFake(noon))
 	t.Cleanup(func() { close(f.gate) }) // runs before Close
 	return b
 }
@@ -448,7 +449,7 @@ func TestNobodySeesHalfAGroup(t *testing.T) {
 
 func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	f := &fakeLog{}
-	b := reopened(t, Config{}, f, clock.NewFake(noon))
+	b := reopened(t, Config{}, f, clocktest.NewFake(noon))
 	var answers []<-chan outcome
 	for range 100 {
 		answers = append(answers, b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}}))
@@ -467,7 +468,7 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	}
 	require.EqualValues(t, 100, b.Stats().Revision)
 
-	again := reopened(t, Config{}, f, clock.NewFake(noon))
+	again := reopened(t, Config{}, f, clocktest.NewFake(noon))
 	require.Equal(t, "100", again.text("a", "n"))
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 
@@ -16,7 +16,7 @@ import (
 )
 
 func TestTokensApplyOnce(t *testing.T) {
-	f, c := &fakeLog{}, clock.NewFake(noon)
+	f, c := &fakeLog{}, clocktest.NewFake(noon)
 	b := reopened(t, Config{}, f, c)
 	lock := b.must(put("lock", "me")).Revision
 	b.must(put("p/1", "1"), put("p/2", "2"))
@@ -124,7 +124,7 @@ func TestWhateverIsAllowedMayHaveAToken(t *testing.T) {
 
 // Results that read long values are not all kept just because they are few.
 func TestTheBytesOfTokensAreBounded(t *testing.T) {
-	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{Tokens: memory.NewPool(1750)}
+	f, c, cfg := &fakeLog{}, clocktest.NewFake(noon), Config{Tokens: memory.NewPool(1750)}
 	b := reopened(t, cfg, f, c)
 	b.must(put("long", string(make([]byte, 300))), put("longer", string(make([]byte, 2000))))
 	do := func(token, key string) bool {
@@ -171,7 +171,7 @@ func (b *bench) asking(who, token, key string) bool {
 
 // Who asks for much loses tokens of their own only: others are promised that theirs are kept.
 func TestNobodyHasTheTokensOfOthersForgotten(t *testing.T) {
-	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{Tokens: memory.NewPool(20_000)}
+	f, c, cfg := &fakeLog{}, clocktest.NewFake(noon), Config{Tokens: memory.NewPool(20_000)}
 	b := reopened(t, cfg, f, c)
 	b.must(put("long", string(make([]byte, 3000))), put("short", "1"))
 	require.False(t, b.asking("token:a", "first", "short"))

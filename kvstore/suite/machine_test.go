@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/kvstore/replica"
@@ -15,13 +15,13 @@ var start = time.Date(2018, 10, 15, 9, 49, 12, 345_000_000, time.UTC)
 
 // machine is what an engine in memory runs on.
 type machine struct {
-	clock *clock.Fake
+	clock *clocktest.Fake
 	store *memory.Store
 	lose  func([]replica.Commit) []replica.Commit // what a kill leaves; nil: everything
 }
 
 func newMachine(opts options) *machine {
-	now := clock.NewFake(start)
+	now := clocktest.NewFake(start)
 	return &machine{clock: now, store: memory.New(memory.Config{Clock: now, LogBytes: opts.LogBytes, HistoryVersions: opts.HistoryVersions})}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv/disk"
@@ -21,7 +21,7 @@ import (
 )
 
 func openPebble(t testing.TB, opts options) instance {
-	p := &power{t: t, fs: disktest.New(), clock: clock.NewFake(start), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
+	p := &power{t: t, fs: disktest.New(), clock: clocktest.NewFake(start), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
 	return instance{
 		Engine:  p.open(),
 		Clock:   p.clock,
@@ -34,7 +34,7 @@ func openPebble(t testing.TB, opts options) instance {
 // power is the machine the suite's engine runs on.
 type power struct {
 	t     testing.TB
-	clock *clock.Fake
+	clock *clocktest.Fake
 	opts  options
 	dice  *rand.Rand
 	full  atomic.Bool

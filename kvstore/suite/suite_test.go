@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 
@@ -31,7 +31,7 @@ type instance struct {
 	// Clock is the engine's only source of time. While leases are open the suite advances it in
 	// steps of a tenth of a second and commits something after each: a longer step may look
 	// like a pause of the process, after which leases get their full time again.
-	Clock *clock.Fake
+	Clock *clocktest.Fake
 	// Restart closes the engine and returns a new one on the same data.
 	Restart func() kvstore.Engine
 	// Kill ends the engine like a crash, with transactions still queued, and returns a new one

@@ -13,7 +13,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/internal/atomicfile"
+	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -276,7 +276,7 @@ func setMany(t *testing.T, store *confstore.Store, n int) {
 }
 
 func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
-	mem := atomicfile.NewMem(nil)
+	mem := atomicfiletest.NewMem(nil)
 	mem.MakeDir("/srv/conf")
 	mem.MakeDir("/srv/data")
 	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: memory.ForTest(t), SetTimeout: time.Minute})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 	"confcenter/server/loop/looptest"
 	"time"
@@ -14,7 +14,7 @@ import (
 // gathering is n connections on one loop that foresee whatever they are sent, and how
 // often the loop was asked for a turn.
 func gathering(t *testing.T, n int) (conns []*Conn, wires []*looptest.Wire, turns *int) {
-	g := NewGroup(Config{Limits: Limits{}.WithDefaults(), SlowRequest: time.Second, Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	g := NewGroup(Config{Limits: Limits{}.WithDefaults(), SlowRequest: time.Second, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	turns = new(int)
 	l := NewLoop(g, func(func()) error { *turns++; return nil })
 	t.Cleanup(l.close)

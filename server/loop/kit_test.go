@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 	"confcenter/server/loop/looptest"
 )
@@ -44,7 +44,7 @@ func (e *echo) Name() string     { return "" }
 
 // newConn is a connection without a socket, on a loop that nobody runs.
 func newConn(t testing.TB, limits Limits) (*Conn, *looptest.Wire) {
-	g := NewGroup(Config{Limits: limits.WithDefaults(), SlowRequest: time.Second, Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	g := NewGroup(Config{Limits: limits.WithDefaults(), SlowRequest: time.Second, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	return addConn(addLoop(t, g))
 }
 

@@ -6,18 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
 	"confcenter/server/loop/looptest"
 )
 
 // resting is a connection that rests for so long, the clock of its loop, and a request.
-func resting(t *testing.T, long time.Duration) (*Conn, *looptest.Wire, *clock.Fake, []byte) {
+func resting(t *testing.T, long time.Duration) (*Conn, *looptest.Wire, *clocktest.Fake, []byte) {
 	c, w := newConn(t, Limits{})
 	c.User.(*echo).known = true
 	w.Room = 1 << 30
 	Rest(c, long)
-	return c, w, c.Group().clock.(*clock.Fake), protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
+	return c, w, c.Group().clock.(*clocktest.Fake), protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
 }
 
 // Who rests is not read and not answered meanwhile, whatever else happens, and then gets all of it.
@@ -126,7 +126,7 @@ func TestADelayedFrameComesAgain(t *testing.T) {
 	require.Zero(t, w.Got.Len())
 	require.Zero(t, c.Group().Readings().Get("server_sessions_rested_total"))
 	require.EqualValues(t, 1, c.Group().Readings().Get("server_sessions_resting"))
-	c.Group().clock.(*clock.Fake).Advance(100 * time.Millisecond)
+	c.Group().clock.(*clocktest.Fake).Advance(100 * time.Millisecond)
 	c.Loop.restsOver()
 	c.Loop.Wake()
 	require.Equal(t, 2*protocol.HeaderSize, w.Got.Len())

@@ -19,7 +19,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/trail"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -34,7 +34,7 @@ type kit struct {
 	*audit.Audit
 	t      *testing.T
 	dir    string
-	clock  *clock.Fake
+	clock  *clocktest.Fake
 	cfg    audit.Config
 	store  *replica.Store
 	cancel context.CancelFunc
@@ -42,7 +42,7 @@ type kit struct {
 }
 
 func start(t *testing.T, change func(*audit.Config)) *kit {
-	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.UnixMilli(1_700_000_000_000))}
+	k := &kit{t: t, dir: t.TempDir(), clock: clocktest.NewFake(time.UnixMilli(1_700_000_000_000))}
 	if change != nil {
 		change(&k.cfg)
 	}

@@ -11,7 +11,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
@@ -21,7 +21,7 @@ import (
 type kit struct {
 	*auth.Tokens
 	store kv.Store
-	clock *clock.Fake
+	clock *clocktest.Fake
 }
 
 // What can be asked of the model can be asked of it over the wire.
@@ -30,7 +30,7 @@ var _ = [...]asked{(*auth.Tokens)(nil), wire{}}
 var zoe = &access.Actor{Origin: access.OverHTTP, Address: "10.0.0.1:5"}
 
 func open(t *testing.T, cfg auth.Config) *kit {
-	fake := clock.NewFake(time.UnixMilli(1_000_000))
+	fake := clocktest.NewFake(time.UnixMilli(1_000_000))
 	engine := memory.New(memory.Config{Clock: fake})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	store := state.Embed(engine, nil)

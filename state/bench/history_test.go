@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/bench"
@@ -484,7 +484,7 @@ func TestTimesOfAHistoryNeverStepBack(t *testing.T) {
 		}
 		at := func(hour int64) *rig {
 			other := *r
-			other.use(bench.Open(r.bed.Store, bench.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0)), NodeTTL: time.Hour, HoldTTL: time.Hour}))
+			other.use(bench.Open(r.bed.Store, bench.Config{Clock: clocktest.NewFake(time.Unix(3600*hour, 0)), NodeTTL: time.Hour, HoldTTL: time.Hour}))
 			return &other
 		}
 		noon, before := at(12), at(11)

@@ -12,7 +12,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/state/flow"
 	"confcenter/state/remote"
@@ -455,7 +455,7 @@ func TestTimesOfALogNeverStepBack(t *testing.T) {
 	inside(t, func(k *kit) {
 		at := func(hour int64) *kit {
 			other := *k
-			other.have(flow.Open(k.bed.Store, flow.Config{Clock: clock.NewFake(time.Unix(3600*hour, 0))}))
+			other.have(flow.Open(k.bed.Store, flow.Config{Clock: clocktest.NewFake(time.Unix(3600*hour, 0))}))
 			return &other
 		}
 		noon, before := at(12), at(11)

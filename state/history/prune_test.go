@@ -9,7 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/state/history"
 )
@@ -23,7 +23,7 @@ func TestWhatWasPrunedIsCompacted(t *testing.T) {
 	changes := k.log("a").Changes
 	k.write("c.json", "1")
 	k.write("c.json", "-")
-	later := clock.NewFake(time.Now().Add(40 * 24 * time.Hour))
+	later := clocktest.NewFake(time.Now().Add(40 * 24 * time.Hour))
 	h := history.Open(k.server.State.(kv.Archive), history.Config{Clock: later})
 	for _, q := range []history.PruneAsk{{}, {Keep: 2}, {Days: 1}, {Keep: 2, Days: 50}, {Keep: 2, Days: 200_000}, {Keep: 2, Days: 1_000_000}, {Keep: 2, Days: 30, DryRun: true}} {
 		answer, err := h.Prune(k.ctx, nil, &q)

@@ -11,7 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	kvmemory "confcenter/kvstore/memory"
 	"confcenter/state"
@@ -26,7 +26,7 @@ func used(t *testing.T, h *History) (list []state.Used) {
 
 // What is staged is bounded, in number and in bytes, and forgotten if nothing more comes.
 func TestLimitsOfWhatIsStaged(t *testing.T) {
-	now := clock.NewFake(time.Unix(1_000_000, 0))
+	now := clocktest.NewFake(time.Unix(1_000_000, 0))
 	h := Open(kvmemory.ForTest(t), Config{Clock: now, Staged: memory.NewPool(100_000)})
 	stage := func(token, name, text string) error {
 		_, err := h.Stage(t.Context(), nil, &StageAsk{Token: token, Documents: []Wanted{{Name: name, Text: text}}})

@@ -22,7 +22,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/confstore/change"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
@@ -47,7 +47,7 @@ type kit struct {
 	access *control.Control
 	roles  atomic.Pointer[control.Control] // likewise, for the documents' goroutine
 	edge   *review.Store
-	clock  *clock.Fake
+	clock  *clocktest.Fake
 	notes  []access.Event
 	cfg    review.Config
 	dir    string
@@ -95,7 +95,7 @@ const rules = `{
 func start(t testing.TB, change ...func(*review.Config)) *kit {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	k := &kit{t: t, ctx: ctx, clock: clock.NewFake(time.Now()), dir: t.TempDir()}
+	k := &kit{t: t, ctx: ctx, clock: clocktest.NewFake(time.Now()), dir: t.TempDir()}
 	memory := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { memory.Close() })
 	k.engine, k.leases = &lossy{Engine: memory}, memory

@@ -15,7 +15,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/seal"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
@@ -32,7 +32,7 @@ type kit struct {
 	*secret.Keys
 	t     *testing.T
 	store *state.Embedded
-	clock *clock.Fake
+	clock *clocktest.Fake
 	log   strings.Builder
 	given atomic.Pointer[string]
 	cfg   secret.Config
@@ -48,7 +48,7 @@ func text(letters string) string {
 }
 
 func newKit(t *testing.T, letters string) *kit {
-	k := &kit{t: t, clock: clock.NewFake(time.UnixMilli(1_000_000))}
+	k := &kit{t: t, clock: clocktest.NewFake(time.UnixMilli(1_000_000))}
 	engine := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	k.store = state.Embed(engine, nil)
@@ -219,7 +219,7 @@ func TestOnlyAdministratorsRotateDataKeys(t *testing.T) {
 func TestARotatedDataKeySealsAndTheOldOnesGoOnOpening(t *testing.T) {
 	k := newKit(t, "a")
 	old := k.sealed()
-	k.cfg.Clock = clock.NewFake(time.UnixMilli(5)) // back
+	k.cfg.Clock = clocktest.NewFake(time.UnixMilli(5)) // back
 	k.open()
 	rotated, err := k.rotate()
 	require.NoError(t, err)

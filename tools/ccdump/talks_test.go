@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -64,7 +64,7 @@ func (c *cast) leave() {
 // fresh returns a server in the state before any conversation.
 func fresh(t testing.TB) *servertest.Server {
 	t.Helper()
-	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	fake := clocktest.NewFake(time.Unix(1_700_000_000, 0))
 	return servertest.Start(t, servertest.Options{
 		Files: map[string]string{
 			"_meta.json":  `{"conf_inherit":{"dev.json":"common.json app.json"},"app_profile":{"default":{"app":"dev.json"}}}`,

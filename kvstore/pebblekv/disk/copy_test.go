@@ -15,7 +15,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -80,7 +80,7 @@ func (c copied) inspect() error {
 
 // restore makes a store of a copy, elsewhere and an hour later.
 func (c copied) restore(to Point) (Config, Restored, error) {
-	cfg := testConfig(vfs.NewCrashableMem(), clock.NewFake(time.UnixMilli(c.time).Add(time.Hour)))
+	cfg := testConfig(vfs.NewCrashableMem(), clocktest.NewFake(time.UnixMilli(c.time).Add(time.Hour)))
 	r, err := Restore(cfg, c.each, c.time, to)
 	return cfg, r, err
 }
@@ -126,7 +126,7 @@ func TestRevisionsOfARestoredStoreAreNotThoseOfTheOldOne(t *testing.T) {
 		_, err = d.Changes(rev, 1<<20)
 		require.ErrorIs(t, err, codes.Compacted)
 	}
-	again := &store{t: t, cfg: cfg, clock: cfg.Clock.(*clock.Fake), disk: d, model: loaded}
+	again := &store{t: t, cfg: cfg, clock: cfg.Clock.(*clocktest.Fake), disk: d, model: loaded}
 	again.put(op{"ns", "a", "2"})
 	require.Equal(t, r.Next+1, again.rev)
 	changes, err := d.Changes(r.Next, 1<<20)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -23,7 +24,7 @@ var start = time.UnixMilli(1_700_000_000_000)
 type store struct {
 	t     testing.TB
 	cfg   Config
-	clock *clock.Fake
+	clock *clocktest.Fake
 	disk  *Disk
 	*model
 }
@@ -47,7 +48,7 @@ func testConfig(fs vfs.FS, now clock.Clock) Config {
 }
 
 func newStore(t testing.TB, adjust func(*Config)) *store {
-	fake := clock.NewFake(start)
+	fake := clocktest.NewFake(start)
 	s := &store{t: t, cfg: testConfig(vfs.NewCrashableMem(), fake), clock: fake, model: newModel()}
 	if adjust != nil {
 		adjust(&s.cfg)

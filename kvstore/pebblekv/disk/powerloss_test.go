@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -129,7 +129,7 @@ func losePower(t *testing.T, seed uint64, most int) []tornStore {
 
 // check opens what is left and goes on from there.
 func (o *tornStore) check(t *testing.T, seed uint64) {
-	fake := clock.NewFake(start)
+	fake := clocktest.NewFake(start)
 	s := &store{t: t, cfg: testConfig(o.fs, fake), clock: fake, model: newModel()}
 	smallConfig(&s.cfg)
 	loaded, d, err := load(s.cfg)

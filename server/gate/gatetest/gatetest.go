@@ -14,7 +14,7 @@ import (
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/internal/admission"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -33,7 +33,7 @@ type T interface {
 // Bench is a gate without sockets, whose one loop is run by the test.
 type Bench struct {
 	T     T
-	Clock *clock.Fake
+	Clock *clocktest.Fake
 	Group *loop.Group
 	Gate  *gate.Gate
 	Desk  *gate.Desk // after Open
@@ -61,7 +61,7 @@ func (b *Bench) note(e access.Event) {
 
 // NewBench makes one that nobody handles commands for yet.
 func NewBench(t T, limits loop.Limits) *Bench {
-	b := &Bench{T: t, Clock: clock.NewFake(time.Unix(1_000_000, 0))}
+	b := &Bench{T: t, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
 	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Audit: b.note, Ring: func() *seal.Ring { return b.Ring }})
 	b.Stop = sync.OnceFunc(b.Group.Close)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
@@ -41,7 +41,7 @@ func serve(t *testing.T, d *Database, store kvstore.Engine, moved bool) *server 
 	t.Helper()
 	s := &server{log: &Log{}}
 	var err error
-	s.Storage, err = storage.Open(storage.Config{Store: store, Backing: d.Database, Moved: moved, Clock: clock.NewFake(time.Unix(1_700_000_000, 0)), Log: zerolog.New(s.log)})
+	s.Storage, err = storage.Open(storage.Config{Store: store, Backing: d.Database, Moved: moved, Clock: clocktest.NewFake(time.Unix(1_700_000_000, 0)), Log: zerolog.New(s.log)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	s.l = Start(t, landing.Local(s.Storage), d, "server")

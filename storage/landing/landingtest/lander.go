@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
@@ -26,7 +26,7 @@ var landerChecks = []check{
 // Lander is a landing.Lander on a clock of the test's.
 type Lander struct {
 	*landing.Lander
-	Clock *clock.Fake
+	Clock *clocktest.Fake
 	Log   *Log
 }
 
@@ -58,7 +58,7 @@ func Start(t testing.TB, s landing.Source, d *Database, who string) *Lander {
 // StartWith is Start for more than a source and a database. Clock and Log are the test's.
 func StartWith(t testing.TB, cfg landing.Config) *Lander {
 	t.Helper()
-	l := &Lander{Clock: clock.NewFake(time.Unix(1_700_000_000, 0)), Log: &Log{}}
+	l := &Lander{Clock: clocktest.NewFake(time.Unix(1_700_000_000, 0)), Log: &Log{}}
 	cfg.Clock, cfg.Log = l.Clock, zerolog.New(l.Log).Level(zerolog.InfoLevel)
 	l.Lander = landing.Start(cfg)
 	t.Cleanup(l.Close)

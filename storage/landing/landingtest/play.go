@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"confcenter/internal/clock"
+	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
@@ -26,7 +26,7 @@ type play struct {
 	asked  *asked
 	l      *Lander
 	engine kvstore.Engine
-	clock  *clock.Fake // the storage's; the lander has one of its own
+	clock  *clocktest.Fake // the storage's; the lander has one of its own
 }
 
 // asked is a database that remembers what it was asked for.
@@ -69,7 +69,7 @@ func playOn(t testing.TB, d *Database) *play {
 // playWith has the lander work with what wrap makes of its source.
 func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Source) *play {
 	t.Helper()
-	p := &play{d: d, asked: &asked{Database: d.Database}, clock: clock.NewFake(time.Unix(1_700_000_000, 0))}
+	p := &play{d: d, asked: &asked{Database: d.Database}, clock: clocktest.NewFake(time.Unix(1_700_000_000, 0))}
 	p.engine = memory.New(memory.Config{Clock: p.clock})
 	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
 	var err error // Moved, as another one may have landed there in the same test

@@ -1,4 +1,7 @@
-package atomicfile
+// Package atomicfiletest has file systems for tests of code that uses an atomicfile.FS: [Mem] is one in
+// memory that knows which bytes have reached the disk and can "lose power"; [Trace] records the order of
+// operations of another and makes chosen ones fail.
+package atomicfiletest
 
 import (
 	"errors"
@@ -12,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"confcenter/internal/atomicfile"
 )
 
 // Mem is a file system in memory for tests. It keeps for each file and each
@@ -149,7 +154,7 @@ func (m *Mem) Drop(name string) error {
 }
 
 // OpenRoot is FS.OpenRoot for an absolute directory.
-func (m *Mem) OpenRoot(dir string) (root Root, err error) {
+func (m *Mem) OpenRoot(dir string) (root atomicfile.Root, err error) {
 	err = m.at(m.root, "open", dir, func(n *memNode) error {
 		if n.children == nil {
 			return syscall.ENOTDIR
@@ -197,7 +202,7 @@ func (m *Mem) at(dir *memNode, op, name string, fn func(*memNode) error) error {
 	})
 }
 
-func (r *memRoot) OpenFile(name string, flag int, perm fs.FileMode) (f File, err error) {
+func (r *memRoot) OpenFile(name string, flag int, perm fs.FileMode) (f atomicfile.File, err error) {
 	err = r.in(r.dir, "open", name, func(entries map[string]*memNode, last string) error {
 		n, err := r.open(entries, last, flag, perm)
 		f = &memFile{fs: r.Mem, node: n, name: last, appends: flag&os.O_APPEND != 0}
@@ -315,7 +320,7 @@ func (r *memRoot) SyncDir(name string) error {
 func (r *memRoot) Lock(name string) (unlock io.Closer, err error) {
 	take := func(n *memNode) error {
 		if r.locks[n] {
-			return ErrLocked
+			return atomicfile.ErrLocked
 		}
 		r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
 		return nil

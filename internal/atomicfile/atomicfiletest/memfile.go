@@ -1,4 +1,4 @@
-package atomicfile
+package atomicfiletest
 
 import (
 	"io"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"testing/fstest"
+
+	"confcenter/internal/atomicfile"
 )
 
 // memFile is an open file of a Mem; offset belongs to its one user.
@@ -107,7 +109,7 @@ func (f *memFile) Close() error { return nil }
 
 // info is a copy, so that it does not change under its reader.
 func (n *memNode) info(name string) fs.FileInfo {
-	stat := &Stat{Device: 1, Inode: n.ino, Changed: n.changed.UnixNano()}
+	stat := &atomicfile.Stat{Device: 1, Inode: n.ino, Changed: n.changed.UnixNano()}
 	mode := n.perm
 	if n.children != nil {
 		mode |= fs.ModeDir

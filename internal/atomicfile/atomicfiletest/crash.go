@@ -1,4 +1,4 @@
-package atomicfile
+package atomicfiletest
 
 import (
 	"maps"

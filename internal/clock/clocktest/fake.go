@@ -1,8 +1,12 @@
-package clock
+// Package clocktest has the clock of tests. Start with [NewFake], then [Fake.Advance] and
+// [Fake.BlockUntil].
+package clocktest
 
 import (
 	"sync"
 	"time"
+
+	"confcenter/internal/clock"
 )
 
 // Fake is a Clock whose time stands still until Advance is called. Make one with
@@ -50,10 +54,10 @@ func (f *Fake) Step(d time.Duration) {
 
 // NewTimer implements Clock. A timer with d <= 0 has fired when it is returned
 // and does not count in Waiters.
-func (f *Fake) NewTimer(d time.Duration) Timer { return f.add(d, 0) }
+func (f *Fake) NewTimer(d time.Duration) clock.Timer { return f.add(d, 0) }
 
 // NewTicker implements Clock.
-func (f *Fake) NewTicker(d time.Duration) Ticker {
+func (f *Fake) NewTicker(d time.Duration) clock.Ticker {
 	if d <= 0 {
 		panic("clock: a ticker needs a period above zero")
 	}

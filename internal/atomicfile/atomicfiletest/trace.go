@@ -1,4 +1,4 @@
-package atomicfile
+package atomicfiletest
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"path"
 	"sync"
 	"time"
+
+	"confcenter/internal/atomicfile"
 )
 
 // Op is one operation that changes something on the disk or makes it durable.
@@ -27,7 +29,7 @@ func (o Op) String() string { return o.Kind + " " + o.Name }
 // Trace passes everything on to FS, records what changes the disk and lets a
 // test make operations fail. For tests.
 type Trace struct {
-	FS FS // the real one; set before use
+	FS atomicfile.FS // the real one; set before use
 	// Hook is called before each operation, nil = never. An error is the
 	// operation's result and the operation is not done, except that half of a
 	// write is: disks fill up in the middle. Set before use; Rehook replaces it later.
@@ -83,7 +85,7 @@ func (t *Trace) do(kind, name string, then func() error) error {
 }
 
 // OpenRoot is FS.OpenRoot.
-func (t *Trace) OpenRoot(dir string) (Root, error) {
+func (t *Trace) OpenRoot(dir string) (atomicfile.Root, error) {
 	r, err := t.FS.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -92,19 +94,19 @@ func (t *Trace) OpenRoot(dir string) (Root, error) {
 }
 
 type traceRoot struct {
-	Root
+	atomicfile.Root
 	trace *Trace
 	label string
 }
 
 func (r *traceRoot) name(name string) string {
-	if IsTemp(name) {
-		name = path.Join(path.Dir(name), tempSuffix)
+	if atomicfile.IsTemp(name) {
+		name = path.Join(path.Dir(name), ".tmp")
 	}
 	return path.Join(r.label, name)
 }
 
-func (r *traceRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (r *traceRoot) OpenFile(name string, flag int, perm fs.FileMode) (atomicfile.File, error) {
 	if flag&os.O_CREATE != 0 {
 		if err := r.trace.note("create", r.name(name)); err != nil {
 			return nil, err
@@ -145,7 +147,7 @@ func (r *traceRoot) Lock(name string) (io.Closer, error) {
 }
 
 type traceFile struct {
-	File
+	atomicfile.File
 	trace *Trace
 	name  string
 }
