@@ -29,6 +29,7 @@ type patient struct {
 	clock *clocktest.Fake
 	fs    *disktest.FS
 	cfg   Config
+	free  atomic.Uint64 // bytes on the disk
 
 	mu    sync.Mutex
 	ill   func(errorfs.Op) error // what happens to operations that write; nil: they are done
@@ -37,9 +38,10 @@ type patient struct {
 
 func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
 	p := &patient{T: t, clock: clocktest.NewFake(noon), fs: disktest.New()}
+	p.free.Store(1 << 30)
 	p.cfg = Config{
 		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
-		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1},
+		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1, Free: func() (uint64, error) { return p.free.Load(), nil }},
 	}
 	budget := memory.Divide(1 << 30)
 	p.cfg.Disk.Engine, p.cfg.Replica.Store, p.cfg.Replica.Tokens, p.cfg.Replica.Queues = budget.Engine, budget.Store, budget.Tokens, budget.Queues
@@ -328,13 +330,9 @@ func TestAWriteWaitsForSpace(t *testing.T) {
 // TestWhatTakesRightsAwayWaitsForSpace: with not even deletes taken it is, and where there is no byte for it
 // it is written as soon as there is one.
 func TestWhatTakesRightsAwayWaitsForSpace(t *testing.T) {
-	var free atomic.Uint64
-	free.Store(1 << 30)
-	p := newPatient(t, func(c *disk.Config) {
-		c.ReserveBytes, c.Free = 64<<20, func() (uint64, error) { return free.Load(), nil }
-	})
+	p := newPatient(t, func(c *disk.Config) { c.ReserveBytes = 64 << 20 })
 	require.NoError(t, p.put("k", "1"))
-	free.Store(0)
+	p.free.Store(0)
 	p.until(func() bool { return !p.well() })
 	ends := func(value string) *kv.Txn {
 		return &kv.Txn{System: true, Lessens: true, Then: kv.PutTxn("ns", "k", kv.StringValue(value)).Then}
