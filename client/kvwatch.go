@@ -35,7 +35,7 @@ type WatchOptions struct {
 	// Coalesce lets the server skip all but the last event of a key while changes
 	// come faster than it can send.
 	Coalesce bool
-	// Buffer is about how many bytes may wait here for Next; default 4 MiB. What comes
+	// Buffer is about how many bytes, as they came, may wait here for Next; default 4 MiB. What comes
 	// after so much is not kept: the server is asked to pause, and to continue once half
 	// of it is read. Nothing is lost, and no other request waits for it.
 	Buffer int
@@ -43,7 +43,7 @@ type WatchOptions struct {
 
 const (
 	defaultWatchBuffer = 4 << 20
-	// maxWatchState is how many bytes of a state wait for Next, whatever the
+	// maxWatchState is how many bytes of a state, as they came, wait for Next, whatever the
 	// buffer is: a state is of one revision, so the server cannot send the rest
 	// of it later.
 	maxWatchState = 512 << 20

@@ -2,16 +2,14 @@ package confstore
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"sync/atomic"
-
-	"confcenter/internal/memory"
 )
 
-// Finished answers that nodes keep, in bytes.
-const (
-	maxAnswerBytes = 4 << 10 // longer ones are quicker to write than worth the memory
-)
+// maxAnswerBytes is how long the finished answers are at most that nodes keep: longer ones are quicker to
+// write than worth the memory.
+const maxAnswerBytes = 4 << 10
 
 // answers are finished replies for the whole document, one list for each form. They are kept
 // in the node, and the name within the reply, because reading many documents is mostly
@@ -51,7 +49,7 @@ func (n *Node) Answer(inherit bool, name []byte) []byte {
 // answers are not kept, nor answers to names with escapes, of which there are endlessly many
 // spellings, while there are only two without.
 func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
-	at, size, pool := bytes.Index(body, name), memory.VersionCost+int64(len(body)), n.limits.cache.pool
+	at, size, pool := bytes.Index(body, name), int64(reflect.TypeFor[answer]().Size())+int64(len(body)), n.limits.cache.pool
 	if at < 0 || len(body) > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
 		n.answers.bytes.Load() < 0 || !pool.Fits(size) {
 		return

@@ -41,8 +41,9 @@
 //     a start gets at least the time of the start, which is later than the version it may have
 //     been served with while the log could not be written, unless versions run ahead.
 //   - A disk that fails or hangs ends nothing but writing, and a panic nothing but writing and
-//     looking for edits: snapshots are served, and edits while they can be read. Nobody waits
-//     for a disk without a limit. What the log has missed is committed as soon as it can be.
+//     looking for edits: snapshots are served, and edits while they can be read and --data
+//     does not hang. No caller waits for a disk without a limit. What the log has missed is
+//     committed as soon as it can be.
 //   - A write is: temporary files, commit in the log, renames, publication, reply. A stop at any
 //     point leaves the old or the new, of all documents of a change: what is not in place by then
 //     a start puts there. Writes that wait take each step together.

@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -57,7 +58,7 @@ func (j *setJob) meets(other *setJob) bool {
 }
 
 // waitCost is what a request takes that waits.
-func (j *setJob) waitCost() int64 { return j.size + int64(256*len(j.reqs)) }
+func (j *setJob) waitCost() int64 { return j.size + int64(memory.WaiterCost*len(j.reqs)) }
 
 // The states of a request, in their order. Who brings it into the last one answers.
 const (

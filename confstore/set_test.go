@@ -319,7 +319,7 @@ func TestDeepLongContentsAreNotBlownUp(t *testing.T) {
 
 func TestFullQueueIsBusyAndBytesAreBounded(t *testing.T) {
 	m := newMemKit(t, nil)
-	m.cfg.QueueLength, m.cfg.Queues = 2, memory.NewPool(2*256+10)
+	m.cfg.QueueLength, m.cfg.Queues = 2, memory.NewPool(2*memory.WaiterCost+10)
 	m.reopen()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	answered := make(chan error, 10)

@@ -19,6 +19,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -183,7 +184,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.rights.Names(f.name) })
 	size := entryOverhead
 	for i := range files {
-		size += 160 + len(files[i].name) + len(files[i].fault)
+		size += memory.VersionCost + len(files[i].name) + len(files[i].fault)
 	}
 	if err := w.grow(size); err != nil {
 		return err

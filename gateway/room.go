@@ -15,8 +15,8 @@ import (
 
 const (
 	smallRoom = 4 << 10  // bytes that a request may hold without asking
-	lastShare = 4        // the last quarter of the pool is kept for what is not large,
-	largeRoom = 64 << 10 // which is above this
+	lastShare = 4        // the last quarter of the pool is kept for what is not large, and for administrators
+	largeRoom = 64 << 10 // above this it is
 )
 
 // room is what one request holds of the pool.

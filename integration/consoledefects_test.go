@@ -368,6 +368,19 @@ func TestConsoleChartsBeginFull(t *testing.T) {
 		performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/status")).length >= 5`)
 }
 
+// Answers that come at the same moment, as late ones do, say nothing of a rate: there once was a chart
+// without numbers, of which the browser complained.
+func TestConsoleChartsOfOneMoment(t *testing.T) {
+	p := StartProcess(t, sampleConf(t))
+	tb := startBrowser(t).open(p, "status", view{})
+	tb.until(`document.querySelectorAll("#charts svg .line").length >= 4`)
+	eval[chromedp.Void](tb, `(() => { const now = Date.now(); Date.now = () => now; })()`)
+	const asked = `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/status")).length`
+	before := eval[int](tb, asked)
+	tb.until(fmt.Sprintf(`%s >= %d`, asked, before+3))
+	require.NotContains(t, eval[string](tb, `document.querySelector("#charts").innerHTML`), "NaN")
+}
+
 // TestConsoleSaveKeepsFormatting changes one number in files of various formatting.
 func TestConsoleSaveKeepsFormatting(t *testing.T) {
 	texts := map[string]string{

@@ -1,8 +1,8 @@
 // Package kvstore is the contract of the state store's engines: what an engine
 // offers beyond kv.Store, and what it says about itself.
 //
-// kvstore/pebblekv is the embedded engine. kvstore/kvtest is the suite that every
-// engine passes.
+// kvstore/pebblekv is the embedded engine. kvstore/memory is the engine of tests,
+// and kvstore/suite has the tests that every engine passes.
 //
 // What must stay true of each:
 //

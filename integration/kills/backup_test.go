@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,8 +28,11 @@ func TestSoakBackupUnderLoadIsOneRevision(t *testing.T) {
 	var writing sync.WaitGroup
 	var stop atomic.Bool
 	var writes atomic.Int64
+	var pause sync.RWMutex // held for writing while a backup is looked at, so that the next one is no larger than it has to be
 	// put is false if the server is gone. A disk that is too busy to answer in time refuses some writes.
 	put := func(path, body string) bool {
+		pause.RLock()
+		defer pause.RUnlock()
 		status, text, err := store.Try(http.MethodPut, path, body)
 		return assert.NoError(t, err) && assert.Contains(t, []int{http.StatusOK, http.StatusGatewayTimeout, http.StatusInsufficientStorage}, status, text)
 	}
@@ -48,34 +52,46 @@ func TestSoakBackupUnderLoadIsOneRevision(t *testing.T) {
 	}
 	defer writing.Wait()
 	defer stop.Store(true)
-	for round := range rounds {
+	for range rounds {
 		for before := writes.Load(); writes.Load() < before+50; {
 			require.False(t, t.Failed())
 			store.Revision() // which takes a moment
 		}
-		file := filepath.Join(t.TempDir(), "all.backup")
+		dir := t.TempDir()
+		file := filepath.Join(dir, "all.backup")
 		said := process.Must(t, "backup", "--http", p.HTTP, "-o", "json", file)
 		var made struct{ Revision, Rows int64 }
 		require.NoError(t, json.Unmarshal([]byte(said), &made), said)
-		require.NoFileExists(t, file+".partial")
-		require.Contains(t, process.Must(t, "verify", file), "no faults")
-		data := filepath.Join(t.TempDir(), "data")
-		process.Must(t, "restore", file, data)
-		require.Contains(t, process.Must(t, "verify", data), "no faults")
-		other := process.Restored(t, data, t.TempDir())
-		restored := process.StoreOf(t, other)
-		for w := range backupWriters {
-			for k := range keysPerBackupWriter {
-				key := fmt.Sprintf("%d/%d", w, k)
-				require.Equal(t, store.KeyAt(key, made.Revision), restored.KeyAt(key, 0), "round %d, revision %d", round, made.Revision)
-			}
-		}
-		require.Greater(t, restored.Revision(), store.Revision(), "no revision of the old life comes again")
-		for name, text := range process.Files(t, other.Conf) {
-			_, asked := restored.Ask(http.MethodGet, "/v1/config/file?name="+name, "")
-			require.JSONEq(t, text, process.Document(t, asked), name)
-		}
-		require.Len(t, process.Files(t, other.Conf), backupWriters)
-		other.Stop()
+		func() {
+			pause.Lock()
+			defer pause.Unlock()
+			compareBackup(t, store, file, dir, made.Revision)
+		}()
+		require.NoError(t, os.RemoveAll(dir))
 	}
+}
+
+// compareBackup restores a backup of a revision below dir, and compares it with the store that it is of.
+func compareBackup(t *testing.T, store process.Store, file, dir string, revision int64) {
+	t.Helper()
+	require.NoFileExists(t, file+".partial")
+	require.Contains(t, process.Must(t, "verify", file), "no faults")
+	data := filepath.Join(dir, "data")
+	process.Must(t, "restore", file, data)
+	require.Contains(t, process.Must(t, "verify", data), "no faults")
+	other := process.Restored(t, data, t.TempDir())
+	restored := process.StoreOf(t, other)
+	for w := range backupWriters {
+		for k := range keysPerBackupWriter {
+			key := fmt.Sprintf("%d/%d", w, k)
+			require.Equal(t, store.KeyAt(key, revision), restored.KeyAt(key, 0), "revision %d", revision)
+		}
+	}
+	require.Greater(t, restored.Revision(), store.Revision(), "no revision of the old life comes again")
+	for name, text := range process.Files(t, other.Conf) {
+		_, asked := restored.Ask(http.MethodGet, "/v1/config/file?name="+name, "")
+		require.JSONEq(t, text, process.Document(t, asked), name)
+	}
+	require.Len(t, process.Files(t, other.Conf), backupWriters)
+	other.Stop()
 }

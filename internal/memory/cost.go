@@ -10,12 +10,12 @@ const (
 	TLSCost    = 12 << 10 // what TLS adds to either
 	StreamCost = 13 << 10 // what a stream of events adds to HTTP that tells nothing: stacks, buffers, what it follows
 
-	EntryCost    = 240 // the newest version of a key, whether it expires, belongs to a lease, or neither
-	VersionCost  = 180 // an older version that someone needs, an event or its encoding, a row of a list
-	LeaseCost    = 140 // a lease; as much again for the keys of one that has some
+	EntryCost    = 240 // the newest version of a key, whether it expires or not
+	VersionCost  = 180 // an older version that someone needs, an event or its encoding, a subscription, a row of a list
+	LeaseCost    = 140 // a lease; as much again for the keys of one that has some, and a quarter for each of them
 	TokenCost    = 190 // the result of a transaction that may be sent again
-	WatchCost    = 512 // a watch with its topic, a subscription, a client in a list
-	WaiterCost   = 400 // a request that waits, an operation of one that is carried out
+	WatchCost    = 512 // a watch with its topic, a client in a list
+	WaiterCost   = 400 // a request that waits, an operation of one that is carried out over HTTP
 	OwnerCost    = 450 // what has things of its own: a namespace, an owner of rows
 	DocumentCost = 384 // a configuration file
 )

@@ -16,7 +16,11 @@ func bytesCost(n int) int64 {
 
 // costOf is what a key takes in memory.
 func costOf(e *kv.Entry) int64 {
-	return memory.EntryCost + bytesCost(len(e.Key)) + bytesCost(len(e.Value.Data))
+	cost := memory.EntryCost + bytesCost(len(e.Key)) + bytesCost(len(e.Value.Data))
+	if e.Lease != 0 {
+		cost += memory.LeaseCost / 4
+	}
+	return cost
 }
 
 // tally counts keys, their bytes, what they take in memory, and those that have a lease.

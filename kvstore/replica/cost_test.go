@@ -123,6 +123,14 @@ var costShapes = []struct {
 			return one(op)
 		})
 	}},
+	{"a lease of many keys that expire", 50_000, func(q *quiet, n int) {
+		id := q.commit(1, func(int) *kv.Txn { return one(grant(time.Hour)) }).Ops[0].Lease.ID
+		q.commit(n, func(i int) *kv.Txn {
+			op := until(putAt("a", fmt.Sprint("key", i), 10), time.Hour)
+			op.Lease = id
+			return one(op)
+		})
+	}},
 	{"tokens", 60_000, func(q *quiet, n int) {
 		q.commit(n, func(i int) *kv.Txn {
 			return &kv.Txn{TokenNS: "a", Token: fmt.Sprint("token-of-a-client-", i), Then: []kv.Op{putAt("a", "key", 10)}}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -45,8 +46,7 @@ func (s *Store) Forget(list []kv.Held, done func(n int, err error)) error {
 		if !kv.Reserved(list[i].NS) {
 			return codes.Errorf(codes.BadRequest, "entry %d is in namespace %.64q, whose entries are never forgotten", i, list[i].NS)
 		}
-		const perEntry = 64
-		f.bytes += perEntry + bytesCost(len(list[i].Key))
+		f.bytes += int64(reflect.TypeFor[kv.Held]().Size()) + bytesCost(len(list[i].Key))
 	}
 	if err := s.forgets.reserve(len(list)); err != nil {
 		return s.noted(err)

@@ -58,7 +58,7 @@ func TestWhatWaitsToBeForgottenIsBounded(t *testing.T) {
 	}
 	first, err := b.forget(large)
 	require.NoError(t, err, "a list by itself may be as long as it likes")
-	require.Greater(t, pool.Held()-before, int64(64*mostForgetting))
+	require.Greater(t, pool.Held()-before, int64(40*mostForgetting))
 	_, err = b.forget(large[:1])
 	require.ErrorIs(t, err, codes.Busy)
 	require.ErrorContains(t, err, fmt.Sprint(mostForgetting))
@@ -135,4 +135,5 @@ func BenchmarkForget(b *testing.B) {
 	slices.Sort(steps)
 	b.ReportMetric(float64(steps[len(steps)/2].Microseconds()), "median-µs")
 	b.ReportMetric(float64(steps[len(steps)*99/100].Microseconds()), "p99-µs")
+	b.ReportMetric(float64(steps[len(steps)-1].Microseconds()), "most-µs")
 }

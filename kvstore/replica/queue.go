@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -179,10 +180,15 @@ func (q *queue) waiting() int {
 	return q.count
 }
 
+// What a transaction takes of memory besides its texts and values, and each of its operations.
+var (
+	txnSize = int(reflect.TypeFor[kv.Txn]().Size())
+	opSize  = int(reflect.TypeFor[kv.Op]().Size())
+)
+
 // sizeOf is about what a transaction holds of memory while it waits.
 func sizeOf(txn *kv.Txn) int {
-	const perTxn, perOp = 256, 144
-	size := perTxn + len(txn.Asked) + perOp*(len(txn.If)+len(txn.Then)+len(txn.Else)+len(txn.Fences))
+	size := txnSize + len(txn.Asked) + opSize*(len(txn.If)+len(txn.Then)+len(txn.Else)+len(txn.Fences))
 	for i := range txn.If {
 		size += len(txn.If[i].Key) + len(txn.If[i].Value.Data)
 	}

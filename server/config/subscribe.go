@@ -9,6 +9,7 @@ import (
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/memory"
 	"confcenter/meta"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -38,7 +39,7 @@ const maxPath = 1024
 
 // size is about the memory of a subscription, in bytes.
 func (sub *subscription) size() int64 {
-	return int64(192 + len(sub.file) + len(sub.name) + len(sub.path))
+	return int64(memory.VersionCost + len(sub.file) + len(sub.name) + len(sub.path))
 }
 
 // subscribe answers BOOKCFGCHANGE.

@@ -1,8 +1,9 @@
 package loop
 
 import (
-	"confcenter/internal/memory"
 	"slices"
+
+	"confcenter/internal/memory"
 )
 
 // Transport is the socket side of a connection. All methods are called on the loop;

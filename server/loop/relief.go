@@ -56,21 +56,21 @@ const (
 // none, on the others. It closes c itself only if nothing else helps and the limit is far
 // exceeded: a peer that reads is not closed for one that does not.
 func (r *relief) relieve(c *Conn) {
-	memory := r.l.Group.Memory
-	if !memory.Over() || r.closeHog() {
+	pool := r.l.Group.Memory
+	if !pool.Over() || r.closeHog() {
 		return
 	}
 	for _, other := range r.l.Group.allLoops() {
 		if other != r.l && !other.relief.asked.Swap(true) {
 			other.Post(MailFunc(func(other *Loop) {
 				other.relief.asked.Store(false)
-				if memory.Over() {
+				if pool.Over() {
 					other.relief.closeHog()
 				}
 			}))
 		}
 	}
-	if memory.Held() > memory.Limit()/4*5 && c.state != dead {
+	if pool.Held() > pool.Limit()/4*5 && c.state != dead {
 		r.l.Group.Count.MemoryLimit.Add(1)
 		c.Abort("memory for what peers hold is used up")
 	}

@@ -10,6 +10,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/memory"
 	"confcenter/internal/roster"
 	"confcenter/meta"
 )
@@ -78,7 +79,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 		}
 		past.bases[answer.Name], _ = rules.Bases(answer.Name)
 	}
-	if err := r.take(mostUses * 256); err != nil {
+	if err := r.take(mostUses * memory.VersionCost); err != nil {
 		return nil, err
 	}
 	for after := int32(0); ; {

@@ -67,12 +67,13 @@ export function sample(heard, paused) {
 }
 
 // rates are the differences of a counter, per second; a restart of the server or
-// a pause of the page is a gap.
+// a pause of the page is a gap. Answers that were late can come in the same millisecond.
 function rates(counter) {
   const points = [];
   for (let i = 1; i < samples.length; i++) {
     const [before, after] = [samples[i - 1], samples[i]];
     const seconds = (after.at - before.at) / 1000;
+    if (seconds <= 0) continue;
     const whole = after.started === before.started && seconds < 10;
     points.push({ at: after.at, value: whole ? Math.max(0, after[counter] - before[counter]) / seconds : null });
   }

@@ -17,7 +17,7 @@
 //
 // Between the database and the disk stands the fence: what a sick disk does ends neither the
 // process nor the reads. After a write that failed an opening of the store writes nothing
-// more ([Disk.Failed]); the directory may be opened anew after [Disk.Cut].
+// more ([Disk.Failed]) until the process is restarted; reads go on.
 //
 // Three types build on each other: the open database; the log, with the groups that are
 // not in tables yet and the gate that refuses writes for lack of space; and the keeper,
