@@ -91,14 +91,14 @@ func (cb *callbacks) settleLocked() {
 // stop drops all jobs that are due, except those marked last, and waits up to limit for
 // those that run. It returns false if one still runs. Called from a callback it does
 // not wait, because that would be waiting for itself.
-func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
+func (cb *callbacks) stop(c clock.Clock, limit time.Duration) bool {
 	cb.mu.Lock()
 	if !cb.closed {
 		cb.closed = true
 		cb.settleLocked()
 	}
 	cb.mu.Unlock()
-	return withinCallback() || within(clock, limit, cb.idle)
+	return withinCallback() || clock.Within(c, limit, cb.idle)
 }
 
 // withinCallback reports whether the caller runs in a callback of any client.

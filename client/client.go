@@ -275,19 +275,7 @@ func (c *Client) ended() bool {
 		defer close(all)
 		c.wg.Wait()
 	}()
-	return within(c.cfg.Clock, c.cfg.CloseTimeout, all)
-}
-
-// within waits until done is closed and returns false if that takes longer than limit.
-func within(clock clock.Clock, limit time.Duration, done <-chan struct{}) bool {
-	timer := clock.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C():
-		return false
-	}
+	return clock.Within(c.cfg.Clock, c.cfg.CloseTimeout, all)
 }
 
 // report passes an error to Config.OnError. It also logs the error, unless it is a lost

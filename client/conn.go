@@ -178,7 +178,7 @@ func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []b
 	c.pending[cl.seq] = cl
 	c.queue = append(c.queue, cl)
 	c.mu.Unlock()
-	nudge(c.wake)
+	clock.Nudge(c.wake)
 	return cl
 }
 
@@ -202,11 +202,11 @@ func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, err
 		return cl.body, cl.err
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			nudge(cl.conn.doubt)
+			clock.Nudge(cl.conn.doubt)
 		}
 		return nil, contextError(ctx, cl.forsake())
 	case <-expired:
-		nudge(cl.conn.doubt)
+		clock.Nudge(cl.conn.doubt)
 		return nil, timeoutError(cl.forsake())
 	}
 }
@@ -452,7 +452,7 @@ func (c *conn) reply(h protocol.Header, body []byte) error {
 		return fmt.Errorf("the server sends requests faster than it reads the answers")
 	}
 	c.control = protocol.AppendFrame(c.control, h.Command.Reply(), h.Seq, body)
-	nudge(c.wake)
+	clock.Nudge(c.wake)
 	return nil
 }
 

@@ -145,14 +145,7 @@ func (w *DocumentWatch) Next(ctx context.Context) (DocumentNotice, error) {
 
 // Notices yields the notices one by one. The loop ends after an error, which is that of Next.
 func (w *DocumentWatch) Notices(ctx context.Context) iter.Seq2[DocumentNotice, error] {
-	return func(yield func(DocumentNotice, error) bool) {
-		for {
-			n, err := w.Next(ctx)
-			if !yield(n, err) || err != nil {
-				return
-			}
-		}
-	}
+	return each(ctx, w.Next)
 }
 
 // Stop ends the watch. Next fails from now on.

@@ -101,8 +101,7 @@ func during(err error, format string, args ...any) error {
 // unreadable is the error for a reply that could not be parsed: it is a refusal, or it
 // breaks the protocol.
 func unreadable(err error) error {
-	var r *protocol.RefusedError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*protocol.RefusedError](err); ok {
 		return refusal(r.Result)
 	}
 	return &requestError{text: "the server's answer cannot be read", kind: codes.Internal, cause: withoutCode(err), sent: true}

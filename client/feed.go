@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,10 +29,7 @@ func (k feedKey) wirePath() string {
 	if k.path == "" {
 		return ""
 	}
-	path := strings.TrimRight(k.path, "/")
-	if path == "" {
-		path = "/"
-	}
+	path := cmp.Or(strings.TrimRight(k.path, "/"), "/")
 	if !k.merged {
 		path += "/"
 	}
@@ -163,7 +161,7 @@ func (f *feed) announce(mtime int32) {
 	defer f.mu.Unlock()
 	if mtime > f.target {
 		f.target = mtime
-		nudge(f.wake)
+		clock.Nudge(f.wake)
 	}
 }
 
@@ -175,7 +173,7 @@ func (f *feed) suspectBase(mtime int32) {
 	defer f.mu.Unlock()
 	if mtime > f.version {
 		f.suspect = true
-		nudge(f.wake)
+		clock.Nudge(f.wake)
 	}
 }
 
@@ -185,7 +183,7 @@ func (f *feed) join(w *follower) {
 	f.mu.Lock()
 	f.joining = append(f.joining, w)
 	f.mu.Unlock()
-	nudge(f.wake)
+	clock.Nudge(f.wake)
 }
 
 // leave undoes join.
@@ -295,7 +293,9 @@ func (f *feed) sync(sess *session) error {
 		}
 		doc, err := f.fetch(sess)
 		if err != nil {
-			f.doubt()
+			f.mu.Lock()
+			f.suspect = true // the next round fetches in any case
+			f.mu.Unlock()
 			return err
 		}
 		f.take(doc)
@@ -313,13 +313,6 @@ func (f *feed) wanting() (target int32, more bool) {
 	suspect := f.suspect
 	f.suspect = false
 	return f.target, suspect || f.target > f.version
-}
-
-// doubt makes the next round fetch in any case.
-func (f *feed) doubt() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.suspect = true
 }
 
 // behind reports whether the last fetch has missed target, which the server had

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,9 +29,7 @@ func (c *Client) RevealTxn(ctx context.Context, txn *kv.Txn) (*kv.Result, error)
 
 func (c *Client) anywhere(ctx context.Context, txn *kv.Txn, reveal bool) (*kv.Result, error) {
 	t := *txn
-	if t.TokenNS == "" {
-		t.TokenNS = home(&t)
-	}
+	t.TokenNS = cmp.Or(t.TokenNS, home(&t))
 	write := writes(&t)
 	if t.Token == "" && write && t.TokenNS != "" {
 		t.Token = c.tokens.next()

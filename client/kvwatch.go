@@ -1,12 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"sync"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
@@ -207,9 +209,14 @@ func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 // Events yields the notices one by one. The loop ends after an error, which is that
 // of Next.
 func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] {
-	return func(yield func(kv.Notice, error) bool) {
+	return each(ctx, w.Next)
+}
+
+// each yields what next returns, to the first error.
+func each[N any](ctx context.Context, next func(context.Context) (N, error)) iter.Seq2[N, error] {
+	return func(yield func(N, error) bool) {
 		for {
-			n, err := w.Next(ctx)
+			n, err := next(ctx)
 			if !yield(n, err) || err != nil {
 				return
 			}
@@ -222,7 +229,7 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		nudge(w.ready) // for other waiting calls
+		clock.Nudge(w.ready) // for other waiting calls
 		return n, false, w.err
 	}
 	if len(w.queue) == 0 {
@@ -234,10 +241,10 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	w.queue = w.queue[1:]
 	w.taken++
 	if len(w.queue) > 0 {
-		nudge(w.ready)
+		clock.Nudge(w.ready)
 	}
 	if w.over && w.roomLocked() {
-		nudge(w.wake)
+		clock.Nudge(w.wake)
 	}
 	return n, true, nil
 }
@@ -252,13 +259,6 @@ func (w *KVWatch) Epoch() string {
 
 func (w *KVWatch) roomLocked() bool { return w.bytes <= w.options.Buffer/2 }
 
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Stop ends the watch. Next fails from now on.
 func (w *KVWatch) Stop() {
 	w.end(notSent(ErrClosed, "the watch has ended"))
@@ -269,13 +269,11 @@ func (w *KVWatch) Stop() {
 func (w *KVWatch) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 	w.queue, w.bytes = nil, 0
 	w.leaveLocked()
 	w.openLocked()
-	nudge(w.ready)
+	clock.Nudge(w.ready)
 }
 
 func (w *KVWatch) failure() error {
@@ -322,7 +320,7 @@ func (w *KVWatch) pushLocked(n notice) {
 	n.epoch = w.epoch
 	w.queue = append(w.queue, n)
 	w.bytes += n.cost
-	nudge(w.ready)
+	clock.Nudge(w.ready)
 }
 
 func (w *KVWatch) pushStateLocked(n notice) {
@@ -346,7 +344,7 @@ func (w *KVWatch) refuseLocked(err error) {
 	w.err = err
 	w.leaveLocked()
 	w.cancel()
-	nudge(w.ready)
+	clock.Nudge(w.ready)
 }
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the
@@ -358,7 +356,7 @@ func (w *KVWatch) pushChangedLocked(n notice) {
 	if w.bytes >= w.options.Buffer {
 		w.over = true
 		w.leaveLocked()
-		nudge(w.wake)
+		clock.Nudge(w.wake)
 		return
 	}
 	known := func(e *kv.Entry) bool { return e.Mod <= w.position || w.part.covers(e) }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -46,11 +47,7 @@ type writing struct {
 	err error // the first mistake
 }
 
-func (w *writing) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
+func (w *writing) fail(err error) { w.err = cmp.Or(w.err, err) }
 
 func written(opts []Option) *writing {
 	w := &writing{}

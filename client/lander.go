@@ -77,12 +77,6 @@ func (l *Lander) Newer(ctx context.Context, version int64) error {
 }
 
 func (l *Lander) tell(ctx context.Context, cmd protocol.Command, frame []byte) error {
-	_, err := ask(ctx, l.c, cmd, frame, func(body []byte) (protocol.Result, error) {
-		res, err := protocol.ParseResult(body)
-		if err == nil && res.Code != 0 {
-			err = &protocol.RefusedError{Result: res}
-		}
-		return res, err
-	})
+	_, err := ask(ctx, l.c, cmd, frame, func(body []byte) (struct{}, error) { return struct{}{}, protocol.CheckSuccess(body) })
 	return err
 }

@@ -57,8 +57,7 @@ func (c *Client) attend(sess *session) {
 		c.changeState(StateDisconnected, sess.conn.addr, why)
 		c.report(why)
 	}
-	var silent *silentError
-	if errors.As(err, &silent) {
+	if errors.As(err, new(*silentError)) {
 		c.good = (c.good + 1) % len(c.cfg.Addrs) // a silent server may still accept connections
 	}
 }
@@ -147,7 +146,7 @@ func (c *Client) announceLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 	for _, f := range c.feeds {
-		nudge(f.wake)
+		clock.Nudge(f.wake)
 	}
 }
 
@@ -206,12 +205,5 @@ func (b *backoff) delay() time.Duration {
 
 // sleep waits for delay and returns false if ctx ends first.
 func (b *backoff) sleep(ctx context.Context) bool {
-	timer := b.clock.NewTimer(b.delay())
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return !clock.Within(b.clock, b.delay(), ctx.Done()) && ctx.Err() == nil
 }

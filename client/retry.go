@@ -53,9 +53,6 @@ func retryAfter(body []byte) time.Duration {
 	if !bytes.HasPrefix(body, busyStart) {
 		return 0
 	}
-	r, err := protocol.ParseResult(body)
-	if err != nil {
-		return 0
-	}
+	r, _ := protocol.ParseResult(body)
 	return codes.RetryAfter(refusal(r))
 }

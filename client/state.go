@@ -21,16 +21,11 @@ const (
 	StateClosed
 )
 
+var stateNames = map[State]string{StateConnecting: "connecting", StateConnected: "connected", StateDisconnected: "disconnected", StateClosed: "closed"}
+
 func (s State) String() string {
-	switch s {
-	case StateConnecting:
-		return "connecting"
-	case StateConnected:
-		return "connected"
-	case StateDisconnected:
-		return "disconnected"
-	case StateClosed:
-		return "closed"
+	if name, ok := stateNames[s]; ok {
+		return name
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))
 }

@@ -84,13 +84,7 @@ func (w *FieldWatch) Next(ctx context.Context) (FieldNotice, error) {
 
 // Events yields the notices one by one. The loop ends after an error, which is that of Next.
 func (w *FieldWatch) Events(ctx context.Context) iter.Seq2[FieldNotice, error] {
-	return func(yield func(FieldNotice, error) bool) {
-		for n, err := range w.w.Events(ctx) {
-			if !yield(w.notice(n), err) {
-				return
-			}
-		}
-	}
+	return each(ctx, w.Next)
 }
 
 // Stop ends the watch. Next fails from now on.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
@@ -47,9 +48,7 @@ func (w *follower) follow(ctx context.Context) error {
 		return nil
 	}
 	w.stopped = true
-	if err == nil {
-		err = w.err
-	}
+	err = cmp.Or(err, w.err)
 	w.mu.Unlock()
 	w.stop()
 	return err

@@ -52,8 +52,7 @@ func secure(ctx context.Context, nc net.Conn, addr string, cfg *tls.Config) (net
 	conn := tls.Client(nc, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		nc.Close()
-		var odd tls.RecordHeaderError
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &odd) {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, new(tls.RecordHeaderError)) {
 			return nil, fmt.Errorf("no TLS is spoken there: it may be the plain port; give that of TLS, or ask for none (Config.TLS, --tls, --tls-ca)")
 		}
 		return nil, fmt.Errorf("TLS with %s: %w", addr, err)

@@ -125,9 +125,7 @@ func (s *Server) start() {
 	} else {
 		scfg.Listen, scfg.TLSListen = "", "127.0.0.1:0"
 	}
-	if scfg.Loops == 0 {
-		scfg.Loops = 2
-	}
+	scfg.Loops = cmp.Or(scfg.Loops, 2)
 	if _, err := os.Stat(s.DataDir); s.state == nil || os.IsNotExist(err) {
 		s.state = memory.New(memory.Config{Clock: scfg.Clock})
 	} else {

@@ -34,7 +34,7 @@ func NewBacklog(limit int64) *Backlog { return &Backlog{limit: limit} }
 // Put adds a batch. It reports whether Take has one more to return; otherwise the batch was
 // joined to the last one, which has not been taken yet.
 func (l *Backlog) Put(b *Batch) (more bool) {
-	weight := b.weight()
+	weight := weight(b.Changes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) > 0 && l.weight+weight > l.limit {
@@ -64,9 +64,7 @@ func (l *Backlog) Take() *Batch {
 // the snapshot that it does not share with the next.
 const unshared = 10
 
-// weight is roughly how many bytes b retains if all of it has changed again meanwhile.
-func (b *Batch) weight() int64 { return weight(b.Changes) }
-
+// weight is roughly how many bytes a batch retains if all of it has changed again meanwhile.
 func weight(changes []Change) int64 {
 	n := int64(unshared * memory.DocumentCost)
 	for i := range changes {

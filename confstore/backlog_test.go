@@ -18,7 +18,7 @@ func TestBacklogKeepsBatchesApartUpToItsLimit(t *testing.T) {
 		m.mustSet("a.json", fmt.Sprint(i+1))
 		list = append(list, m.next())
 	}
-	l := NewBacklog(3 * list[0].weight())
+	l := NewBacklog(3 * weight(list[0].Changes))
 	require.Nil(t, l.Take())
 	for i, b := range list {
 		require.Equal(t, i < 3, l.Put(b))

@@ -14,6 +14,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/clock"
 	"confcenter/internal/git"
 	"confcenter/kv"
 )
@@ -104,10 +105,7 @@ func (c *commits) find(list ...found) {
 		c.fresh = append(c.fresh, &f)
 	}
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	clock.Nudge(c.wake)
 }
 
 // recall asks about the versions that the last run may not have completed.
@@ -273,7 +271,7 @@ func (c *commits) ask(ctx context.Context, trees *workTrees, batches map[*git.Re
 		if err != nil {
 			delete(c.states, r.Dir) // it is asked again, though it does not move
 		}
-		if failed := c.complete(ctx, q); err == nil {
+		if failed := c.log.Complete(ctx, q.found); err == nil {
 			err = failed
 		}
 		if ctx.Err() == nil {
@@ -341,12 +339,4 @@ func (c *commits) readOne(ctx context.Context, f *found) error {
 		f.n, f.hash, f.deleted, f.asIn = v.N, v.Hash, v.Deleted, f.by.Comment != ""
 	}
 	return err
-}
-
-// complete has the log say what was found out.
-func (c *commits) complete(ctx context.Context, q *question) error {
-	if len(q.found) == 0 {
-		return nil
-	}
-	return c.log.Complete(ctx, q.found)
 }

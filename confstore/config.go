@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -153,9 +154,7 @@ type Approval interface {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Clock == nil {
-		c.Clock = clock.Real()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.Real())
 	if c.FS == nil {
 		c.FS = atomicfile.OS()
 	} else {

@@ -69,14 +69,10 @@ var errLate = codes.Errorf(codes.Storage, "the request was answered before its t
 func (w *writer) carryOut(jobs []*setJob) {
 	for len(jobs) > 0 {
 		done := w.group(jobs)
-		w.answerAll(done)
+		for i := range done {
+			w.answer(done[i].job, &done[i], done[i].err)
+		}
 		jobs = jobs[len(done):]
-	}
-}
-
-func (w *writer) answerAll(done []setting) {
-	for i := range done {
-		w.answer(done[i].job, &done[i], done[i].err)
 	}
 }
 
@@ -302,11 +298,7 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 		return ed, codes.Errorf(codes.Forbidden, "%q is in a directory that a symlink leads to; nothing was changed: name the file as it is where that leads", shorten(req.Name))
 	}
 	if !v.edit.quiet {
-		var before []byte
-		if n := p.prev.Node(req.Name); n.live() {
-			before = n.own.text
-		}
-		if err := w.cfg.Check(req.Name, before, f.text, req.Actor); err != nil {
+		if err := w.cfg.Check(req.Name, p.prev.Node(req.Name).liveText(), f.text, req.Actor); err != nil {
 			return ed, err
 		}
 	}
@@ -435,16 +427,7 @@ func cutOff(sets []setting, n int) []setting {
 
 // lessens reports whether all that a change does is to take rights away.
 func (w *writer) lessens(p *plan) bool {
-	for i := range p.edits {
-		var before []byte
-		if n := p.prev.Node(p.edits[i].name); n.live() {
-			before = n.own.text
-		}
-		if !w.cfg.Lessens(p.edits[i].name, before, p.edits[i].text) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.edits, func(e edit) bool { return !w.cfg.Lessens(e.name, p.prev.Node(e.name).liveText(), e.text) })
 }
 
 // fail gives up a request that is not carried out.

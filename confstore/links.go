@@ -228,14 +228,10 @@ func (w *writer) judgeLink(p planner, f, file *fileSetting, as edit, more int) (
 	if ed.quiet {
 		ed.given = n.own.given
 	} else {
-		var before []byte
-		if n.live() {
-			before = n.own.text
-		}
 		if err := p.refuseVersion(name); err != nil {
 			return ed, err
 		}
-		if err := w.cfg.Check(name, before, ed.text, f.req.Actor); err != nil {
+		if err := w.cfg.Check(name, n.liveText(), ed.text, f.req.Actor); err != nil {
 			return ed, err
 		}
 	}

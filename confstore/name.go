@@ -84,12 +84,7 @@ func hostileRune(r rune) bool {
 
 // hidden reports whether a segment of a relative path begins with a dot.
 func hidden(rel string) bool {
-	for segment := range strings.SplitSeq(rel, "/") {
-		if strings.HasPrefix(segment, ".") {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(rel, ".") || strings.Contains(rel, "/.")
 }
 
 // below reports whether name is in directory dir or deeper.

@@ -70,6 +70,14 @@ func (n *Node) Known() bool { return n.own != nil }
 func (n *Node) known() bool { return n != nil && n.own != nil }
 func (n *Node) live() bool  { return n.known() && !n.own.deleted }
 
+// liveText is the own text of a node that is live, and may be nil; else nil.
+func (n *Node) liveText() []byte {
+	if !n.live() {
+		return nil
+	}
+	return n.own.text
+}
+
 // Deleted reports whether the document was removed and only its tombstone is left.
 func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }
 

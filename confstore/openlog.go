@@ -21,7 +21,8 @@ func (s *Store) openLog(restored bool) (*doclog.Log, error) {
 	}
 	log, err := doclog.Open(context.Background(), s.cfg.State, epoch)
 	if err == nil && restored {
-		err = s.reissue(log)
+		now := s.cfg.Clock.Now()
+		err = log.Reissue(context.Background(), seconds(now, now)) // it begins a new life
 	}
 	return log, err
 }

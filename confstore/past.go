@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -217,9 +218,7 @@ func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) (k
 			}
 		}
 	}
-	for name, c := range edits {
-		p.docs[name] = c
-	}
+	maps.Copy(p.docs, edits)
 	p.rules = next
 	change := kv.Change{Revision: rev}
 	for of, was := range before {

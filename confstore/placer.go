@@ -88,11 +88,6 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 	return overtaken
 }
 
-// owe notes that a file is not in place yet.
-func (p *placer) owe(v doclog.Version, with string) {
-	p.owed[v.Name] = &owedFile{version: v, with: with}
-}
-
 // stale reports whether a file is not an edit, but what a version that is owed replaces.
 func (p *placer) stale(r reading) bool {
 	o := p.owed[r.name]

@@ -40,9 +40,6 @@ type record struct {
 	gap bool
 }
 
-// weight is roughly how many bytes the record retains, see Batch.weight.
-func (r *record) weight() int64 { return weight(r.changes) }
-
 // logged notes that the snapshot is what the log has up to a revision, after changes that did
 // not come through publish one by one.
 func (p *publisher) logged(rev kv.Revision) {

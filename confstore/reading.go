@@ -64,8 +64,7 @@ func unreadable(root atomicfile.Root, name string, err error) string {
 
 // cause returns the innermost text of an error, without paths, which peers must not see.
 func cause(err error) string {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err.Error()
 	}
 	return err.Error()
@@ -99,8 +98,7 @@ func (r *reading) check(data []byte, serves bool) {
 }
 
 func faultAt(text []byte, err error) string {
-	var syntax *jsontext.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsontext.SyntaxError](err); ok {
 		line, col := syntax.Position(text)
 		return fmt.Sprintf("line %d column %d: %s", line, col, syntax.Reason)
 	}

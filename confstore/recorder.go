@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -224,9 +225,7 @@ func (r *recorder) retry() {
 // ended takes note of how the last attempt to write the log ended.
 func (r *recorder) ended(err error) {
 	r.tries.ended(r.clock.Now(), err)
-	if err == nil {
-		err = r.fault
-	}
+	err = cmp.Or(err, r.fault)
 	r.tries.failed = err
 	r.troubles.ofLog(err)
 	text := ""
@@ -249,27 +248,17 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 		r.documents.Add(out.next.Node(e.name).cost() - p.prev.Node(e.name).cost())
 	}
 	if unsaved {
-		for i := range p.edits {
-			r.missesEdit(p, i)
+		for _, e := range p.edits {
+			by := by(e.actor, p.now)
+			r.unsaved[e.name] = &by
 		}
-		r.missesLists(p)
+		for _, l := range p.lists {
+			r.unsaved[l.Name] = r.unsaved[l.Name] // nil, unless it misses the version, too
+		}
 	}
 	r.publish(out)
 	if p.newRules || p.existence {
 		r.checkMeta()
-	}
-}
-
-// missesEdit takes note of an edit that the log does not have.
-func (r *recorder) missesEdit(p *plan, i int) {
-	by := by(p.edits[i].actor, p.now)
-	r.unsaved[p.edits[i].name] = &by
-}
-
-// missesLists takes note of lists of bases that the log does not have.
-func (r *recorder) missesLists(p *plan) {
-	for _, l := range p.lists {
-		r.unsaved[l.Name] = r.unsaved[l.Name] // nil, unless it misses the version, too
 	}
 }
 

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -25,12 +24,6 @@ func (s *Store) isRestored() (bool, error) {
 		return err == nil, nil
 	}
 	return false, codes.Errorf(codes.Storage, "data directory: %w", err)
-}
-
-// reissue begins a new life of the log that was restored.
-func (s *Store) reissue(log *doclog.Log) error {
-	now := s.cfg.Clock.Now()
-	return log.Reissue(context.Background(), seconds(now, now))
 }
 
 // forgetRestore removes the mark once everything is in place.

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/documents"
@@ -82,9 +83,9 @@ func (r *Revisions) close() {
 // leave runs on the store's goroutine.
 func (r *Revisions) leave(step record) {
 	r.left.mu.Lock()
-	if r.left.bytes > 0 && r.left.bytes+step.weight() > maxUntold {
+	if r.left.bytes > 0 && r.left.bytes+weight(step.changes) > maxUntold {
 		for i := range r.left.records {
-			r.left.bytes -= r.left.records[i].weight()
+			r.left.bytes -= weight(r.left.records[i].changes)
 		}
 		clear(r.left.records)
 		r.left.records, step.gap = r.left.records[:0], true
@@ -94,12 +95,9 @@ func (r *Revisions) leave(step record) {
 		step.changes = nil
 	}
 	r.left.records = append(r.left.records, step)
-	r.left.bytes += step.weight()
+	r.left.bytes += weight(step.changes)
 	r.left.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	clock.Nudge(r.wake)
 }
 
 // run tells followers what happens. The contents are made here, because merging them may take
@@ -116,7 +114,7 @@ func (r *Revisions) run() {
 		r.left.records = nil
 		r.left.mu.Unlock()
 		for i := range steps {
-			weight := steps[i].weight()
+			weight := weight(steps[i].changes)
 			r.tell(&steps[i])
 			steps[i] = record{}
 			r.left.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 	"confcenter/meta"
 )
 
@@ -132,18 +133,9 @@ func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n in
 	if doclog.DigestOf(file) != base {
 		return 0, codes.Errorf(codes.Conflict, "%s has changed meanwhile", name)
 	}
-	done := make(chan error, 1)
 	req := SetRequest{Name: name, Contents: contents, Exact: true, Base: &base, Actor: by, resealed: true}
-	if err := s.Set(req, func(_ SetResult, err error) { done <- err }); err != nil {
+	if _, err := kv.Await(ctx, nil, func(done func(SetResult, error)) error { return s.Set(req, done) }); err != nil {
 		return 0, err
 	}
-	select {
-	case err := <-done:
-		if err != nil {
-			n = 0
-		}
-		return n, err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
+	return n, nil
 }

@@ -260,7 +260,7 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 		return false
 	}
 	for _, r := range readings {
-		if r.fault != "" && !r.noRoom && !in.settle.suspected(r.name) {
+		if _, suspected := in.settle.suspect[r.name]; r.fault != "" && !r.noRoom && !suspected {
 			if f := in.files[r.name]; f == nil || f.broken == "" {
 				in.settle.heldTo = now.Add(holdPeriod)
 				return true
@@ -292,11 +292,6 @@ func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
 	}
 	in.settle.heldTo = last
 	return last.After(now)
-}
-
-func (t *settling) suspected(name string) bool {
-	_, ok := t.suspect[name]
-	return ok
 }
 
 // takeReading updates what is known of one file and returns the change, if any.
@@ -403,12 +398,7 @@ func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool)
 
 // anyRemoval reports whether taking readings in would remove a document.
 func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
-	for _, r := range readings {
-		if r.missing && due(in.settle.missing[r.name], now) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(readings, func(r reading) bool { return r.missing && due(in.settle.missing[r.name], now) })
 }
 
 // postpone schedules the readings again because the directory was not there.

@@ -154,7 +154,7 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 	})
 	if with != "" {
 		if st.placer.owed[with] != nil {
-			st.placer.owe(v, with)
+			st.placer.owed[v.Name] = &owedFile{version: v, with: with}
 		}
 		return nil
 	}

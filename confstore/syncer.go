@@ -3,7 +3,9 @@ package confstore
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -72,10 +74,7 @@ func (s *syncer) add(files []placedFile, bound kv.Revision) {
 		}
 		s.through = max(s.through, through)
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	clock.Nudge(s.wake)
 }
 
 // end makes durable what is left, and waits.
@@ -162,10 +161,7 @@ func (s *syncer) sync(files []placedFile, through kv.Revision) {
 
 // all calls fn for all names, several at a time.
 func all(names map[string]struct{}, fn func(string) error) error {
-	list := make([]string, 0, len(names))
-	for name := range names {
-		list = append(list, name)
-	}
+	list := slices.Collect(maps.Keys(names))
 	errs := make([]error, len(list))
 	each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
 	return errors.Join(errs...)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/fsnotify/fsnotify"
+
+	"confcenter/internal/clock"
 )
 
 // maxPendingEvents is how many changed names are collected before a full scan is cheaper.
@@ -110,12 +112,7 @@ func (w *watcher) lose(err error) {
 	w.signal()
 }
 
-func (w *watcher) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
+func (w *watcher) signal() { clock.Nudge(w.wake) }
 
 // collect returns the events so far and clears them.
 func (w *watcher) collect() events {

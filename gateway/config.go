@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"math"
@@ -62,7 +63,7 @@ const (
 
 // fileOf returns the state of a file in a snapshot, or false if there is no such
 // file. A name that only inherits is not a file.
-func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState, bool) {
+func fileOf(store *confstore.Store, now *confstore.Snapshot, name string) (fileState, bool) {
 	f := fileState{name: name, node: now.Node(name)}
 	if f.node != nil && f.node.Known() {
 		f.fault = f.node.Broken()
@@ -81,12 +82,12 @@ func (g *Gateway) file(name string) (fileState, bool) {
 }
 
 // filesOf returns all files, sorted by name.
-func filesOf(store ConfigStore, now *confstore.Snapshot) []fileState {
+func filesOf(store *confstore.Store, now *confstore.Snapshot) []fileState {
 	return filesAfter(store, now, "", math.MaxInt)
 }
 
 // filesAfter returns the files after a name, sorted by name, but no more than most.
-func filesAfter(store ConfigStore, now *confstore.Snapshot, after string, most int) []fileState {
+func filesAfter(store *confstore.Store, now *confstore.Snapshot, after string, most int) []fileState {
 	names, faults := now.Names(), store.Faults()
 	first, _ := slices.BinarySearch(names, after+"\x00")
 	names = names[first:]
@@ -201,10 +202,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 	return w.sendFresh(w.b)
 }
 
-// nameOf returns the file name given in the query.
-func nameOf(r *http.Request) (string, error) { return parametersOf(r).fileName() }
-
-// fileName must be called after all other parameters have been read.
+// fileName is the file name given in the query. It must be called after all other parameters have been read.
 func (p *parameters) fileName() (string, error) {
 	name := p.needed("name")
 	if err := p.end(); err != nil {
@@ -458,7 +456,7 @@ func isFileAnswer(text []byte) bool {
 
 // configDelete deletes a file.
 func (g *Gateway) configDelete(w *reply, r *http.Request) error {
-	name, err := nameOf(r)
+	name, err := parametersOf(r).fileName()
 	if err != nil {
 		return err
 	}
@@ -483,8 +481,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		if err = g.demand(&req, cond); err != nil {
 			break
 		}
-		var broken *confstore.Broken
-		if res, err = g.setAndWait(req); cond.kind != ifThere || codes.Of(err) != codes.Conflict || errors.As(err, &broken) {
+		if res, err = g.setAndWait(req); cond.kind != ifThere || codes.Of(err) != codes.Conflict || errors.As(err, new(*confstore.Broken)) {
 			break
 		}
 	}
@@ -547,14 +544,5 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 // setAndWait returns when the write is durable or has failed. It does not return
 // earlier if the peer goes away, because the write stands either way.
 func (g *Gateway) setAndWait(req confstore.SetRequest) (confstore.SetResult, error) {
-	type outcome struct {
-		res confstore.SetResult
-		err error
-	}
-	done := make(chan outcome, 1)
-	if err := g.stores.Config.Set(req, func(res confstore.SetResult, err error) { done <- outcome{res, err} }); err != nil {
-		return confstore.SetResult{}, err
-	}
-	o := <-done
-	return o.res, o.err
+	return kv.Await(context.Background(), nil, func(done func(confstore.SetResult, error)) error { return g.stores.Config.Set(req, done) })
 }

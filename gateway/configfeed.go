@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"confcenter/confstore"
+	"confcenter/internal/clock"
 )
 
 // configFeed feeds the streams of configuration changes. It keeps names, not
@@ -15,7 +16,7 @@ import (
 // stream that has fallen behind costs nothing, and the others send every change.
 type configFeed struct {
 	// set at open
-	store    ConfigStore
+	store    *confstore.Store
 	start    uint64 // sequence at the start of the feed
 	unfollow func()
 	spare    int           // how many noted names beyond those of the documents are kept; above it all notes are dropped
@@ -87,7 +88,7 @@ const (
 )
 
 // newConfigFeed follows store. It returns nil if store is nil.
-func newConfigFeed(store ConfigStore) *configFeed {
+func newConfigFeed(store *confstore.Store) *configFeed {
 	if store == nil {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (f *configFeed) note(now *confstore.Snapshot, names []string) {
 	}
 	f.left.sights = append(f.left.sights, sight{now, names})
 	f.left.mu.Unlock()
-	poke(f.wake)
+	clock.Nudge(f.wake)
 }
 
 // run notes what the store has left, and wakes the streams.
@@ -136,7 +137,7 @@ func (f *configFeed) run() {
 		streams := slices.AppendSeq(make([]chan struct{}, 0, len(f.streams)), maps.Keys(f.streams))
 		f.mu.Unlock()
 		for i, wake := range streams {
-			if poke(wake); i%maxNotes == maxNotes-1 {
+			if clock.Nudge(wake); i%maxNotes == maxNotes-1 {
 				runtime.Gosched()
 			}
 		}

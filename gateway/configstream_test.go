@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"confcenter/confstore"
 )
 
 const configStreamURL = configRoot + "stream"
@@ -264,8 +262,6 @@ func TestConfigStreamEndsUpRight(t *testing.T) {
 		require.Equal(t, fmt.Sprint(f.State, f.Mtime), states[f.Name], f.Name)
 	}
 }
-
-var _ ConfigStore = (*confstore.Store)(nil)
 
 // A stream of many files takes them from the store piece by piece. Who reads slowly is
 // told afterwards of what changed meanwhile.

@@ -62,11 +62,10 @@ func (g *Gateway) withRemedy(r *http.Request, rt *route, err error) error {
 
 // bodyError turns an error of reading a body into one with a code.
 func bodyError(err error) error {
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLong):
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return bodyLimit(tooLong)
-	case codes.Of(err) != codes.Internal:
+	}
+	if codes.Of(err) != codes.Internal {
 		return err
 	}
 	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}

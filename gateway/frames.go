@@ -61,8 +61,6 @@ type frame struct {
 	bytes int
 }
 
-func newFrames(stalls *stalls, max int) *frames { return &frames{stalls: stalls, max: max} }
-
 // of returns the frame of an event. The caller releases it.
 func (f *frames) of(key frameKey, e *kv.Event) *frame {
 	f.mu.Lock()
@@ -73,9 +71,6 @@ func (f *frames) of(key frameKey, e *kv.Event) *frame {
 	if one == nil {
 		one = &frame{pool: f.stalls.pool}
 		one.uses.Add(1)
-		if f.young == nil {
-			f.young = map[frameKey]*frame{}
-		}
 		f.young[key] = one
 	}
 	one.uses.Add(1)
@@ -98,7 +93,7 @@ func (f *frames) encode(one *frame, key frameKey, e *kv.Event) {
 	f.mu.Lock()
 	if f.bytes += one.bytes; f.bytes > f.max/2 {
 		drop(f.old)
-		f.young, f.old, f.bytes = nil, f.young, 0
+		f.young, f.old, f.bytes = map[frameKey]*frame{}, f.young, 0
 	}
 	f.mu.Unlock()
 	f.stalls.relieve()
@@ -125,5 +120,5 @@ func (f *frames) clear() {
 	defer f.mu.Unlock()
 	drop(f.young)
 	drop(f.old)
-	f.young, f.old, f.bytes = nil, nil, 0
+	f.young, f.old, f.bytes = map[frameKey]*frame{}, nil, 0
 }

@@ -22,7 +22,6 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
-	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/internal/metric"
 	"confcenter/internal/ring"
@@ -144,34 +143,10 @@ func (cfg *Config) ring() *seal.Ring {
 	return cfg.Secrets.Ring()
 }
 
-// ConfigStore is what the gateway needs of a config store.
-type ConfigStore interface {
-	Snapshot() *confstore.Snapshot
-	Epoch() string
-	Problems() []confstore.Problem
-	// Trouble must be cheap and must not wait.
-	Trouble() *health.Trouble
-	// Set calls done once, after all functions given to Follow have returned.
-	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
-	// Stats must be cheap.
-	Stats() confstore.Stats
-	// Follow calls fn for every change of what is shown, until cancel; fn is not
-	// called after cancel.
-	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
-	// Faults and NeverGood report files that were never valid.
-	Faults() []confstore.Fault
-	NeverGood(name []byte) *confstore.Broken
-	// Look returns the file as it is on disk, and what is wrong with it, unless room has an error for
-	// its size.
-	Look(name string, room func(size int64) error) ([]byte, *confstore.Broken, error)
-	// Revisions are the contents as a store that can be followed.
-	Revisions() *confstore.Revisions
-}
-
 // Stores are what a Gateway serves. They outlive it: their owner closes them after
 // Shutdown.
 type Stores struct {
-	Config ConfigStore
+	Config *confstore.Store
 	State  kv.Store
 	// StateStats returns the figures of State; it may be nil, and must be cheap.
 	StateStats func() kvstore.Stats
@@ -247,6 +222,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		samples:   ring.Ring[moment]{Size: maxSamples},
 		jar:       cfg.jar(),
 		attempts:  newAttempts(cfg.Clock),
+		streams:   streams{open: map[*reply]stream{}},
 	}
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {

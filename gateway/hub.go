@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/documents"
@@ -68,7 +69,7 @@ func newHub(store follow.Store, stalls *stalls, kind hubKind) *hub {
 		source: follow.Source{Store: store, Piece: kind.piece, Holders: maxHolders, Long: stalls.pool},
 		spare:  kind.spare,
 		recent: follow.NewRecent(int(min(recentBytes, room/2)), stalls.pool),
-		frames: newFrames(stalls, int(room/4)),
+		frames: &frames{stalls: stalls, max: int(room / 4), young: map[frameKey]*frame{}},
 		reads:  make(chan struct{}, maxReads),
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
@@ -99,14 +100,7 @@ func (h *hub) follow(b *kv.Batch) {
 		return
 	}
 	h.recent.Add(b)
-	poke(h.wake)
-}
-
-func poke(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
+	clock.Nudge(h.wake)
 }
 
 func (h *hub) run() {
@@ -266,7 +260,7 @@ func (s *subscription) note(revision, kept kv.Revision) {
 	if !s.pending.CompareAndSwap(0, int64(revision)) && s.pending.Load() <= int64(kept) && !s.lagging.Swap(true) {
 		s.hub.behind.Add(1)
 	}
-	poke(s.wake)
+	clock.Nudge(s.wake)
 }
 
 // cut bounds what a stream encodes at a time. A notice never has events of several

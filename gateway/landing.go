@@ -95,7 +95,7 @@ func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return w.sendCount(n)
+	return w.sendCount(int64(n))
 }
 
 // landingDrop gives up landing one refused field, or all.
@@ -118,7 +118,7 @@ func (g *Gateway) landingDrop(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return w.sendCount(n)
+	return w.sendCount(int64(n))
 }
 
 // textOr is the id that there is if none is given.
@@ -129,9 +129,9 @@ func (p *parameters) textOr(name string) string {
 	return field.DefaultID
 }
 
-func (w *reply) sendCount(n int) error {
+func (w *reply) sendCount(n int64) error {
 	out := w.object()
-	out.Number(kvjson.Count, int64(n))
+	out.Number(kvjson.Count, n)
 	return w.sendObject(&out)
 }
 

@@ -41,9 +41,6 @@ func appendPlumEntry(b []byte, e *kv.Entry, size bool) []byte {
 	return append(b, '}')
 }
 
-// appendPlumEvent appends an event of a stream. A deleted key has the type deleted.
-func appendPlumEvent(b []byte, e *kv.Entry) []byte { return append(appendPlumTyped(b, e), '}') }
-
 // appendPlumTyped appends the members that entries and events share, and leaves the
 // object open.
 func appendPlumTyped(b []byte, e *kv.Entry) []byte {

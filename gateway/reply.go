@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -97,9 +98,7 @@ func (w *reply) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (w *reply) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 

@@ -300,7 +300,7 @@ func (ended) Renew(*policy.Permits) (*policy.Permits, bool) { return nil, false 
 
 // TestAStreamWhoseRightsEndedWhileItWasLetInEnds: nothing says so a second time.
 func TestAStreamWhoseRightsEndedWhileItWasLetInEnds(t *testing.T) {
-	var open streams
+	open := streams{open: map[*reply]stream{}}
 	cut := 0
 	w := newReply(httptest.NewRecorder(), memory.NewPool(1<<20))
 	open.enter(w, stream{rights: &guard.Caller{}, cut: func() { cut++ }})()

@@ -181,7 +181,7 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 		return err
 	}
 	g.jar.set(w, r, sessionCookie, "", "/", http.SameSiteStrictMode, 0)
-	return w.sendCount(int(n))
+	return w.sendCount(n)
 }
 
 // attempt is a way to the provider, which its browser keeps.

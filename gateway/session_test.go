@@ -21,7 +21,6 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/openid"
 	"confcenter/access/policy"
-	"confcenter/confstore"
 	"confcenter/internal/authority"
 	"confcenter/kv"
 	"confcenter/state"
@@ -61,7 +60,7 @@ func peopleWith(t *testing.T, rules control.Config, change ...func(*Config)) *pe
 		require.NoError(t, err)
 		p.admin, p.id = made.Text, made.ID
 		near := state.Embed(stores.State.(kv.Archive), nil)
-		rules.Roles, rules.Tokens, rules.Store, rules.Leases = stores.Config.(*confstore.Store), p.tokens, near, stores.State.(control.Leases)
+		rules.Roles, rules.Tokens, rules.Store, rules.Leases = stores.Config, p.tokens, near, stores.State.(control.Leases)
 		rules.Administrators = []string{"person:ann@example.org"}
 		c := control.Open(rules)
 		t.Cleanup(func() {

@@ -110,9 +110,7 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		out := w.object()
-		out.Number(kvjson.Count, n)
-		return w.sendObject(&out)
+		return w.sendCount(n)
 	}
 	if limit == 0 || limit > storagejson.MaxOwners {
 		limit = storagejson.MaxOwners
@@ -251,16 +249,9 @@ func costOf(write *storage.Write) int64 {
 // the peer is gone or the gateway ends, because a write may wait for a database that is down;
 // it stands either way.
 func (g *Gateway) change(r *http.Request, write *storage.Write) (*storage.Outcome, error) {
-	type result struct {
-		out *storage.Outcome
-		err error
-	}
-	done := make(chan result, 1)
-	g.stores.Storage.Do(write, func(out *storage.Outcome, err error) { done <- result{out, err} })
-	select {
-	case got := <-done:
-		return got.out, got.err
-	case <-r.Context().Done():
-		return nil, codes.Errorf(codes.Timeout, "no one waits for the answer any more; whether fields have changed is not known")
-	}
+	late := codes.Errorf(codes.Timeout, "no one waits for the answer any more; whether fields have changed is not known")
+	return kv.Await(r.Context(), late, func(done func(*storage.Outcome, error)) error {
+		g.stores.Storage.Do(write, done)
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,11 +27,7 @@ func parametersOf(r *http.Request) *parameters {
 	return &parameters{values, err}
 }
 
-func (p *parameters) fail(err error) {
-	if p.err == nil {
-		p.err = err
-	}
-}
+func (p *parameters) fail(err error) { p.err = cmp.Or(p.err, err) }
 
 // text is "" if absent.
 func (p *parameters) text(name string) string {

@@ -75,22 +75,15 @@ func appendOwnSynced(dst []byte, _ kv.Revision) []byte {
 	return append(dst, "event: synced\ndata: {}\n"...)
 }
 
-// appendOwnFrame appends an event in our form.
-func appendOwnFrame(dst []byte, e *kv.Event) []byte {
-	w := ownEvent(dst, e)
-	return append(w.End(), '\n')
-}
-
-// appendOwnPrevFrame also appends the entry before the change.
-func appendOwnPrevFrame(dst []byte, e *kv.Event) []byte {
-	w := ownEvent(dst, e)
-	w.Entry(kvjson.Prev, e.Prev)
-	return append(w.End(), '\n')
-}
-
-func ownEvent(dst []byte, e *kv.Event) kvjson.Writer {
-	w := newWriter(append(append(append(dst, "event: "...), e.Kind.String()...), "\ndata: "...))
-	w.OneLine = true
-	w.Named(e.Entry, true)
-	return w
+// appendOwn returns what appends an event in our form, with prev also the entry before the change.
+func appendOwn(prev bool) func(dst []byte, e *kv.Event) []byte {
+	return func(dst []byte, e *kv.Event) []byte {
+		w := newWriter(append(append(append(dst, "event: "...), e.Kind.String()...), "\ndata: "...))
+		w.OneLine = true
+		w.Named(e.Entry, true)
+		if prev {
+			w.Entry(kvjson.Prev, e.Prev)
+		}
+		return append(w.End(), '\n')
+	}
 }

@@ -29,8 +29,8 @@ const (
 // Lines end in LF; one of them is the data.
 var encoders = [forms]func(b []byte, e *kv.Event) []byte{
 	plumForm:    appendPlumFrame,
-	ownForm:     appendOwnFrame,
-	ownPrevForm: appendOwnPrevFrame,
+	ownForm:     appendOwn(false),
+	ownPrevForm: appendOwn(true),
 
 	documentForm:          appendDocument(false, false),
 	documentPrevForm:      appendDocument(true, false),
@@ -38,9 +38,9 @@ var encoders = [forms]func(b []byte, e *kv.Event) []byte{
 	documentPathsPrevForm: appendDocument(true, true),
 }
 
+// appendPlumFrame appends an event. A deleted key has the type deleted.
 func appendPlumFrame(b []byte, e *kv.Event) []byte {
-	b = append(b, "event: kv\ndata: "...)
-	return append(appendPlumEvent(b, e.Entry), '\n')
+	return append(appendPlumTyped(append(b, "event: kv\ndata: "...), e.Entry), "}\n"...)
 }
 
 // eventStyle is how streams differ.

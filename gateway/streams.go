@@ -36,9 +36,6 @@ type stream struct {
 func (l *streams) enter(w *reply, by stream) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil {
-		l.open = map[*reply]stream{}
-	}
 	l.open[w] = by
 	by.renew(w)
 	return func() {

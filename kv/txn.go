@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -526,18 +527,24 @@ func (op *Op) checkTime() error {
 // Commit is Store.Commit for callers that can wait. If ctx ends first, the transaction may be
 // applied nonetheless.
 func Commit(ctx context.Context, s Store, txn *Txn) (*Result, error) {
+	return Await(ctx, nil, func(done func(*Result, error)) error { return s.Commit(txn, done) })
+}
+
+// Await calls ask, which begins something or fails, and waits until done is called. If ctx ends first, the
+// error is late; nil: that of ctx.
+func Await[T any](ctx context.Context, late error, ask func(done func(T, error)) error) (none T, err error) {
 	type answer struct {
-		res *Result
+		res T
 		err error
 	}
 	got := make(chan answer, 1)
-	if err := s.Commit(txn, func(res *Result, err error) { got <- answer{res, err} }); err != nil {
-		return nil, err
+	if err := ask(func(res T, err error) { got <- answer{res, err} }); err != nil {
+		return none, err
 	}
 	select {
 	case a := <-got:
 		return a.res, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return none, cmp.Or(late, ctx.Err())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -31,12 +32,7 @@ func (m *Manager) complete() {
 	m.rouse()
 }
 
-func (m *Manager) rouse() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
+func (m *Manager) rouse() { clock.Nudge(m.wake) }
 
 // run is the Manager's goroutine. It ends when the Manager is closed and nothing is pending:
 // unwanted locks still have to be given back, and who is being told that he waits has to
@@ -94,7 +90,7 @@ func (m *Manager) commit(j job) {
 		if err == nil {
 			return
 		}
-		if codes.Of(err) != codes.Busy || !m.pause() {
+		if codes.Of(err) != codes.Busy || clock.Within(m.cfg.Clock, busyPause, m.closing) {
 			done(nil, err)
 			return
 		}
@@ -103,18 +99,6 @@ func (m *Manager) commit(j job) {
 
 // busyPause is how long a busy store is left alone.
 const busyPause = 10 * time.Millisecond
-
-// pause is false if the Manager is being closed.
-func (m *Manager) pause() bool {
-	timer := m.cfg.Clock.NewTimer(busyPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-m.closing:
-		return false
-	}
-}
 
 // tend handles what no event reports: leases that ended without having had a key, and
 // stores that accept writes again.

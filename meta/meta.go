@@ -20,6 +20,7 @@ package meta
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -179,9 +180,7 @@ func (m *Meta) Profile(tag, ip, svrname string) Profile {
 		if s == nil {
 			continue
 		}
-		if p.MainConf == "" {
-			p.MainConf = s.mainConfs[svrname]
-		}
+		p.MainConf = cmp.Or(p.MainConf, s.mainConfs[svrname])
 		if !p.HasIDC {
 			p.IDC, p.HasIDC = s.idc, s.hasIDC
 		}

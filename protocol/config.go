@@ -175,10 +175,7 @@ func ParseConfig(body []byte) (Config, error) {
 		return Config{Result: Result{Code: codeNotFound, Desc: "no such file"}}, nil
 	}
 	var r Request
-	if err := r.Parse(body); err != nil {
-		return Config{}, err
-	}
-	res, err := r.result()
+	res, err := r.parseResult(body)
 	if err != nil {
 		return Config{}, err
 	}
@@ -287,10 +284,7 @@ func AppendConfigUpdated(dst []byte, code int, mtime int32, desc string) []byte 
 // ParseConfigUpdated reads SETCONFIG's reply.
 func ParseConfigUpdated(body []byte) (ConfigUpdated, error) {
 	var r Request
-	if err := r.Parse(body); err != nil {
-		return ConfigUpdated{}, err
-	}
-	res, err := r.result()
+	res, err := r.parseResult(body)
 	mtime, _ := r.Int("mtime")
 	return ConfigUpdated{Result: res, Mtime: mtime}, err
 }

@@ -52,7 +52,8 @@ func (e *HeaderError) Error() string {
 func ParseHeader(b []byte) (Header, error) {
 	_ = b[HeaderSize-1]
 	if b[1] != HeaderSize {
-		return Header{}, &HeaderError{Got: b[1], HTTP: isHTTP(b)}
+		http := slices.ContainsFunc(httpBegins, func(begin []byte) bool { return bytes.HasPrefix(b, begin) })
+		return Header{}, &HeaderError{Got: b[1], HTTP: http}
 	}
 	return Header{
 		BodyLen: binary.BigEndian.Uint32(b[2:]),
@@ -63,10 +64,6 @@ func ParseHeader(b []byte) (Header, error) {
 
 // httpBegins are the beginnings of HTTP's requests and answers.
 var httpBegins = [][]byte{[]byte("HTTP/"), []byte("GET "), []byte("PUT "), []byte("POST "), []byte("HEAD "), []byte("PATCH "), []byte("DELETE "), []byte("OPTIONS "), []byte("PRI * ")}
-
-func isHTTP(b []byte) bool {
-	return slices.ContainsFunc(httpBegins, func(begin []byte) bool { return bytes.HasPrefix(b, begin) })
-}
 
 // AppendHeader appends the header of a frame whose body is bodyLen bytes long.
 func AppendHeader(dst []byte, cmd Command, seq uint16, bodyLen int) []byte {

@@ -80,10 +80,7 @@ func AppendNotIdentified(dst []byte, code int, desc string) []byte {
 // is 0, because CppCloud's server sends none.
 func ParseIdentified(body []byte) (Identified, error) {
 	var r Request
-	if err := r.Parse(body); err != nil {
-		return Identified{}, err
-	}
-	res, err := r.result()
+	res, err := r.parseResult(body)
 	if err != nil {
 		return Identified{}, err
 	}

@@ -89,7 +89,8 @@ func AppendKVRead(dst []byte, q KVRead) []byte {
 // absent key.
 func AppendKVGot(dst []byte, rev kv.Revision, e *kv.Entry, raw bool) []byte {
 	if e == nil {
-		return appendNoKey(dst, rev)
+		dst = append(appendInt(append(dst, '{'), "code", int32(codes.NotFound)), `,"desc":"there is no such key"`...)
+		return append(appendNumber(dst, "rev", int64(rev)), '}')
 	}
 	w := kvjson.Writer{Buf: kvStart(dst, rev)}
 	if raw && e.Value.Type == kv.Bytes && !e.Deleted() {
@@ -99,11 +100,6 @@ func AppendKVGot(dst []byte, rev kv.Revision, e *kv.Entry, raw bool) []byte {
 	}
 	w.Members(e, true)
 	return w.End()
-}
-
-func appendNoKey(dst []byte, rev kv.Revision) []byte {
-	dst = append(appendInt(append(dst, '{'), "code", int32(codes.NotFound)), `,"desc":"there is no such key"`...)
-	return append(appendNumber(dst, "rev", int64(rev)), '}')
 }
 
 // ParseKVGot reads KVGET's reply; the entry is nil for an absent key. Any other

@@ -105,12 +105,14 @@ func TestWhatMayFollow(t *testing.T) {
 func TestInt64TakesText(t *testing.T) {
 	r := parsed(t, []byte(`{"a":9007199254740993,"b":"-9223372036854775808","c":"1.0","d":1e3,"e":true,"f":"","g":"007"}`))
 	for name, want := range map[string]int64{"a": 9007199254740993, "b": -9223372036854775808} {
-		got, ok := r.Int64(name)
+		m, _ := r.Member(name)
+		got, ok := m.Int64()
 		require.True(t, ok)
 		require.Equal(t, want, got)
 	}
 	for _, name := range []string{"c", "d", "e", "f", "g", "h"} {
-		_, ok := r.Int64(name)
+		m, _ := r.Member(name)
+		_, ok := m.Int64()
 		require.False(t, ok, name)
 	}
 }

@@ -104,12 +104,7 @@ func (m *reader) watch() uint32 {
 }
 
 // KVUnwatch reads KVUNWATCH's request.
-func (r *Request) KVUnwatch() (watch uint32, err error) {
-	var m reader
-	m.begin(r)
-	watch = m.watch()
-	return watch, m.End()
-}
+func (r *Request) KVUnwatch() (watch uint32, err error) { return readRequest(r, (*reader).watch) }
 
 // AppendKVUnwatch appends KVUNWATCH's request.
 func AppendKVUnwatch(dst []byte, watch uint32) []byte {

@@ -130,18 +130,13 @@ func (m *reader) guarded(w *KVWrite, condition kvjson.Field) {
 		if condition == kvjson.Expect {
 			*compare = m.Expect()
 		} else {
-			*compare = sinceMod(kv.Revision(m.Count(o, kvjson.IfMod)))
+			*compare = kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: m.Count(o, kvjson.IfMod)} // 0: it is absent
 		}
 	}
 	compare.NS, compare.Key = op.NS, op.Key
 	*found = kv.Op{Kind: kv.OpGet, NS: op.NS, Key: op.Key}
 	t.If, t.Then, t.Else = t.compare[:], t.ops[:1:1], t.ops[1:]
 	w.Txn = &t.Txn
-}
-
-// sinceMod is the condition that a key was last changed by rev; 0 means that it is absent.
-func sinceMod(rev kv.Revision) kv.Compare {
-	return kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: int64(rev)}
 }
 
 // op reads the one operation of cmd.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -51,36 +52,26 @@ func (p Printer) AppendLine(dst []byte, h Header, body []byte) []byte {
 		return dst
 	}
 	if h.Command.IsState() {
-		if end := jsonEnd(body); end < len(body) {
+		if _, kind, end, err := jsontext.ScanPrefix(nil, body); err == nil && kind == jsontext.Object && end < len(body) {
 			return fmt.Appendf(p.appendBody(dst, body[:end]), " raw=%dB", len(body)-end)
 		}
 	}
 	return p.appendBody(dst, body)
 }
 
-// jsonEnd is where the JSON of body ends; all of body if it does not begin with an
-// object.
-func jsonEnd(body []byte) int {
-	_, kind, end, err := jsontext.ScanPrefix(nil, body)
-	if err != nil || kind != jsontext.Object {
-		return len(body)
-	}
-	return end
-}
-
 // appendBody appends the body as the style says.
 func (p Printer) appendBody(dst, body []byte) []byte {
-	valid := isJSON(body)
-	if p.Style == BodyPretty && valid && jsontext.IndentLen(body, indent) <= maxPretty(body) {
+	_, err := jsontext.Check(body)
+	if p.Style == BodyPretty && err == nil && jsontext.IndentLen(body, indent) <= maxPretty(body) {
 		dst = append(dst, '\n')
 		return appendVisible(dst, jsontext.AppendIndent(nil, body, indent), true)
 	}
 	shown := body
-	if valid {
+	if err == nil {
 		shown = jsontext.AppendCompact(nil, body)
 	}
 	dst = append(dst, ' ')
-	if width := p.width(); p.Style == BodyCut && len(shown) > width {
+	if width := cmp.Or(max(p.Width, 0), DefaultWidth); p.Style == BodyCut && len(shown) > width {
 		for width > 0 && !utf8.RuneStart(shown[width]) {
 			width--
 		}
@@ -95,18 +86,6 @@ const indent = "    "
 // maxPretty limits an indented body: text that is both deep and long would grow a
 // thousandfold.
 func maxPretty(body []byte) int { return 1<<20 + 16*len(body) }
-
-func (p Printer) width() int {
-	if p.Width > 0 {
-		return p.Width
-	}
-	return DefaultWidth
-}
-
-func isJSON(body []byte) bool {
-	_, err := jsontext.Check(body)
-	return err == nil
-}
 
 // appendVisible appends text with every byte that is not a printable character
 // escaped; a line feed is kept where lines is set.

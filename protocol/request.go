@@ -112,22 +112,8 @@ func (r *Request) Int(name string) (int32, bool) {
 // IntOrText is Int that takes a decimal number in a string too, as the web
 // console sends its numbers.
 func (r *Request) IntOrText(name string) (int32, bool) {
-	m, ok := r.Member(name)
-	if !ok {
-		return 0, false
-	}
+	m, _ := r.Member(name)
 	return m.Int32()
-}
-
-// Int64 is the integer of that name, written as a JSON number or, for programs whose
-// numbers do not have 64 bits, as decimal text in a string. Absent, another type, a
-// fraction or a value outside int64: false.
-func (r *Request) Int64(name string) (int64, bool) {
-	m, ok := r.Member(name)
-	if !ok {
-		return 0, false
-	}
-	return m.Int64()
 }
 
 // Flag is true for an integer other than 0, a numeric string other than 0 and
@@ -185,8 +171,10 @@ type Result struct {
 }
 
 // ParseResult reads code and desc of a reply.
-func ParseResult(body []byte) (Result, error) {
-	var r Request
+func ParseResult(body []byte) (Result, error) { return new(Request).parseResult(body) }
+
+// parseResult parses a reply, whatever its code.
+func (r *Request) parseResult(body []byte) (Result, error) {
 	if err := r.Parse(body); err != nil {
 		return Result{}, err
 	}
@@ -208,10 +196,7 @@ func (r *Request) result() (Result, error) {
 
 // parseSuccess parses a reply. The error is a *RefusedError if its code is not 0.
 func (r *Request) parseSuccess(body []byte) error {
-	if err := r.Parse(body); err != nil {
-		return err
-	}
-	res, err := r.result()
+	res, err := r.parseResult(body)
 	if err == nil && res.Code != 0 {
 		err = &RefusedError{Result: res}
 	}

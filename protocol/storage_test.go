@@ -56,7 +56,8 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 
 // readStorageReply reads a reply to the command.
 func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
-	_, counts := r.Int64("count")
+	count, _ := r.Member("count")
+	_, counts := count.Int64()
 	switch body := r.Body(); {
 	case cmd == protocol.LdSettings:
 		_, err = protocol.ParseLanderSettings(body)

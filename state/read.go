@@ -5,6 +5,7 @@ import (
 	"encoding/json" // for the interface by which types read themselves
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -207,12 +208,7 @@ func (r *reading) list(raw []byte, v reflect.Value, at string) error {
 }
 
 func indexOf(members []Member, key []byte) int {
-	for i := range members {
-		if members[i].Name == string(key) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(members, func(m Member) bool { return m.Name == string(key) })
 }
 
 // below names a member of what is at.

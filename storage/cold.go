@@ -160,20 +160,7 @@ func (c *cold) loadFor(j *job, names []string, all bool) error {
 
 // load reads rows of an owner from the database, and waits for them.
 func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all bool) (*rowSet, error) {
-	type answer struct {
-		rows *rowSet
-		err  error
-	}
-	got := make(chan answer, 1)
-	if err := c.loads.ask(id, o, names, all, func(rows *rowSet, err error) { got <- answer{rows, err} }); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-got:
-		return a.rows, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return kv.Await(ctx, nil, func(done func(*rowSet, error)) error { return c.loads.ask(id, o, names, all, done) })
 }
 
 // Load returns those fields that there are, all of one state, and waits if they have to be read

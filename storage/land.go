@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/storage/field"
@@ -304,10 +305,10 @@ func (s *Storage) Set(ctx context.Context, set Settings) error {
 	}
 	old := s.set.Swap(&set)
 	if s.cold != nil && old.Idle != set.Idle {
-		signal(s.cold.retime)
+		clock.Nudge(s.cold.retime)
 	}
 	if s.purge != nil && old.Purge != set.Purge {
-		signal(s.purge.changed)
+		clock.Nudge(s.purge.changed)
 	}
 	return nil
 }

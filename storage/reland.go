@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -117,8 +118,5 @@ func (d *ledger) goBack(i int) {
 func (c *cold) knownTables() (list []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for table := range c.known {
-		list = append(list, table)
-	}
-	return list
+	return slices.Collect(maps.Keys(c.known))
 }

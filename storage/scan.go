@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -166,14 +167,6 @@ func (s *Storage) Rescan(ctx context.Context, table string) error {
 	c.mu.Unlock()
 	_, err := s.commit(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: Landing, Key: knownPrefix + table}}})
 	c.loads.forget(Prefix + table)
-	signal(c.wake)
+	clock.Nudge(c.wake)
 	return err
-}
-
-// signal is for a channel with room for one.
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
 }

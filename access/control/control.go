@@ -12,6 +12,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -38,16 +39,9 @@ import (
 	"confcenter/state/auth"
 )
 
-// Roles are where the role documents are kept; a *confstore.Store.
-type Roles interface {
-	Snapshot() *confstore.Snapshot
-	Faults() []confstore.Fault
-	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
-}
-
 // Config is what a Control is made of.
 type Config struct {
-	Roles  Roles
+	Roles  *confstore.Store // where the role documents are kept
 	Tokens *auth.Tokens
 	Store  state.Store // of the tokens
 	Leases Leases      // of the same store
@@ -99,9 +93,7 @@ type ruling struct {
 
 // Open begins to follow roles and tokens. Close it before what it was made of.
 func Open(cfg Config) *Control {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.Administrators = slices.Clone(cfg.Administrators)
 	for i, name := range cfg.Administrators {
 		cfg.Administrators[i] = policy.Fold(name)
@@ -176,14 +168,7 @@ func roleName(document string) string {
 // Renew has callers renew what they may do, soon: something outside has changed.
 func (c *Control) Renew() { c.poke() }
 
-func (c *Control) poke() { poke(c.changed) }
-
-func poke(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (c *Control) poke() { clock.Nudge(c.changed) }
 
 // again is how long a watch that has failed is left alone.
 const again = 200 * time.Millisecond
@@ -252,7 +237,7 @@ func (c *Control) tell(ctx context.Context) {
 		for _, fn := range all {
 			fn()
 		}
-		poke(c.judge)
+		clock.Nudge(c.judge)
 	}
 }
 

@@ -85,9 +85,7 @@ type Provider struct {
 
 // Open checks the settings. It does not ask the provider. codes.BadRequest.
 func Open(cfg Config) (*Provider, error) {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.Timeout, cfg.Groups = cmp.Or(cfg.Timeout, 10*time.Second), cmp.Or(cfg.Groups, "groups")
 	if cfg.Scopes == nil {
 		cfg.Scopes = []string{"email", "profile"}

@@ -11,6 +11,7 @@ package quota
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -228,9 +229,7 @@ func (b *Book) find(ns []byte) *Space {
 	}
 	more := make(map[string]*Space, len(*all)+1)
 	if len(*all) < limitedMost {
-		for name, known := range *all {
-			more[name] = known
-		}
+		maps.Copy(more, *all)
 	}
 	more[s.name] = s
 	b.limited.Store(&more)

@@ -116,8 +116,7 @@ func Unexplained(pruned, gone int64) error {
 
 // FaultOf is what Add or End found to be wrong; nil if err is something else.
 func FaultOf(err error) *Broken {
-	var b *Broken
-	errors.As(err, &b)
+	b, _ := errors.AsType[*Broken](err)
 	return b
 }
 

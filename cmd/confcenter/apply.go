@@ -61,13 +61,9 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 
   # in CI: bring the server to what the main branch has
   confcenter apply --prune -m "$(git log -1 --format=%s)" --author "$(git log -1 --format=%an)" conf`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
 	}
-	complete := command.ValidArgsFunction
 	c := a.connectLong(command)
-	command.ValidArgsFunction = complete
+	command.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	f := command.Flags()
 	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
 	f.StringVar(&q.Source, "source", "", "whose files DIR has, for example the repository; else it is who is proved to ask, else the author")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -145,11 +146,9 @@ func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.
 			return err
 		}
 		q.After, q.Last, q.Limit = max(q.After, seen.Seq), 0, 0
-		timer := time.NewTimer(auditEvery)
 		select {
-		case <-timer.C:
+		case <-time.After(auditEvery):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}
@@ -191,16 +190,11 @@ func (a *app) auditPages(ctx context.Context, from *remote.AuditCalls, q *audit.
 	}
 }
 
-func (a *app) showAuditLine(l *trail.Line, asJSON bool) (err error) {
+func (a *app) showAuditLine(l *trail.Line, asJSON bool) error {
 	if asJSON {
-		_, err = fmt.Fprintf(a.stdout, "%s\n", l.Append(nil))
-		return err
+		return a.printf("%s\n", l.Append(nil))
 	}
-	who := l.Who
-	if who == "" {
-		who = l.Says
-	}
-	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).UTC().Format("2006-01-02T15:04:05.000Z"), l.Kind, dash(who))
+	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).UTC().Format("2006-01-02T15:04:05.000Z"), l.Kind, dash(cmp.Or(l.Who, l.Says)))
 	for _, more := range []string{l.From, l.Do, strings.Join(l.What, " ")} {
 		if more != "" {
 			text += " " + more
@@ -218,14 +212,12 @@ func (a *app) showAuditLine(l *trail.Line, asJSON bool) (err error) {
 	if l.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", l.Count)
 	}
-	_, err = fmt.Fprintln(a.stdout, text)
-	return err
+	return a.printf("%v\n", text)
 }
 
 // showHead prints a head as --head takes it; what was removed is in its JSON.
 func (a *app) showHead(answer any) error {
-	_, err := fmt.Fprintln(a.stdout, answer.(*audit.HeadAnswer).Head)
-	return err
+	return a.printf("%v\n", answer.(*audit.HeadAnswer).Head)
 }
 
 // auditVerifyCommand checks the chain, of the server or of a file that was exported.
@@ -271,9 +263,7 @@ func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit
 		if err != nil {
 			return err
 		}
-		if all.First == 0 {
-			all.First = part.First
-		}
+		all.First = cmp.Or(all.First, part.First)
 		all.Lines, all.Head, all.Fault, all.Line, all.Pruned = all.Lines+part.Lines, part.Head, part.Fault, part.Line, max(all.Pruned, part.Pruned)
 		if part.Next == "" {
 			if parts > 1 && whole && all.Fault == "" && all.Pruned < all.First-1 { // a part alone cannot tell
@@ -323,9 +313,7 @@ func (a *app) showVerified(v *audit.VerifyAnswer, asJSON bool) error {
 	case asJSON:
 		return nil
 	case v.Lines == 0:
-		_, err := fmt.Fprintln(a.stdout, "there are no lines")
-		return err
+		return a.printf("there are no lines\n")
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d lines are right, the first is %d\nhead: %s\n", v.Lines, v.First, v.Head)
-	return err
+	return a.printf("%d lines are right, the first is %d\nhead: %s\n", v.Lines, v.First, v.Head)
 }

@@ -68,8 +68,7 @@ func (a *app) showDecision(answer any) error {
 		}
 	}
 	if can.Trouble != "" {
-		_, err := fmt.Fprintln(a.stdout, can.Trouble)
-		return err
+		return a.printf("%v\n", can.Trouble)
 	}
 	return nil
 }
@@ -89,8 +88,7 @@ func (a *app) showToken(answer any) error {
 	if made.Held > 0 {
 		fmt.Fprintf(a.stderr, "confcenter: held as change %d: it is of no use before another person approves\n", made.Held)
 	}
-	_, err := fmt.Fprintln(a.stdout, made.Text)
-	return err
+	return a.printf("%v\n", made.Text)
 }
 
 // showRevoked says what has ended, and which tokens still count that it had made.

@@ -133,8 +133,7 @@ func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, a
 	case asJSON:
 		return a.printJSON(newSummary(name, totals))
 	}
-	_, err = fmt.Fprintln(a.stdout, newSummary(name, totals))
-	return err
+	return a.printf("%v\n", newSummary(name, totals))
 }
 
 // sink remembers why it could not be written to, which is not the fault of what is read.

@@ -19,8 +19,7 @@ func (a *app) showChange(answer any) error {
 	case len(change.Refused) > 0:
 		return nil // an error follows
 	case change.Count == 0:
-		_, err := fmt.Fprintln(a.stdout, "nothing to do")
-		return err
+		return a.printf("nothing to do\n")
 	}
 	for _, d := range change.Documents {
 		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, visible(d.Name)); err != nil {
@@ -31,8 +30,7 @@ func (a *app) showChange(answer any) error {
 		fmt.Fprintf(a.stdout, "and %d more\n", more)
 	}
 	if change.Revision > 0 {
-		_, err := fmt.Fprintf(a.stdout, "revision %d, %d documents\n", change.Revision, change.Count)
-		return err
+		return a.printf("revision %d, %d documents\n", change.Revision, change.Count)
 	}
 	return nil
 }

@@ -49,11 +49,9 @@ names do not end in .json, are named on standard error.`,
 
   # refuse a commit that breaks the configuration (.git/hooks/pre-commit)
   exec confcenter check ./conf`,
-		Args: arguments,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args[0], output.json()) },
+		Args:              arguments,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE:              func(_ *cobra.Command, args []string) error { return a.check(args[0], output.json()) },
 	}
 	output.define(command, "output", "o", "output format")
 	return command
@@ -99,8 +97,7 @@ func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	if len(c.found) > 0 || len(c.files) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %d files, no problems\n", dir, len(c.files))
-	return err
+	return a.printf("%s: %d files, no problems\n", dir, len(c.files))
 }
 
 // noteSkipped names what is in a directory and is no document: who has put it there may wonder.
@@ -353,8 +350,7 @@ func (c *checker) checkMeta() {
 
 // cause is err without the operation and path, which the message names already.
 func cause(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
 	return err

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,8 +61,7 @@ func (a *app) printUses(uses *history.UsesAnswer) error {
 	}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s@%d: %d programs use it\n", dash(uses.Name), uses.Revision, uses.Programs)
-	return err
+	return a.printf("%s@%d: %d programs use it\n", dash(uses.Name), uses.Revision, uses.Programs)
 }
 
 func id(properties map[string]string) int64 {

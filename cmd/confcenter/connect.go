@@ -288,10 +288,15 @@ func (c *connection) show(v any, text func() error) error {
 
 // showLine is show with one value as text.
 func (c *connection) showLine(v, text any) error {
-	return c.show(v, func() error {
-		_, err := fmt.Fprintln(c.app.stdout, text)
+	return c.show(v, func() error { return c.app.printf("%v\n", text) })
+}
+
+// showCount is show with how many there are, or were.
+func (c *connection) showCount(n int64, err error) error {
+	if err != nil {
 		return err
-	})
+	}
+	return c.showLine(map[string]any{"count": n}, n)
 }
 
 // complete asks the server for completions. After an error it offers none: there is

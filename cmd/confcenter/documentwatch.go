@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,15 +48,6 @@ func (w *documentWatching) named(args []string, prefixed bool) error {
 		w.Name, w.Path = args[0], args[1]
 	}
 	return nil
-}
-
-// watchDocuments returns nil when ctx ends, which is a watch's normal end.
-func (c *connection) watchDocuments(ctx context.Context, connected *client.Client, w *documentWatching) error {
-	watch, err := connected.WatchDocuments(ctx, w.DocumentWatchOptions)
-	if err != nil {
-		return err
-	}
-	return printAll(ctx, watch, func(n client.DocumentNotice) (bool, error) { return c.printRevision(n, w) })
 }
 
 // printRevision returns true when enough lines have been printed.

@@ -53,11 +53,10 @@ func (e usageError) Unwrap() error { return e.error }
 
 // exitCode is the exit code for err.
 func exitCode(err error) int {
-	var usage usageError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage):
+	case errors.As(err, new(usageError)):
 		return exitUsage
 	case errors.Is(err, errDiffers):
 		return exitDiffers

@@ -58,10 +58,7 @@ files in it, or not at all.`,
 		if err := done.write(ctx, remote.History(connected), &q); err != nil {
 			return err
 		}
-		return c.show(done, func() error {
-			_, err := fmt.Fprintf(a.stdout, "%s: %d files as at revision %d\n", done.Dir, done.Files, done.At)
-			return err
-		})
+		return c.show(done, func() error { return a.printf("%s: %d files as at revision %d\n", done.Dir, done.Files, done.At) })
 	})
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -23,11 +22,11 @@ import (
 func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
 		"log":     {show: a.showLog},
-		"show":    {show: a.showText, follow: showRest},
-		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: a.showDiff, follow: diffRest},
+		"show":    {show: a.showText, follow: rest(moreText)},
+		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: a.showDiff, follow: rest(moreDiff)},
 		"blame":   {show: a.showBlame},
 		"explain": {show: a.showExplain},
-		"prune":   {long: true, show: a.showPrune, follow: pruneRest},
+		"prune":   {long: true, show: a.showPrune, follow: rest(morePrune)},
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
@@ -73,20 +72,14 @@ func speakTo(verb *cobra.Command) {
 
 // retentionCommand is the group of verbs that remove from the past.
 func (a *app) retentionCommand(verbs ...*cobra.Command) *cobra.Command {
-	group := &cobra.Command{
+	return grouped(&cobra.Command{
 		Use:   "history",
 		Short: "How long the past of files is kept",
 		Long: `Versions of files stay until they are removed by name: nothing does so by itself. Prune
 removes versions that are both many and old, and by default leaves 1,000 of each file
 and all of the last 365 days.`,
 		Example: "  confcenter history prune --dry-run\n  confcenter history prune --keep 200 --days 90",
-		Args:    onlyVerbs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("history needs a verb; confcenter history --help lists them")}
-		},
-	}
-	group.AddCommand(verbs...)
-	return group
+	}, "history needs a verb; confcenter history --help lists them", verbs...)
 }
 
 // showLog prints changes, a line for each.
@@ -112,10 +105,7 @@ func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-0
 
 // whoMade names who made a change as well as it is known.
 func whoMade(by *history.By) string {
-	if by.Author != "" {
-		return by.Author
-	}
-	return strings.TrimSpace(by.Origin + " " + by.Peer)
+	return cmp.Or(by.Author, strings.TrimSpace(by.Origin+" "+by.Peer))
 }
 
 // whatChanged says what a change did, to a document or to all that it touched.
@@ -148,21 +138,25 @@ func (a *app) showText(answer any) error {
 	return err
 }
 
-// showRest asks for the pieces behind the first, at the same revision.
-func showRest(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
-	q, show := question.(*history.ShowAsk), answer.(*history.ShowAnswer)
-	for show.Next > 0 {
-		q.Name, q.Rev, q.Offset = show.Name, strconv.FormatInt(show.At, 10), show.Next
-		again, err := ask()
-		if err != nil {
-			return err
+// rest asks for what is behind an answer, and prints it, as long as more has made a question for it.
+func rest[Q, A any](more func(q *Q, a *A) bool) func(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
+	return func(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) (err error) {
+		for more(question.(*Q), answer.(*A)) {
+			if answer, err = ask(); err != nil {
+				return err
+			}
+			if err = print(answer); err != nil {
+				return err
+			}
 		}
-		show = again.(*history.ShowAnswer)
-		if err := print(show); err != nil {
-			return err
-		}
+		return nil
 	}
-	return nil
+}
+
+// moreText asks for the pieces behind the first, at the same revision.
+func moreText(q *history.ShowAsk, show *history.ShowAnswer) bool {
+	q.Name, q.Rev, q.Offset = show.Name, strconv.FormatInt(show.At, 10), show.Next
+	return show.Next > 0
 }
 
 // showDiff prints what differs, by line or by key path.
@@ -197,21 +191,10 @@ func valueText(value []byte, length int64) string {
 	return string(value)
 }
 
-// diffRest asks for what is behind the first page, of the same revisions.
-func diffRest(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
-	q, diff := question.(*history.DiffAsk), answer.(*history.DiffAnswer)
-	q.Name, q.From, q.To = diff.Name, strconv.FormatInt(diff.From.At, 10), strconv.FormatInt(diff.To.At, 10)
-	for q.Offset = diff.Next; q.Offset > 0; q.Offset = diff.Next {
-		again, err := ask()
-		if err != nil {
-			return err
-		}
-		diff = again.(*history.DiffAnswer)
-		if err := print(diff); err != nil {
-			return err
-		}
-	}
-	return nil
+// moreDiff asks for what is behind the first page, of the same revisions.
+func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
+	q.Name, q.From, q.To, q.Offset = diff.Name, strconv.FormatInt(diff.From.At, 10), strconv.FormatInt(diff.To.At, 10), diff.Next
+	return diff.Next > 0
 }
 
 // showBlame prints who changed each value last.
@@ -271,17 +254,7 @@ func (a *app) showPrune(answer any) error {
 	return err
 }
 
-// pruneRest asks again as long as there is more to remove.
-func pruneRest(_ context.Context, _ *client.Client, _, answer any, ask func() (any, error), print func(any) error) error {
-	for prune := answer.(*history.PruneAnswer); prune.More && !prune.DryRun; {
-		again, err := ask()
-		if err != nil {
-			return err
-		}
-		prune = again.(*history.PruneAnswer)
-		if err := print(prune); err != nil {
-			return err
-		}
-	}
-	return nil
+// morePrune asks again as long as there is more to remove.
+func morePrune(_ *history.PruneAsk, prune *history.PruneAnswer) bool {
+	return prune.More && !prune.DryRun
 }

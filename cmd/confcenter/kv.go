@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 
 // kvCommand is the group of verbs for the state store.
 func (a *app) kvCommand() *cobra.Command {
-	command := &cobra.Command{
+	return grouped(&cobra.Command{
 		Use:   "kv",
 		Short: "Read and write the state store",
 		Long: `Kv reads and writes the server's state store: typed values under keys in
@@ -28,17 +27,10 @@ is standard input; after "--" a VALUE may begin with a dash.`,
   confcenter kv list jobs task/ --limit 20
   confcenter kv watch jobs --state
   confcenter kv lock jobs nightly -- ./nightly.sh`,
-		Args: onlyVerbs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("kv needs a verb, get or put for example")}
-		},
-	}
-	command.AddCommand(
+	}, "kv needs a verb, get or put for example",
 		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
 		a.kvDelCommand(), a.kvDropCommand(), a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
-	)
-	command.AddCommand(a.kvSetCommands()...)
-	return command
+		a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvRestoreCommand()) // these set a value
 }
 
 // kvConnect is connect for a verb whose arguments are a namespace and then that many

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) kvLeaseCommand() *cobra.Command {
-	command := &cobra.Command{
+	return grouped(&cobra.Command{
 		Use:   "lease",
 		Short: "Grant, keep, revoke or inspect a lease",
 		Long: `A lease gives several keys a common end: keys written with --lease end together
@@ -23,13 +23,7 @@ with it. It lasts for its TTL from the grant, or from the last time it was kept.
   confcenter kv lease keep "$lease" --every 10s &
   confcenter kv lease info "$lease"
   confcenter kv lease revoke "$lease"`,
-		Args: onlyVerbs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{fmt.Errorf("lease needs a verb: grant, keep, revoke or info")}
-		},
-	}
-	command.AddCommand(a.leaseGrantCommand(), a.leaseKeepCommand(), a.leaseRevokeCommand(), a.leaseInfoCommand())
-	return command
+	}, "lease needs a verb: grant, keep, revoke or info", a.leaseGrantCommand(), a.leaseKeepCommand(), a.leaseRevokeCommand(), a.leaseInfoCommand())
 }
 
 func (a *app) leaseGrantCommand() *cobra.Command {

@@ -136,11 +136,7 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
 
 func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 	if l.count {
-		n, err := s.Count(ctx, l.Prefix)
-		if err != nil {
-			return err
-		}
-		return c.showLine(map[string]any{"count": n}, n)
+		return c.showCount(s.Count(ctx, l.Prefix))
 	}
 	if l.all {
 		l.Limit = 0

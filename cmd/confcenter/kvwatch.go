@@ -73,26 +73,22 @@ says that further changes of the same revision follow.`,
 			return usageError{errors.New("--prefix needs NS")}
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.watchKV(ctx, spaceOf(connected, args[0], w.reveal), &w)
+			watch, err := spaceOf(connected, args[0], w.reveal).Watch(ctx, w.WatchOptions)
+			return printAll(ctx, watch, err, func(n kv.Notice) (bool, error) { return c.printNotice(n, &w) })
 		})
 	}
 	return command
 }
 
-// watchKV returns nil when ctx ends, which is a watch's normal end.
-func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) error {
-	watch, err := s.Watch(ctx, w.WatchOptions)
-	if err != nil {
-		return err
-	}
-	return printAll(ctx, watch, func(n kv.Notice) (bool, error) { return c.printNotice(n, w) })
-}
-
-// printAll prints what a watch tells until ctx ends or print has had enough, and stops the watch.
+// printAll prints what a watch tells until ctx ends, which is a watch's normal end, or print has had
+// enough, and stops the watch. err is why there is none.
 func printAll[N any](ctx context.Context, watch interface {
 	Next(context.Context) (N, error)
 	Stop()
-}, print func(N) (enough bool, err error)) error {
+}, err error, print func(N) (enough bool, err error)) error {
+	if err != nil {
+		return err
+	}
 	defer watch.Stop()
 	for {
 		n, err := watch.Next(ctx)
@@ -153,6 +149,5 @@ func (c *connection) printEvent(ev event, e *kv.Entry, spaces bool) error {
 	if e != nil && !e.Deleted() {
 		text += " " + cell(e.Value)
 	}
-	_, err := fmt.Fprintln(c.app.stdout, text)
-	return err
+	return c.app.printf("%v\n", text)
 }

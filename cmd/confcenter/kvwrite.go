@@ -183,11 +183,6 @@ func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.
 	return c.written(t, res, text)
 }
 
-// kvSetCommands are the verbs that set a value.
-func (a *app) kvSetCommands() []*cobra.Command {
-	return []*cobra.Command{a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvRestoreCommand()}
-}
-
 func (a *app) kvPutCommand() *cobra.Command {
 	var flags writeFlags
 	var value valueFlags

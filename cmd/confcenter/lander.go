@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -72,10 +73,7 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 // land lands until ctx ends.
 func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db *landing.Database) error {
 	log := newLog(a.stderr, o.logLevel.level())
-	cfg.Name = o.name
-	if cfg.Name == "" {
-		cfg.Name = defaultHolder()
-	}
+	cfg.Name = cmp.Or(o.name, defaultHolder())
 	link := serverLink{log: log}
 	cfg.OnState, cfg.StateWaits, cfg.MaxBackoff = link.changed, true, longestRedial
 	cfg.OnError = func(err error) { log.Debug().Err(err).Msg("connection") } // link has said it

@@ -101,11 +101,7 @@ func (a *app) landingRetryCommand() *cobra.Command {
 	c := a.connect(command)
 	p.define(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		n, err := connected.Landing().Retry(ctx, p.fields(args)...)
-		if err != nil {
-			return err
-		}
-		return c.showLine(map[string]any{"count": n}, n)
+		return c.showCount(connected.Landing().Retry(ctx, p.fields(args)...))
 	})
 }
 
@@ -132,11 +128,7 @@ only in the database.`,
 				return err
 			}
 		}
-		n, err := connected.Landing().Reland(ctx, since)
-		if err != nil {
-			return err
-		}
-		return c.showLine(map[string]any{"count": n}, n)
+		return c.showCount(connected.Landing().Reland(ctx, since))
 	})
 }
 
@@ -167,10 +159,6 @@ it gives up, not counting what was given up before: without it, drop only says h
 	command.Flags().Int64Var(&confirm, "confirm", 0, "how many refused fields are given up")
 	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		n, err := connected.Landing().Drop(ctx, confirm, p.fields(args)...)
-		if err != nil {
-			return err
-		}
-		return c.showLine(map[string]any{"count": n}, n)
+		return c.showCount(connected.Landing().Drop(ctx, confirm, p.fields(args)...))
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -64,10 +65,7 @@ func connectionLimit(asked, files, reserved int) (int, error) {
 		return 0, fmt.Errorf("max-connections = %d: the limit of %d open files allows %d; raise it (ulimit -n) to %d or ask for fewer",
 			asked, files, most, asked+reserved)
 	}
-	if asked == 0 {
-		return most, nil
-	}
-	return asked, nil
+	return cmp.Or(asked, most), nil
 }
 
 // connections is the limit on HTTP connections, which are open files too: the configured

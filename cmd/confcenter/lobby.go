@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/spf13/pflag"
@@ -54,12 +55,9 @@ func (o *lobbyOptions) room(files int) int {
 // open makes the lobby of a server with so many places for clients.
 func (o *lobbyOptions) open(connections int, pool *memory.Pool) *admission.Lobby {
 	limits := admission.Limits{
-		Strangers: o.strangers, PerAddress: o.perAddress,
+		Strangers: o.strangers, PerAddress: cmp.Or(o.perAddress, max(1, connections/2)),
 		Memory: pool,
 		Rate:   admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
-	}
-	if limits.PerAddress == 0 {
-		limits.PerAddress = max(1, connections/2)
 	}
 	for _, text := range o.exempt {
 		network, _ := netip.ParsePrefix(text) // check has seen it

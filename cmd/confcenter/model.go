@@ -37,15 +37,12 @@ type special struct {
 // modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
 // its table.
 func (a *app) modelCommand(group *cobra.Command, model string, operations []cluster.Operation, specials map[string]special) *cobra.Command {
-	group.Args = onlyVerbs
-	group.RunE = func(*cobra.Command, []string) error {
-		return usageError{fmt.Errorf("%s needs a verb; confcenter %[1]s --help lists them", model)}
-	}
+	verbs := make([]*cobra.Command, len(operations))
 	for place := range operations {
 		o := &operations[place]
-		group.AddCommand(a.operationCommand(o, protocol.OfModel(model, place), specials[o.Name]))
+		verbs[place] = a.operationCommand(o, protocol.OfModel(model, place), specials[o.Name])
 	}
-	return group
+	return grouped(group, fmt.Sprintf("%s needs a verb; confcenter %[1]s --help lists them", model), verbs...)
 }
 
 // operationCommand is the verb for one operation.

@@ -127,6 +127,12 @@ func columns(text string) (n int) {
 	return n
 }
 
+// printf prints a verb's result.
+func (a *app) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.stdout, format, args...)
+	return err
+}
+
 // printing does not escape the characters of HTML.
 var printing = jsoniter.Config{SortMapKeys: true}.Froze()
 

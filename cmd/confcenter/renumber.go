@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -64,6 +63,5 @@ func (a *app) renumber(ctx context.Context, dir string, asJSON bool) (err error)
 	if asJSON {
 		return a.printJSON(map[string]any{"dir": dir, "documents": documents, "mtime": served})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %d documents are at version %d, in a new epoch\n", dir, documents, served)
-	return err
+	return a.printf("%s: %d documents are at version %d, in a new epoch\n", dir, documents, served)
 }

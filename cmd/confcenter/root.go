@@ -47,8 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !a.started {
 		err = usageError{err}
 	}
-	var child commandExit
-	if errors.As(err, &child) {
+	if child, ok := errors.AsType[commandExit](err); ok {
 		return int(child)
 	}
 	fmt.Fprintf(stderr, "confcenter: %v\n", err)
@@ -118,6 +117,14 @@ func onlyVerbs(group *cobra.Command, args []string) error {
 		text += "\n\nDid you mean this?\n\t" + strings.Join(meant, "\n\t") + "\n"
 	}
 	return errors.New(text)
+}
+
+// grouped gives a group its verbs. needs is said where none of them is given.
+func grouped(group *cobra.Command, needs string, verbs ...*cobra.Command) *cobra.Command {
+	group.Args = onlyVerbs
+	group.RunE = func(*cobra.Command, []string) error { return usageError{errors.New(needs)} }
+	group.AddCommand(verbs...)
+	return group
 }
 
 func (a *app) root() *cobra.Command {

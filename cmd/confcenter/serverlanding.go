@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/confstore"
+	"confcenter/internal/clock"
 	"confcenter/internal/metric"
 	"confcenter/internal/settings"
 	"confcenter/storage"
@@ -120,12 +121,7 @@ func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zer
 		return
 	}
 	changed := make(chan struct{}, 1)
-	s.landed.follow = config.Follow(func(*confstore.Snapshot, []string) {
-		select {
-		case changed <- struct{}{}:
-		default: // it will look anyway
-		}
-	})
+	s.landed.follow = config.Follow(func(*confstore.Snapshot, []string) { clock.Nudge(changed) }) // if it is full, it will look anyway
 	s.watching.Go(func() {
 		for {
 			select {

@@ -22,7 +22,7 @@ import (
 
 // storageCommand is the group of verbs for player storage.
 func (a *app) storageCommand() *cobra.Command {
-	command := &cobra.Command{
+	return grouped(&cobra.Command{
 		Use:   "storage",
 		Short: "Read and write the fields of players and other owners",
 		Long: `Storage reads and writes player storage: fields of owners, which the server keeps in
@@ -36,14 +36,9 @@ standard input.`,
   confcenter storage get bag 42 gold
   confcenter storage owners bag --count
   confcenter storage status`,
-		Args: onlyVerbs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("storage needs a verb, get or update for example")}
-		},
-	}
-	command.AddCommand(a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
+	}, "storage needs a verb, get or update for example",
+		a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
 		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingRelandCommand(), a.landingDropCommand(), a.storageImportCommand())
-	return command
 }
 
 // place has the flags that say whose fields are meant.
@@ -200,30 +195,21 @@ func (w *ownerFlags) options() ([]client.Option, error) {
 func numbersOf(args []string, refusal string) (map[string]int64, error) {
 	numbers := make(map[string]int64, len(args))
 	for _, arg := range args {
-		name, text, given := cutLast(arg)
-		n, err := strconv.ParseInt(text, 10, 64)
-		if !given || err != nil {
+		i := strings.LastIndexByte(arg, '=') // the last, because names may have one and numbers have none
+		n, err := strconv.ParseInt(arg[i+1:], 10, 64)
+		if i < 0 || err != nil {
 			return nil, usageError{fmt.Errorf(refusal, arg)}
 		}
-		if _, twice := numbers[name]; twice {
-			return nil, namedTwice(name)
+		if _, twice := numbers[arg[:i]]; twice {
+			return nil, namedTwice(arg[:i])
 		}
-		numbers[name] = n
+		numbers[arg[:i]] = n
 	}
 	return numbers, nil
 }
 
 func namedTwice(name string) error {
 	return usageError{fmt.Errorf("field %q is named twice", name)}
-}
-
-// cutLast cuts around the last =, because names may have one and numbers have none.
-func cutLast(arg string) (name, text string, given bool) {
-	i := strings.LastIndexByte(arg, '=')
-	if i < 0 {
-		return arg, "", false
-	}
-	return arg[:i], arg[i+1:], true
 }
 
 // ownerWrite is a method of Owner for T, which the arguments behind LOGIC and OWNER say.
@@ -400,11 +386,7 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 			logic = args[0]
 		}
 		if count {
-			n, err := p.storage(connected).CountOwners(ctx, logic)
-			if err != nil {
-				return err
-			}
-			return c.showLine(map[string]any{"count": n}, n)
+			return c.showCount(p.storage(connected).CountOwners(ctx, logic))
 		}
 		list := []map[string]string{}
 		for owner, err := range p.storage(connected).Owners(ctx, logic) {

@@ -22,8 +22,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if output.json() {
 				return a.printJSON(b)
 			}
-			_, err := fmt.Fprintln(a.stdout, b)
-			return err
+			return a.printf("%v\n", b)
 		},
 	}
 	output.define(command, "output", "o", "output format")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,7 +73,8 @@ documents of the same revision follow.`,
 			return err
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.watchDocuments(ctx, connected, &w)
+			watch, err := connected.WatchDocuments(ctx, w.DocumentWatchOptions)
+			return printAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return c.printRevision(n, &w) })
 		})
 	}
 	return command
@@ -120,8 +120,7 @@ func (a *app) printState(d *client.Document, asJSON bool) error {
 		contents += ": " + why
 	}
 	where := strings.TrimSuffix(d.Name+" "+d.Path, " ")
-	_, err := fmt.Fprintf(a.stdout, "%d %s %s\n", d.Mtime, where, contents)
-	return err
+	return a.printf("%d %s %s\n", d.Mtime, where, contents)
 }
 
 // neverGood is why there is nothing of a file that is there but was never good; else "".

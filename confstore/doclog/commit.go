@@ -2,6 +2,7 @@ package doclog
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"confcenter/access"
@@ -221,9 +222,7 @@ func (g *group) add(c *Change) error {
 	}
 	g.txns = append(g.txns, txn)
 	g.now, g.text = next, txn.Then[0].Value.Data
-	for name, d := range p.docs {
-		g.docs[name] = d
-	}
+	maps.Copy(g.docs, p.docs)
 	return nil
 }
 

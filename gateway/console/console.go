@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
@@ -72,9 +73,7 @@ func pack(text []byte) []byte {
 // Serve answers with the file of that name, the page itself for "". It returns
 // false, and has written nothing, if there is none.
 func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
-	if name == "" {
-		name = "index.html"
-	}
+	name = cmp.Or(name, "index.html")
 	a := assets()[name]
 	if a == nil {
 		return false

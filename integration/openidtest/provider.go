@@ -100,9 +100,10 @@ func Start(t testing.TB, callback string, asked func(r *http.Request) bool) *Pro
 
 // storage is what the library asks of its user.
 type storage struct {
-	provider *Provider
-	callback string
-	key      *rsa.PrivateKey
+	op.Storage // nil: what else it could be asked is about what no server of ours does, such as refreshing tokens
+	provider   *Provider
+	callback   string
+	key        *rsa.PrivateKey
 
 	mu       sync.Mutex
 	requests map[string]*request // guarded by mu
@@ -200,22 +201,6 @@ func (s *storage) CreateAccessToken(context.Context, op.TokenRequest) (string, t
 	return s.next(), time.Now().Add(time.Hour), nil
 }
 
-func (s *storage) CreateAccessAndRefreshTokens(context.Context, op.TokenRequest, string) (string, string, time.Time, error) {
-	return "", "", time.Time{}, oidc.ErrUnsupportedGrantType()
-}
-
-func (s *storage) TokenRequestByRefreshToken(context.Context, string) (op.RefreshTokenRequest, error) {
-	return nil, oidc.ErrUnsupportedGrantType()
-}
-
-func (s *storage) TerminateSession(context.Context, string, string) error { return nil }
-
-func (s *storage) RevokeToken(context.Context, string, string, string) *oidc.Error { return nil }
-
-func (s *storage) GetRefreshTokenInfo(context.Context, string, string) (string, string, error) {
-	return "", "", op.ErrInvalidRefreshToken
-}
-
 func (s *storage) SigningKey(context.Context) (op.SigningKey, error) { return signingKey{s.key}, nil }
 
 func (s *storage) SignatureAlgorithms(context.Context) ([]jose.SignatureAlgorithm, error) {
@@ -264,24 +249,6 @@ func (s *storage) tell(info *oidc.UserInfo, who string) {
 		info.AppendClaims(name, value)
 	}
 }
-
-func (s *storage) SetIntrospectionFromToken(context.Context, *oidc.IntrospectionResponse, string, string, string) error {
-	return nil
-}
-
-func (s *storage) GetPrivateClaimsFromScopes(context.Context, string, string, []string) (map[string]any, error) {
-	return nil, nil
-}
-
-func (s *storage) GetKeyByIDAndClientID(context.Context, string, string) (*jose.JSONWebKey, error) {
-	return nil, oidc.ErrInvalidClient()
-}
-
-func (s *storage) ValidateJWTProfileScopes(context.Context, string, []string) ([]string, error) {
-	return nil, oidc.ErrInvalidScope()
-}
-
-func (s *storage) Health(context.Context) error { return nil }
 
 type signingKey struct{ key *rsa.PrivateKey }
 

@@ -13,8 +13,7 @@ func Tool(t testing.TB, args ...string) (code int, said string) {
 	t.Helper()
 	cmd := ToolCommand(t, args...)
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		require.NoError(t, err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)

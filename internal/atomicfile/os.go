@@ -27,12 +27,13 @@ func (osFS) OpenRoot(dir string) (Root, error) {
 	return osRoot{r}, nil
 }
 
-type osRoot struct{ r *os.Root }
+// osRoot is an os.Root, but for what is not as it has it.
+type osRoot struct{ *os.Root }
 
 func (o osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	// O_NONBLOCK: opening a named pipe for reading would wait for a writer, and
 	// the whole store with it.
-	f, err := o.r.OpenFile(name, flag|syscall.O_NONBLOCK, perm)
+	f, err := o.Root.OpenFile(name, flag|syscall.O_NONBLOCK, perm)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (o osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) 
 }
 
 func (o osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
-	d, err := o.r.Open(name)
+	d, err := o.Root.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +49,15 @@ func (o osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, errors.Join(err, d.Close())
 }
 
-func (o osRoot) Stat(name string) (fs.FileInfo, error)      { return o.r.Stat(name) }
-func (o osRoot) Lstat(name string) (fs.FileInfo, error)     { return o.r.Lstat(name) }
-func (o osRoot) Readlink(name string) (string, error)       { return o.r.Readlink(name) }
-func (o osRoot) Mkdir(name string, perm fs.FileMode) error  { return o.r.Mkdir(name, perm) }
-func (o osRoot) Rename(oldname, newname string) error       { return o.r.Rename(oldname, newname) }
-func (o osRoot) Remove(name string) error                   { return o.r.Remove(name) }
-func (o osRoot) Close() error                               { return o.r.Close() }
-func (o osRoot) Chtimes(name string, mtime time.Time) error { return o.r.Chtimes(name, mtime, mtime) }
+func (o osRoot) Chtimes(name string, mtime time.Time) error {
+	return o.Root.Chtimes(name, mtime, mtime)
+}
 
 func (o osRoot) SyncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil // which syncs no directories: NTFS keeps a log of its own of them
 	}
-	d, err := o.r.Open(name)
+	d, err := o.Root.Open(name)
 	if err != nil {
 		return err
 	}
@@ -69,9 +65,9 @@ func (o osRoot) SyncDir(name string) error {
 }
 
 func (o osRoot) Lock(name string) (io.Closer, error) {
-	f, err := o.r.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := o.Root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if IsReadOnly(err) || errors.Is(err, syscall.EISDIR) {
-		f, err = o.r.Open(name)
+		f, err = o.Root.Open(name)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,9 +36,7 @@ func lock(f *os.File, how int) error {
 	err = conn.Control(func(fd uintptr) {
 		lockErr = unix.Flock(int(fd), how)
 	})
-	if err == nil {
-		err = lockErr
-	}
+	err = cmp.Or(err, lockErr)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%w", ErrLocked)
 	}

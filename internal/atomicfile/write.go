@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -57,10 +58,7 @@ func Prepare(root Root, name string, data []byte, attr Attr) (*Pending, error) {
 }
 
 func (p *Pending) fill(data []byte, attr Attr) error {
-	perm := attr.Perm
-	if perm == 0 {
-		perm = 0o644
-	}
+	perm := cmp.Or(attr.Perm, 0o644)
 	f, err := p.root.OpenFile(p.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

@@ -45,6 +45,26 @@ type Timer interface {
 	Reset(d time.Duration)
 }
 
+// Nudge has whoever waits for c go on. c has room for one, so that several nudges count as one.
+func Nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Within waits until done is closed, or has something, and returns false if that takes longer than limit.
+func Within(c Clock, limit time.Duration, done <-chan struct{}) bool {
+	timer := c.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C():
+		return false
+	}
+}
+
 // Real is the machine's clock, with monotonic readings.
 func Real() Clock { return realClock{} }
 

@@ -63,13 +63,10 @@ func New(tcp, http string, hold int) (*Flood, error) {
 		return nil, err
 	}
 	whoami := protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"flood"}`))
-	f := &Flood{open: make([]int, hold), manners: []manner{
+	f := &Flood{open: slices.Repeat([]int{-1}, hold), manners: []manner{
 		{toTCP, nil}, {toHTTP, nil}, {toTCP, whoami[:protocol.HeaderSize/2]}, {toHTTP, []byte("GET /v1/con")},
 		{toTCP, nil}, {toHTTP, nil}, {toTCP, whoami}, {toHTTP, []byte("PUT /v1/store/key?ns=n&key=k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")},
 	}}
-	for i := range f.open {
-		f.open[i] = -1
-	}
 	for n := range Sources {
 		f.sources = append(f.sources, unix.SockaddrInet4{Addr: source(n).As4()})
 	}

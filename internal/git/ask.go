@@ -243,8 +243,7 @@ func result(meta string) (blob string, parents []string, ok bool) {
 func (r *Repository) Reaches(ctx context.Context, head, commit string) (bool, error) {
 	c := r.command(ctx, "merge-base", "--is-ancestor", commit, head)
 	err := c.Run()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() == 1 {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == 1 {
 		return false, nil
 	}
 	return err == nil, failed(c, err)

@@ -79,9 +79,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Clock == nil {
-		c.Clock = clock.Real()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.Real())
 	if c.PauseAfter == 0 && c.Clock == clock.Real() {
 		c.PauseAfter = 500 * time.Millisecond
 	}

@@ -279,8 +279,8 @@ func (l *leases) stoodLocked(now time.Duration) time.Duration {
 	return 0
 }
 
-// keepAlive restarts a lease's time.
-func (l *leases) keepAlive(id kv.LeaseID) (kv.Lease, error) {
+// get describes a lease, whose time restarts if it is kept alive.
+func (l *leases) get(id kv.LeaseID, keep bool) (kv.Lease, error) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,17 +288,8 @@ func (l *leases) keepAlive(id kv.LeaseID) (kv.Lease, error) {
 	if err != nil {
 		return kv.Lease{}, err
 	}
-	one.deadline = now + one.ttl
-	return one.describe(now), nil
-}
-
-func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one, err := l.knownLocked(id, now)
-	if err != nil {
-		return kv.Lease{}, err
+	if keep {
+		one.deadline = now + one.ttl
 	}
 	return one.describe(now), nil
 }
@@ -335,7 +326,7 @@ func (s *Store) Owned() (ids []kv.LeaseID) {
 
 // Holding implements kvstore.Engine.
 func (s *Store) Holding(id kv.LeaseID) (h kv.Holding, err error) {
-	if h.Lease, err = s.leases.get(id); err != nil {
+	if h.Lease, err = s.leases.get(id, false); err != nil {
 		return h, err
 	}
 	held := s.leases.held(id)

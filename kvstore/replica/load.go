@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"maps"
+	"slices"
+
 	"confcenter/kv"
 )
 
@@ -104,11 +107,7 @@ func (l *loading) event(event *kv.Event) {
 // done makes everything visible to readers. Every lease starts with its full time.
 func (l *loading) done(newest kv.Revision) {
 	b := l.books
-	all := make([]*lease, 0, len(b.leases.byID.of))
-	for _, one := range b.leases.byID.of {
-		all = append(all, one)
-	}
-	b.leases.publish(all)
+	b.leases.publish(slices.AppendSeq(make([]*lease, 0, len(b.leases.byID.of)), maps.Values(b.leases.byID.of)))
 	b.index.publish(nil, b.spaces, newest)
 	b.tell()
 	b.settled()

@@ -1,11 +1,13 @@
 package replica
 
 import (
+	"cmp"
 	"reflect"
 	"sync"
 	"sync/atomic"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 )
@@ -118,12 +120,7 @@ func (q *queue) refusedLocked(one *queued) error {
 }
 
 // poke has the committer look.
-func (q *queue) poke() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
+func (q *queue) poke() { clock.Nudge(q.wake) }
 
 // ended is why nothing is accepted any more, nil while something is.
 func (q *queue) ended() error {
@@ -136,9 +133,7 @@ func (q *queue) ended() error {
 func (q *queue) close(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed == nil {
-		q.closed = why
-	}
+	q.closed = cmp.Or(q.closed, why)
 	q.poke()
 }
 

@@ -135,9 +135,9 @@ const tidyWrites = 4
 // codes.Timeout, and Close fails without having closed the log.
 func (s *Store) Close() error {
 	s.queue.close(errClosed())
-	if s.late() != nil || !s.within(closeGrace, s.committer.ended) {
+	if s.late() != nil || !clock.Within(s.cfg.Clock, closeGrace, s.committer.ended) {
 		s.end()
-		if !s.within(lastGrace, s.committer.ended) {
+		if !clock.Within(s.cfg.Clock, lastGrace, s.committer.ended) {
 			s.committer.answerLate(0)
 			return codes.Errorf(codes.Timeout, "the state store cannot be closed: %w", s.hanging())
 		}
@@ -151,22 +151,10 @@ func (s *Store) Close() error {
 		defer close(closed)
 		err = s.closeLog()
 	}()
-	if grace := tidyWrites * min(s.cfg.WriteTimeout, time.Hour); !s.within(grace, closed) {
+	if grace := tidyWrites * min(s.cfg.WriteTimeout, time.Hour); !clock.Within(s.cfg.Clock, grace, closed) {
 		return codes.Errorf(codes.Timeout, "the state store cannot be closed: its log has not come to an end for %s", grace)
 	}
 	return err
-}
-
-// within reports whether a channel is closed in time.
-func (s *Store) within(limit time.Duration, done <-chan struct{}) bool {
-	grace := s.cfg.Clock.NewTimer(limit)
-	defer grace.Stop()
-	select {
-	case <-done:
-		return true
-	case <-grace.C():
-		return false
-	}
 }
 
 func (s *Store) closeLog() error {
@@ -307,8 +295,8 @@ func (s *Store) Follow(fn func(*kv.Batch)) (stop func()) { return s.followers.ad
 
 // KeepAlive implements kv.Store.
 func (s *Store) KeepAlive(_ context.Context, id kv.LeaseID) (kv.Lease, error) {
-	return s.leases.keepAlive(id)
+	return s.leases.get(id, true)
 }
 
 // Lease implements kv.Store.
-func (s *Store) Lease(id kv.LeaseID) (kv.Lease, error) { return s.leases.get(id) }
+func (s *Store) Lease(id kv.LeaseID) (kv.Lease, error) { return s.leases.get(id, false) }

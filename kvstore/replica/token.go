@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"confcenter/codes"
@@ -62,9 +63,7 @@ func (t *tokens) find(ns, name string) *Token { return t.byName.of[tokenName{ns,
 // add remembers a token and drops old ones while there are too many or they take too much
 // space, but never the one just added.
 func (t *tokens) add(token *Token) {
-	if token.own == 0 {
-		token.own = token.Time
-	}
+	token.own = cmp.Or(token.own, token.Time)
 	a := t.askers[token.Who]
 	if a == nil {
 		a = &asker{who: token.Who, heavyAt: -1, agedAt: -1}

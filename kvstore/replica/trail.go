@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +27,7 @@ func (c *clerk) note(cfg *Config, txn *kv.Txn, result *kv.Result, rev kv.Revisio
 	case len(txn.Note) > 0:
 		for i := range txn.Note {
 			e := txn.Note[i]
-			if e.By == nil {
-				e.By = txn.Actor
-			}
+			e.By = cmp.Or(e.By, txn.Actor)
 			cfg.Trail.Add(&e, millis, revOf(&e, rev))
 		}
 	case txn.Actor != nil && !cfg.TrailNotesOnly:

@@ -79,6 +79,14 @@ func (g *Gate) Add(routes map[protocol.Command]Route) {
 	}
 }
 
+// Absent is the route of what a server does not have, as why says.
+func Absent(why string) Route {
+	return Route{Raw: true, Handle: func(s *Session, h protocol.Header, _ []byte) bool {
+		s.Result(h, int(codes.NotImplemented), why)
+		return true
+	}}
+}
+
 // Handles reports whether the command has a handler.
 func (g *Gate) Handles(cmd protocol.Command) bool { return g.routes.row(cmd).Handle != nil }
 

@@ -221,10 +221,7 @@ func (c *Client) signatureLocked() string {
 }
 
 func clientLabel(c *Client) string {
-	name := c.Prop("svrname")
-	if name == "" {
-		name = "client"
-	}
+	name := cmp.Or(c.Prop("svrname"), "client")
 	return name + "#" + strconv.Itoa(int(c.ID))
 }
 

@@ -3,6 +3,8 @@ package loop
 import (
 	"sync"
 	"time"
+
+	"confcenter/internal/clock"
 )
 
 // Poll intervals for peers that do not read: the event loop has no event for "all
@@ -27,12 +29,7 @@ func (w *waker) init(wake func()) {
 }
 
 // yieldTurn asks for another turn after the loop has looked at its sockets.
-func (w *waker) yieldTurn() {
-	select {
-	case w.next <- struct{}{}:
-	default:
-	}
-}
+func (w *waker) yieldTurn() { clock.Nudge(w.next) }
 
 // start starts waking the loop, polling as long as connections are blocked, and ending their
 // rests. close ends it.

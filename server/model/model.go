@@ -22,7 +22,7 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 	routes := map[protocol.Command]gate.Route{}
 	for i := range protocol.Commands {
 		if id := protocol.Commands[i].ID; id.Model() != "" {
-			routes[id] = gate.Route{Handle: noModel, Raw: true}
+			routes[id] = gate.Absent("this server has no " + id.Model())
 		}
 	}
 	for i := range models {
@@ -32,11 +32,6 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 		}
 	}
 	g.Add(routes)
-}
-
-func noModel(s *gate.Session, h protocol.Header, _ []byte) bool {
-	s.Result(h, int(codes.NotImplemented), "this server has no "+h.Command.Model())
-	return true
 }
 
 // asks handles one operation, away from the loop: it may take long to read the question, and a

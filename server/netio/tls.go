@@ -67,8 +67,7 @@ func (e *Engine) refused(d *door, c *admission.Conn, err error) {
 		}
 	}
 	line := g.PeerLog.Warn().Err(err).Stringer("peer", c.Peer).Stringer("listener", d.Addr())
-	var unverified *tls.CertificateVerificationError
-	if errors.As(err, &unverified) && len(unverified.UnverifiedCertificates) > 0 {
+	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(unverified.UnverifiedCertificates) > 0 {
 		leaf := unverified.UnverifiedCertificates[0]
 		line.Stringer("subject", leaf.Subject).Stringer("issuer", leaf.Issuer).Time("expires", leaf.NotAfter)
 	}

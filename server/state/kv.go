@@ -6,7 +6,6 @@ package state
 import (
 	"context"
 
-	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
@@ -83,14 +82,10 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 
 // AddNone makes g answer that there is no state store.
 func AddNone(g *gate.Gate) {
-	none := func(s *gate.Session, h protocol.Header, _ []byte) bool {
-		s.Result(h, int(codes.NotImplemented), "this server has no state store")
-		return true
-	}
 	routes := make(map[protocol.Command]gate.Route)
 	for _, row := range protocol.Commands {
 		if row.ID.IsState() && row.Role == protocol.Served {
-			routes[row.ID] = gate.Route{Handle: none, Raw: true}
+			routes[row.ID] = gate.Absent("this server has no state store")
 		}
 	}
 	g.Add(routes)

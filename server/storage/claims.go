@@ -11,7 +11,7 @@ import (
 // claims are the dirty tables that the lander of a session has. They end with the connection, so
 // that a lander that was killed is not waited for.
 type claims struct {
-	store Lander // set at open
+	store Store // set at open
 
 	mu     sync.Mutex
 	ended  bool                // guarded by mu

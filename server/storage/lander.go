@@ -1,24 +1,13 @@
 package storage
 
 import (
-	"context"
+	"cmp"
 
-	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 	"confcenter/storage"
 )
-
-// Lander is what landers in processes of their own need of a *storage.Storage.
-type Lander interface {
-	Settings() storage.Settings
-	Claim(ctx context.Context, table int, who string) (storage.Claim, error)
-	Release(ctx context.Context, table int, fence kv.Revision) error
-	Dirty(ctx context.Context, table, limit int) (*storage.Batch, error)
-	Landed(ctx context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error
-	Newer(ctx context.Context, version int64) error
-}
 
 // settings tells landers what they go by.
 func (f *Handlers) settings(dst []byte, _ none) ([]byte, error) {
@@ -47,10 +36,7 @@ func (f *Handlers) claim(s *gate.Session, h protocol.Header, _ []byte) bool {
 // take gives a lander its next batch. A lander asks for rows, and one reply has a limit of
 // bytes: it gets fewer rows if they are long.
 func (f *Handlers) take(dst []byte, q protocol.LanderTake) ([]byte, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = f.store.Settings().Batch
-	}
+	limit := cmp.Or(q.Limit, f.store.Settings().Batch)
 	b, err := f.store.Dirty(f.life, q.Table, limit)
 	for err == nil && b != nil && limit > 1 && sizeOfRows(b.Rows) > protocol.MaxFieldBytes {
 		limit /= 2

@@ -1,21 +1,6 @@
 package storage
 
-import (
-	"context"
-
-	"confcenter/protocol"
-	"confcenter/storage"
-	"confcenter/storage/field"
-)
-
-// Landing is what operators need of a *storage.Storage.
-type Landing interface {
-	Status() []storage.TableStatus
-	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
-	Retry(ctx context.Context, fields []field.Ref) (int, error)
-	Reland(ctx context.Context, since int64) (int, error)
-	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
-}
+import "confcenter/protocol"
 
 // status says how it stands with landing.
 func (f *Handlers) status(dst []byte, _ none) ([]byte, error) {

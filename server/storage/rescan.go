@@ -1,16 +1,9 @@
 package storage
 
 import (
-	"context"
-
 	"confcenter/protocol"
 	"confcenter/storage"
 )
-
-// Rescanner is what those who fill a table need of a *storage.Storage.
-type Rescanner interface {
-	Rescan(ctx context.Context, table string) error
-}
 
 // rescan hears that others have filled a table.
 func (f *Handlers) rescan(dst []byte, q protocol.LandingRescan) ([]byte, error) {

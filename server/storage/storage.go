@@ -10,6 +10,7 @@ import (
 
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -31,9 +32,21 @@ type Store interface {
 	DoEach(by *storage.Caller, calls []*storage.Call)
 	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
-	Landing
-	Lander
-	Rescanner
+	// what operators need
+	Status() []storage.TableStatus
+	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
+	Retry(ctx context.Context, fields []field.Ref) (int, error)
+	Reland(ctx context.Context, since int64) (int, error)
+	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
+	// what landers in processes of their own need
+	Settings() storage.Settings
+	Claim(ctx context.Context, table int, who string) (storage.Claim, error)
+	Release(ctx context.Context, table int, fence kv.Revision) error
+	Dirty(ctx context.Context, table, limit int) (*storage.Batch, error)
+	Landed(ctx context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error
+	Newer(ctx context.Context, version int64) error
+	// what those who fill a table need
+	Rescan(ctx context.Context, table string) error
 }
 
 // Handlers serve player storage.
@@ -81,19 +94,13 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	}
 	for cmd, r := range routes {
 		if r.Strict = true; store == nil {
-			r = gate.Route{Handle: noStorage, Raw: true}
+			r = gate.Absent("this server has no player storage")
 		}
 		routes[cmd] = r
 	}
 	g.Add(routes)
 	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return newDesk(d.Loop) })
 	g.HandOver(func(s *gate.Session) { deskOf(s).handOver(s, store) })
-}
-
-// noStorage answers where there is no player storage.
-func noStorage(s *gate.Session, h protocol.Header, _ []byte) bool {
-	s.Result(h, int(codes.NotImplemented), "this server has no player storage")
-	return true
 }
 
 // route is that of a command that is answered away from the loop: by those who work, or by

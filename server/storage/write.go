@@ -146,8 +146,7 @@ func (w *writing) appendBody(dst []byte) []byte {
 		return protocol.AppendStorageOutcome(dst, w.Kind, w.Outcome, w.WantPrev)
 	}
 	w.s.Group().Count.StateRefused.Add(1)
-	var other *storage.Mismatch
-	if errors.As(w.Err, &other) {
+	if other, ok := errors.AsType[*storage.Mismatch](w.Err); ok {
 		return protocol.AppendStorageMismatch(dst, other)
 	}
 	return w.s.AppendRefusal(dst, w.h, w.Err)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"confcenter/access/guard"
-	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
@@ -98,10 +97,7 @@ func AddDocuments(life context.Context, g *gate.Gate, store follow.Store) *Handl
 	if store != nil {
 		return add(life, g, ofDocuments, store)
 	}
-	none := gate.Route{Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
-		s.Result(h, int(codes.NotImplemented), "this server cannot watch documents")
-		return true
-	}}
+	none := gate.Absent("this server cannot watch documents")
 	g.Add(map[protocol.Command]gate.Route{ofDocuments.watch: none, ofDocuments.unwatch: none})
 	return nil
 }

@@ -115,7 +115,8 @@ func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
 		}
 		var r protocol.Request
 		require.NoError(t, r.Parse(f.body))
-		rev, ok := r.Int64("rev")
+		m, _ := r.Member("rev")
+		rev, ok := m.Int64()
 		require.True(t, ok, "%s", f.body)
 		require.LessOrEqual(t, kv.Revision(rev), told, "answered before the event")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -99,10 +100,7 @@ func (n *notes) add(e access.Event) {
 	default:
 		n.pending = append(n.pending, e)
 	}
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	clock.Nudge(n.wake)
 }
 
 // add counts an event, and reports whether it is a new one.

@@ -103,9 +103,7 @@ func (t *Tokens) mayHandle(by *access.Actor, whose *access.Identity) error {
 // Open returns the tokens in a store, which must outlive them. now reads one key of it from
 // memory, without waiting.
 func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
 	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
@@ -416,11 +414,7 @@ func (t *Tokens) lastUse(id string) int64 {
 // ends. After a restart sessions end earlier by as much, which is a quarter of their idle time.
 func (t *Tokens) Run(ctx context.Context) error {
 	for {
-		timer := t.cfg.Clock.NewTimer(min(useEvery, t.cfg.Sessions.Idle/4))
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Within(t.cfg.Clock, min(useEvery, t.cfg.Sessions.Idle/4), ctx.Done()) {
 			return ctx.Err()
 		}
 		if err := t.keepUses(ctx); err != nil {

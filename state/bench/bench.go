@@ -55,9 +55,7 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Clock == nil {
-		c.Clock = clock.Real()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.NodeTTL = cmp.Or(c.NodeTTL, 10*time.Second)
 	c.HoldTTL = cmp.Or(c.HoldTTL, 30*time.Second)
 	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -232,14 +233,9 @@ func fits(what string, record any, limit int) error {
 	return err
 }
 
-// has reports whether a list of labels has the label.
-func has(labels []Label, l Label) bool {
-	for i := range labels {
-		if labels[i] == l {
-			return true
-		}
-	}
-	return false
+// hasAll reports whether a list of labels has all that are wanted.
+func hasAll(labels, wanted []Label) bool {
+	return !slices.ContainsFunc(wanted, func(l Label) bool { return !slices.Contains(labels, l) })
 }
 
 // parseLabels reads k=v,k=v.

@@ -284,12 +284,7 @@ func (b *Bench) Nodes(ctx context.Context, _ *access.Actor, q *NodesAsk) (*Nodes
 }
 
 func (q *NodesAsk) match(n *Node, labels []Label) bool {
-	for _, l := range labels {
-		if !has(n.Info.Config.Labels, l) {
-			return false
-		}
-	}
-	return (q.Role == 0 || q.Role == n.Info.Config.Role) && (q.State == 0 || q.State == n.State) &&
+	return hasAll(n.Info.Config.Labels, labels) && (q.Role == 0 || q.Role == n.Info.Config.Role) && (q.State == 0 || q.State == n.State) &&
 		(q.Provider == 0 || q.Provider == n.Info.Config.Provider.Name) && (q.Lost == nil || *q.Lost == n.Lost)
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -191,12 +192,8 @@ func (p *problems) assignments(s *JobSpec) {
 		if a.Name != "" && a.Properties.Name != "" || a.Role != 0 && a.Properties.Role != 0 {
 			p.add("nodeAssignment %d has name or role twice: beside properties and in it", i)
 		}
-		if a.Properties.Name == "" {
-			a.Properties.Name = a.Name
-		}
-		if a.Properties.Role == 0 {
-			a.Properties.Role = a.Role
-		}
+		a.Properties.Name = cmp.Or(a.Properties.Name, a.Name)
+		a.Properties.Role = cmp.Or(a.Properties.Role, a.Role)
 		a.Name, a.Role = "", 0
 		if len(a.Selectors) == 0 && a.Properties.Role == 0 {
 			p.add("nodeAssignment %d has neither selectors nor a role", i)

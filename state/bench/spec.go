@@ -132,21 +132,11 @@ type ReadySpec struct {
 
 // stageOf and taskOf return the index of what has the name, or -1.
 func (s *JobSpec) stageOf(name string) int {
-	for i := range s.Stages {
-		if s.Stages[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.Stages, func(one StageSpec) bool { return one.Name == name })
 }
 
 func (s *StageSpec) taskOf(name string) int {
-	for i := range s.Tasks {
-		if s.Tasks[i].Name == name && name != "" {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.Tasks, func(t TaskSpec) bool { return t.Name == name && name != "" })
 }
 
 // pipelineOf is the index of the pipeline that a stage is in, or -1. Without pipelines each
@@ -160,12 +150,7 @@ func (s *JobSpec) pipelineOf(stage string) int {
 
 // selects reports whether the selectors select what has these properties and labels.
 func selects(list []Selector, labels []Label, names []string, roles ...Role) bool {
-	for i := range list {
-		if list[i].selects(labels, names, roles) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(s Selector) bool { return s.selects(labels, names, roles) })
 }
 
 func (s *Selector) selects(labels []Label, names []string, roles []Role) bool {
@@ -178,21 +163,11 @@ func (s *Selector) selects(labels []Label, names []string, roles []Role) bool {
 	if s.Role != 0 && !sameRole(s.Role, roles...) {
 		return false
 	}
-	for _, l := range s.Labels {
-		if !has(labels, l) {
-			return false
-		}
-	}
-	return true
+	return hasAll(labels, s.Labels)
 }
 
 // sameRole reports whether a node of one of the roles can be what is wanted: roles are equal,
 // or one of them is ANY.
 func sameRole(want Role, roles ...Role) bool {
-	for _, r := range roles {
-		if want == r || want == AnyRole || r == AnyRole {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(roles, func(r Role) bool { return want == r || want == AnyRole || r == AnyRole })
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 
 	"confcenter/access"
@@ -75,9 +76,7 @@ func (e *edit) held(ctx context.Context, r *record, worker string, fence int64) 
 	if worker == "" && fence == 0 {
 		return nil
 	}
-	if worker == "" {
-		worker = r.worker
-	}
+	worker = cmp.Or(worker, r.worker)
 	key := assignment(Member{Worker, worker}, r.Member)
 	if r.worker == worker && worker != "" {
 		got, err := e.f.store.Get(ctx, e.ns, key)

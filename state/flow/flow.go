@@ -67,9 +67,7 @@ type Flow struct {
 func Open(store state.Store, cfg Config) *Flow {
 	cfg.Lines = min(cmp.Or(cfg.Lines, 1000), kv.MaxDeletePrefix-2*MaxOwn) // a removal takes all at once
 	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	return &Flow{store: store, cfg: cfg, mostOps: mostOps, scopes: map[string]struct{}{}, under: map[string]int{}, queues: map[string]*queue{}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -118,10 +119,7 @@ func (s *sweep) learn(n *kv.Notice) {
 		}
 	}
 	for _, l := range s.lanes {
-		select {
-		case l.news <- struct{}{}:
-		default:
-		}
+		clock.Nudge(l.news)
 	}
 }
 

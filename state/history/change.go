@@ -136,20 +136,8 @@ func await(ctx context.Context, docs Documents, req change.Request) (change.Resu
 	if docs == nil {
 		return change.Result{}, codes.Errorf(codes.NotImplemented, "this server has no documents that could be changed")
 	}
-	type outcome struct {
-		change.Result
-		err error
-	}
-	done := make(chan outcome, 1)
-	if err := docs.Change(req, func(r change.Result, err error) { done <- outcome{r, err} }); err != nil {
-		return change.Result{}, err
-	}
-	select {
-	case o := <-done:
-		return o.Result, o.err
-	case <-ctx.Done():
-		return change.Result{}, codes.Errorf(codes.Timeout, "it is not known yet whether the change is made; ask again with the same token, or read the log")
-	}
+	late := codes.Errorf(codes.Timeout, "it is not known yet whether the change is made; ask again with the same token, or read the log")
+	return kv.Await(ctx, late, func(done func(change.Result, error)) error { return docs.Change(req, done) })
 }
 
 func answerOf(rev kv.Revision, list []change.Changed) *ChangeAnswer {
@@ -169,8 +157,7 @@ func hex(d doclog.Digest) string {
 
 func refusedOf(ctx context.Context, list []change.Refusal) (refused []Refused) {
 	for _, r := range list[:min(len(list), mostRefused)] {
-		var broken *change.Broken
-		errors.As(r.Err, &broken)
+		broken, _ := errors.AsType[*change.Broken](r.Err)
 		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err), thereOf(guard.From(ctx), broken)})
 	}
 	return refused

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -110,10 +111,7 @@ func Undoes(list []Undone) error {
 		}
 		fmt.Fprintf(&text, " %s by revision %d", u.Name, u.Revision)
 		if u.By != nil {
-			who := u.By.Author
-			if who == "" {
-				who = strings.TrimSpace(u.By.Origin + " " + u.By.Peer)
-			}
+			who := cmp.Or(u.By.Author, strings.TrimSpace(u.By.Origin+" "+u.By.Peer))
 			fmt.Fprintf(&text, " of %s", who)
 			if u.By.Comment != "" {
 				fmt.Fprintf(&text, " (%.80s)", u.By.Comment)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -36,9 +37,7 @@ type History struct {
 
 // Open opens the history in store.
 func Open(store kv.Archive, cfg Config) *History {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.Memory = cfg.Memory.Or(64 << 20)
 	return &History{
 		log: doclog.Read(store), cfg: cfg,

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -53,9 +54,7 @@ type Host struct {
 
 // Open opens the models on store and begins to run them.
 func Open(store kv.Archive, cfg Config) *Host {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
@@ -100,12 +99,7 @@ func (h *Host) run(ctx context.Context, name string, model func(context.Context)
 			return
 		}
 		h.cfg.Log.Warn().Err(err).Str("model", name).Msg("what a model does by itself was cut short; it is tried again")
-		timer := h.cfg.Clock.NewTimer(again)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		clock.Within(h.cfg.Clock, again, ctx.Done())
 	}
 }
 

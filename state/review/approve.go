@@ -156,20 +156,11 @@ func (r *Reviews) change(ctx context.Context, rec *record, things []thing, b *bo
 		}
 		req.Documents = append(req.Documents, change.Document{Name: d.Name, File: d.File, Keep: d.Keep, Base: base})
 	}
-	type outcome struct {
-		revision kv.Revision
-		err      error
+	res, err := kv.Await(ctx, nil, func(done func(change.Result, error)) error { return r.cfg.Documents.Change(req, done) })
+	if err != nil && err == ctx.Err() {
+		err = codes.Errorf(codes.Timeout, "%w", err)
 	}
-	done := make(chan outcome, 1)
-	if err := r.cfg.Documents.Change(req, func(res change.Result, err error) { done <- outcome{res.Revision, err} }); err != nil {
-		return 0, err
-	}
-	select {
-	case o := <-done:
-		return o.revision, o.err
-	case <-ctx.Done():
-		return 0, codes.Errorf(codes.Timeout, "%w", ctx.Err())
-	}
+	return res.Revision, err
 }
 
 // stillMay refuses a change whose author may not make it any more: what proved who asked for it has ended

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -194,11 +195,7 @@ func (r *Reviews) Run(ctx context.Context) error {
 		if err := r.finishAll(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		timer := r.cfg.Clock.NewTimer(tidyEvery)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Within(r.cfg.Clock, tidyEvery, ctx.Done()) {
 			return ctx.Err()
 		}
 	}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 
 	"confcenter/access"
@@ -111,10 +112,7 @@ func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*List
 	if q.Limit < 0 || q.Limit > mostPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, mostPage)
 	}
-	limit := int(q.Limit)
-	if limit == 0 {
-		limit = shortPage
-	}
+	limit := cmp.Or(int(q.Limit), shortPage)
 	answer := new(Listed)
 	return answer, r.eachRecord(ctx, max(q.After, 0), func(rec *record) bool {
 		if rec.State.decided() && !q.All {

@@ -51,9 +51,7 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxChanges = cmp.Or(cfg.MaxChanges, 1000)
 	cfg.MaxOf = cmp.Or(cfg.MaxOf, 100)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 32<<20)

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json" // our own records, which no peer has written
 
@@ -93,9 +94,7 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 			s.reviews.give(k.rec.Number)
 		}
 	}
-	if err == nil {
-		err = refused
-	}
+	err = cmp.Or(err, refused)
 	return taken, err
 }
 

@@ -103,11 +103,7 @@ func (k *Keys) Run(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		timer := k.cfg.Clock.NewTimer(pause)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Within(k.cfg.Clock, pause, ctx.Done()) {
 			return ctx.Err()
 		}
 		k.turn.Lock()

@@ -113,8 +113,7 @@ func (d *Database) Close() error { return d.db.Close() }
 
 // failure is err as others may see it.
 func (d *Database) failure(err error) error {
-	var known *codes.Error
-	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, new(*codes.Error)) {
 		return err
 	}
 	if d.dialect.Fault(err) == Broken {
@@ -462,8 +461,7 @@ const (
 // broke reports whether an error of a statement says that the connection broke. One that took
 // too long does not: that is not about its rows.
 func (d *Database) broke(err error) bool {
-	var known *codes.Error
-	return err != nil && d.dialect.Fault(err) == Broken && !errors.As(err, &known) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+	return err != nil && d.dialect.Fault(err) == Broken && !errors.As(err, new(*codes.Error)) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
 // renew has those who come next make new connections, each of which is looked at: what has failed

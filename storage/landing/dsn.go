@@ -1,6 +1,7 @@
 package landing
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"slices"
@@ -85,10 +86,7 @@ func (a *Address) Database() string { return strings.TrimPrefix(a.URL.Path, "/")
 // HostPort is where the server listens: on the given port and on this machine, if the DSN does
 // not say.
 func (a *Address) HostPort(port string) string {
-	host := a.URL.Hostname()
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host := cmp.Or(a.URL.Hostname(), "127.0.0.1")
 	if given := a.URL.Port(); given != "" {
 		port = given
 	}

@@ -94,8 +94,7 @@ func (d *Database) ready(ctx context.Context, table string, anyway bool) error {
 		if why = u.why; err == nil {
 			break
 		}
-		var known *codes.Error
-		if fault := d.dialect.Fault(err); errors.As(err, &known) || fault == Unreachable || fault == Broken {
+		if fault := d.dialect.Fault(err); errors.As(err, new(*codes.Error)) || fault == Unreachable || fault == Broken {
 			return d.failure(err)
 		}
 		why = "it cannot be made: " + d.address.Hide(err.Error())

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,8 @@ import (
 type usageError struct{ error }
 
 func exitCode(err error) int {
-	var usage usageError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, new(usageError)):
 		return exitUsage
 	case errors.Is(err, replay.ErrDifferent):
 		return exitDifferent
@@ -142,7 +142,7 @@ func (o *options) check() error {
 		}
 	}
 	for _, pattern := range []string{o.filter.Client, o.filter.File, o.filter.Key} {
-		if err := talk.CheckPattern(pattern); err != nil {
+		if _, err := path.Match(pattern, ""); err != nil {
 			return usageError{fmt.Errorf("%q: %w", pattern, err)}
 		}
 	}

@@ -69,19 +69,16 @@ func openapi(old []byte, models []state.Model) ([]byte, error) {
 			schemas = append(schemas, field{models[i].Name + "." + t.Name(), objectSchema(&models[i], t)})
 		}
 	}
-	of := func(key string) bool {
-		for _, m := range models {
-			if strings.HasPrefix(key, "/v1/"+m.Name+"/") || strings.HasPrefix(key, m.Name+".") {
-				return true
-			}
-		}
-		return false
+	of := func(f field) bool {
+		return slices.ContainsFunc(models, func(m state.Model) bool {
+			return strings.HasPrefix(f.name, "/v1/"+m.Name+"/") || strings.HasPrefix(f.name, m.Name+".")
+		})
 	}
-	replaced := edit(old, "paths", func(all object) object { return append(without(all, of), paths...) })
+	replaced := edit(old, "paths", func(all object) object { return append(slices.DeleteFunc(all, of), paths...) })
 	replaced = edit(replaced, "components", func(all object) object {
 		for i := range all {
 			if all[i].name == "schemas" {
-				all[i].value = append(without(members(all[i].value.(text)), of), schemas...)
+				all[i].value = append(slices.DeleteFunc(members(all[i].value.(text)), of), schemas...)
 			}
 		}
 		return all
@@ -96,15 +93,6 @@ func members(raw []byte) (all object) {
 		return true
 	})
 	return all
-}
-
-func without(all object, of func(key string) bool) (rest object) {
-	for _, f := range all {
-		if !of(f.name) {
-			rest = append(rest, f)
-		}
-	}
-	return rest
 }
 
 // edit changes one member of the document.
@@ -135,12 +123,7 @@ func pathsOf(m *state.Model) (paths object) {
 }
 
 func indexOf(all object, name string) int {
-	for i := range all {
-		if all[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(all, func(f field) bool { return f.name == name })
 }
 
 func ref(to string) object { return object{{"$ref", "#/components/" + to}} }
@@ -235,7 +218,7 @@ func schema(m *state.Model, t reflect.Type) object {
 
 // objectSchema describes a struct by its members.
 func objectSchema(m *state.Model, t reflect.Type) object {
-	properties, required := object{}, list{}
+	properties := object{}
 	for _, member := range state.MembersOf(t) {
 		s := schema(m, member.Type)
 		if indexOf(s, "$ref") < 0 && member.Doc != "" {
@@ -243,5 +226,5 @@ func objectSchema(m *state.Model, t reflect.Type) object {
 		}
 		properties = append(properties, field{member.Name, s})
 	}
-	return object{{"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}}
+	return object{{"type", "object"}, {"properties", properties}, {"required", list{}}, {"additionalProperties", false}}
 }

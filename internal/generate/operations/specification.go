@@ -61,31 +61,25 @@ func reference(m *state.Model) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!-- written by go generate ./internal/generate/operations -->\n\n# %s: its commands\n\n", strings.ToUpper(m.Name[:1])+m.Name[1:])
 	out.WriteString("Requests and replies are as [PROTOCOL.md](../../PROTOCOL.md#commands-of-models) says of all commands of models.\n")
-	describe(&out, m)
-	return out.Bytes()
-}
-
-func describe(out *bytes.Buffer, m *state.Model) {
 	rows := make([]protocol.Row, len(m.Operations))
 	for place := range rows {
 		rows[place] = row(m, place)
 	}
-	writeRows(out, rows)
-	objects := objectsOf(m)
-	for place := range m.Operations {
-		o, r := &m.Operations[place], row(m, place)
-		fmt.Fprintf(out, "\n## %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
-		memberTable(out, "request", o.Question())
-		memberTable(out, "reply", o.Answer())
-		refusalTable(out, o.Refusals)
+	writeRows(&out, rows)
+	for place, r := range rows {
+		o := &m.Operations[place]
+		fmt.Fprintf(&out, "\n## %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
+		memberTable(&out, "request", o.Question())
+		memberTable(&out, "reply", o.Answer())
+		refusalTable(&out, o.Refusals)
 	}
-	if len(objects) == 0 {
-		return
+	for i, t := range objectsOf(m) {
+		if i == 0 {
+			out.WriteString("\n## Objects\n")
+		}
+		memberTable(&out, "**"+t.Name()+"**", t)
 	}
-	out.WriteString("\n## Objects\n")
-	for _, t := range objects {
-		memberTable(out, "**"+t.Name()+"**", t)
-	}
+	return out.Bytes()
 }
 
 func dash(text string) string {

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -131,12 +132,7 @@ func (l *log) tellLocked() {
 }
 
 // poke tells the keeper to look; it never waits.
-func (l *log) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *log) poke() { clock.Nudge(l.wake) }
 
 // syncLog makes durable what Append left to the operating system.
 func (l *log) syncLog() error {

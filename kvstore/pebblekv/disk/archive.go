@@ -2,6 +2,7 @@ package disk
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -82,12 +83,7 @@ func unmaterialised(pending []appended, l kv.List, from string) []*kv.Entry {
 			}
 		}
 	}
-	list := make([]*kv.Entry, 0, len(newest))
-	for _, e := range newest {
-		list = append(list, e)
-	}
-	slices.SortFunc(list, func(a, b *kv.Entry) int { return cmp.Compare(a.Key, b.Key) })
-	return list
+	return slices.SortedFunc(maps.Values(newest), func(a, b *kv.Entry) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 // archivePage is a page under way.

@@ -65,12 +65,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.FS == nil {
-		c.FS = vfs.Default
-	}
-	if c.Clock == nil {
-		c.Clock = clock.Real()
-	}
+	c.FS = cmp.Or(c.FS, vfs.Default)
+	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.LogBytes = cmp.Or(c.LogBytes, 512<<20)
 	c.LogAge = cmp.Or(c.LogAge, 24*time.Hour)
 	c.HistoryVersions = cmp.Or(c.HistoryVersions, 100)

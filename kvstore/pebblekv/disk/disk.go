@@ -234,8 +234,11 @@ func (d *Disk) usable() error {
 	return nil
 }
 
-// damaged is the error for stored data that cannot be right.
+// damaged is the error for stored data that cannot be right; nil: it can.
 func damaged(what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return codes.Errorf(codes.Storage, "the store is damaged: %s: %w", what, err)
 }
 

@@ -3,8 +3,10 @@ package disk
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,18 +87,6 @@ func newFence(fsys vfs.FS, now clock.Clock, l *log) *fence {
 // release ends all waiting.
 func (f *fence) release() { f.once.Do(func() { close(f.hurry) }) }
 
-// pause waits a moment. It is false if nobody waits any more.
-func (f *fence) pause() bool {
-	timer := f.clock.NewTimer(retryPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-f.hurry:
-		return false
-	}
-}
-
 // write does what writes to a file.
 func (f *fence) write(of class, do func() error) error {
 	for {
@@ -115,7 +105,7 @@ func (f *fence) write(of class, do func() error) error {
 		if of == vital {
 			f.waited(err)
 		}
-		if waited := f.pause(); of == tables {
+		if waited := !clock.Within(f.clock, retryPause, f.hurry); of == tables {
 			return err
 		} else if !waited {
 			return f.judge(err)
@@ -183,10 +173,7 @@ func (f *fence) created(path string, create func() (vfs.File, error)) (file vfs.
 func (f *fence) writing() (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, name := range f.written {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Values(f.written))
 }
 
 // These implement vfs.FS.

@@ -32,10 +32,7 @@ func (d *database) identify() error {
 	set := d.newTables()
 	defer set.discard()
 	set.small(identityKey, []byte(d.identity))
-	if err := set.add(); err != nil {
-		return refused(err)
-	}
-	return nil
+	return refused(set.add())
 }
 
 // Identity is random text that is made with the store and kept. A copy of the directory has the

@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -135,7 +137,7 @@ func (d *database) take(path string) (err error) {
 const lossRemedy = "Restore the data directory from a copy, or start once with --kv-accept-loss to go on with what is left"
 
 func refused(err error) error {
-	if codes.Of(err) == codes.Storage {
+	if err == nil || codes.Of(err) == codes.Storage {
 		return err
 	}
 	return codes.Errorf(codes.Storage, "the store cannot be opened: %w", err)
@@ -149,10 +151,7 @@ func makeDirs(fsys vfs.FS, dir, path string) error {
 	if err := syncDir(fsys, fsys.PathDir(dir)); err != nil {
 		return refused(err)
 	}
-	if err := syncDir(fsys, dir); err != nil {
-		return refused(err)
-	}
-	return nil
+	return refused(syncDir(fsys, dir))
 }
 
 // agree decides from mark and directory whether there is a store. It runs before the
@@ -167,10 +166,7 @@ func (d *database) agree(path, markPath string, state *markState, known bool) (e
 		return codes.Errorf(codes.Storage, "there is no store in %s, and none can be made: %w", d.cfg.Dir, syscall.EROFS)
 	case known:
 		d.mark, err = openMark(fsys, markPath, *state)
-		if err != nil {
-			return refused(err)
-		}
-		return nil
+		return refused(err)
 	}
 	empty, err := emptyDatabase(fsys, path)
 	if err != nil {
@@ -189,9 +185,7 @@ func (d *database) agree(path, markPath string, state *markState, known bool) (e
 // New reports whether there is no store in a directory: Open would make one. It is true also
 // if what a store consists of has been removed from there.
 func New(fsys vfs.FS, dir string) bool {
-	if fsys == nil {
-		fsys = vfs.Default
-	}
+	fsys = cmp.Or(fsys, vfs.Default)
 	_, known, err := readMark(fsys, fsys.PathJoin(dir, markName))
 	if known || err != nil {
 		return false
@@ -202,15 +196,7 @@ func New(fsys vfs.FS, dir string) bool {
 
 func emptyDatabase(fsys vfs.FS, path string) (bool, error) {
 	names, err := fsys.List(path)
-	if err != nil {
-		return false, err
-	}
-	for _, name := range names {
-		if name != "LOCK" {
-			return false, nil
-		}
-	}
-	return true, nil
+	return err == nil && !slices.ContainsFunc(names, func(name string) bool { return name != "LOCK" }), err
 }
 
 func (l *log) openDatabase(path string, born bool) error {

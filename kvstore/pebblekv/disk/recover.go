@@ -204,10 +204,7 @@ func (k *keeper) acceptLoss(used kv.Revision) error {
 	set := k.newTables()
 	defer set.discard()
 	set.small(metaKey, k.done.encode())
-	if err := set.add(); err != nil {
-		return refused(err)
-	}
-	return nil
+	return refused(set.add())
 }
 
 // withDefaults returns load with the missing functions replaced by ones that do nothing.

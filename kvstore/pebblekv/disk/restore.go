@@ -103,10 +103,7 @@ func (k *keeper) drop(list []Keys) error {
 			return refused(err)
 		}
 	}
-	if err := set.add(); err != nil {
-		return refused(err)
-	}
-	return nil
+	return refused(set.add())
 }
 
 // keepingAll is the configuration of a store that drops nothing and waits for nothing.

@@ -136,8 +136,5 @@ func (b *batch) endCuts() error {
 		}
 		return nil
 	})
-	if err != nil {
-		return damaged("cuts", err)
-	}
-	return nil
+	return damaged("cuts", err)
 }

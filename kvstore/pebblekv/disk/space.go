@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kvstore/replica"
 )
@@ -58,12 +59,7 @@ func (g *gate) wrote(n int64) {
 }
 
 // look triggers a measurement of the space without waiting for the next tick.
-func (g *gate) look() {
-	select {
-	case g.soon <- struct{}{}:
-	default:
-	}
-}
+func (g *gate) look() { clock.Nudge(g.soon) }
 
 // Writable reports whether a write would be taken now: nil, or an error with
 // codes.Storage or codes.Quota whose text says what to do. What may use the reserve is

@@ -129,10 +129,7 @@ func (u *undoing) scan(fn func(c *replica.Commit, prevs []kv.Revision)) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return damaged("log", err)
-	}
-	return nil
+	return damaged("log", err)
 }
 
 // collect finds what has changed after a revision, and what the log has of what was before.
@@ -259,8 +256,5 @@ func (u *undoing) write(rev kv.Revision) error {
 	if err == nil {
 		err = set.add()
 	}
-	if err != nil {
-		return refused(err)
-	}
-	return nil
+	return refused(err)
 }

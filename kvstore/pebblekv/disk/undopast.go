@@ -139,10 +139,7 @@ func (u *undoing) recall(rev kv.Revision) error {
 		u.leases[kv.LeaseID(id)] = replica.LeaseChange{ID: kv.LeaseID(id), Ended: true}
 		return nil
 	})
-	if err != nil {
-		return damaged("leases", err)
-	}
-	return nil
+	return damaged("leases", err)
 }
 
 // unknownLease is how long a lease gets whose length is not known any more.

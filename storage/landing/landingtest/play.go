@@ -177,12 +177,7 @@ func (p *play) chill(t testing.TB) {
 func (p *play) land(t testing.TB) {
 	t.Helper()
 	p.l.Pass(t, "nothing is dirty", func() bool {
-		for _, table := range p.Status() {
-			if table.Dirty > 0 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(p.Status(), func(table storage.TableStatus) bool { return table.Dirty > 0 })
 	})
 }
 

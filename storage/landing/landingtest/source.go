@@ -193,11 +193,7 @@ func (s *Source) Dirty(_ context.Context, table, limit int) (*storage.Batch, err
 			b.Rows = append(b.Rows, r)
 		}
 	}
-	var rows []storage.DirtyRow
-	for _, r := range s.dirty[table] {
-		rows = append(rows, r)
-	}
-	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return int(a.Revision - b.Revision) })
+	rows := slices.SortedFunc(maps.Values(s.dirty[table]), func(a, b storage.DirtyRow) int { return int(a.Revision - b.Revision) })
 	b.More = len(rows) > limit
 	b.Rows = append(b.Rows, rows[:min(len(rows), limit)]...)
 	if len(b.Rows) == 0 {

@@ -2,6 +2,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -30,9 +31,7 @@ func open(a *landing.Address) (driver.Connector, landing.Dialect, error) {
 	if err != nil {
 		return nil, nil, landing.BadDSN(a.Hide(err.Error()))
 	}
-	if a.Password == "" {
-		a.Password = cfg.Password // of the environment or a file
-	}
+	a.Password = cmp.Or(a.Password, cfg.Password) // of the environment or a file
 	return stdlib.GetConnector(*cfg), dialect{}, nil
 }
 

@@ -43,12 +43,8 @@ var words = []string{"password", "passwd", "passphrase", "secret", "credential",
 // of documents and values only: a request's own is a name that tells apart requests.
 func Secret(name string, contents bool) bool {
 	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
-	for _, word := range words {
-		if strings.Contains(plain, word) {
-			return true
-		}
-	}
-	return plain == "pwd" || contents && strings.HasSuffix(plain, "token")
+	return plain == "pwd" || contents && strings.HasSuffix(plain, "token") ||
+		slices.ContainsFunc(words, func(word string) bool { return strings.Contains(plain, word) })
 }
 
 // secretPath reports whether a key path leads into what is secret by its name.

@@ -38,12 +38,9 @@ func compare(cmd protocol.Command, old, now []byte, exact bool) string {
 	if bytes.Equal(old, now) {
 		return ""
 	}
-	if exact {
-		return fmt.Sprintf("the body is %s, in the capture %s", shown(now), shown(old))
-	}
 	was, wasTail, ok := decode(cmd, old)
 	is, isTail, isOK := decode(cmd, now)
-	if !ok || !isOK {
+	if exact || !ok || !isOK {
 		return fmt.Sprintf("the body is %s, in the capture %s", shown(now), shown(old))
 	}
 	if slices.Contains(onlyCode, cmd.Request()) {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -191,9 +192,5 @@ func (t *translation) container(dst, text []byte, all string) []byte {
 
 // nested lists the members whose objects contain numbers of the store. Values never do.
 func nested(key string) bool {
-	switch key {
-	case "if_fence", "if", "then", "else":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"if_fence", "if", "then", "else"}, key)
 }

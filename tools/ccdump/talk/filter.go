@@ -30,12 +30,6 @@ type Filter struct {
 	Slower time.Duration
 }
 
-// CheckPattern says what is wrong with a pattern.
-func CheckPattern(pattern string) error {
-	_, err := path.Match(pattern, "")
-	return err
-}
-
 func (f *Filter) needsSubject() bool { return f.File != "" || f.Key != "" }
 
 // judgesReplies reports whether requests must wait for their replies before they are

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -142,12 +143,12 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 	for from := range s.waits {
 		f.unanswered(c, s, stream.Dir(from), at)
 	}
-	f.sum.closed(c)
 	text := string(how)
 	if c.HasEnd && (how == stream.Finished || how == stream.Reset) {
 		text += " by the " + dirName(c.EndedBy)
 	}
 	if c.Frames == 0 {
+		f.sum.Silent++
 		text += " without a frame"
 	}
 	f.remark(c, at, stream.FromClient, text, how == stream.Forgotten)
@@ -272,9 +273,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		switch {
 		case frame.Command == protocol.Whoami:
 			w.name = clip(f.request.Text("svrname"))
-			if s.name == "" {
-				s.name = w.name
-			}
+			s.name = cmp.Or(s.name, w.name)
 		case frame.Command == protocol.EvNotify && frame.From == stream.FromServer:
 			// A push is recognised by the missing sender: another client would be one.
 			_, routed := f.request.Member("from")
@@ -286,7 +285,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		}
 		if f.subjects || push {
 			pushed = subjects(frame.Command, &f.request)
-			l.Subject = join(pushed)
+			l.Subject = strings.Join(pushed, " ")
 		}
 	}
 	l.label(s)
@@ -297,7 +296,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	if f.cfg.Show != nil && w.wanted {
 		switch {
 		case !f.cfg.Filter.judgesReplies(), l.Odd && f.cfg.Filter.Slower == 0:
-			f.show(l, s.reveals && isEvent(frame.Command))
+			f.show(l, s.reveals && (frame.Command == protocol.KVEvent || frame.Command == protocol.CfEvent))
 		case expects:
 			w.kept = keep(l, f.shown(l, false))
 		}
@@ -425,9 +424,6 @@ func (f *Follower) shown(l *Line, reveals bool) []byte {
 	}
 	return hide.Body(l.Frame.Command, l.Frame.Body, l.Frame.Whole(), reveals)
 }
-
-// isEvent reports whether a command is a push to a watch.
-func isEvent(cmd protocol.Command) bool { return cmd == protocol.KVEvent || cmd == protocol.CfEvent }
 
 // keep copies a line for later, with up to maxKeptText of what is shown of its body.
 func keep(l *Line, shown []byte) *Line {

@@ -2,7 +2,6 @@ package talk
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -72,13 +71,6 @@ func stateSubjects(body gjson.Result) (list []string) {
 		list = []string{clip(ns) + "/*"}
 	}
 	return list
-}
-
-func join(list []string) string {
-	if len(list) == 1 {
-		return list[0]
-	}
-	return strings.Join(list, " ")
 }
 
 // clip cuts a name given by a peer to maxName.

@@ -144,12 +144,6 @@ func (s *Summary) skipped(c *stream.Conn, skip *stream.Skip) {
 	}
 }
 
-func (s *Summary) closed(c *stream.Conn) {
-	if c.Frames == 0 {
-		s.Silent++
-	}
-}
-
 // CommandCount is the traffic of one command.
 type CommandCount struct {
 	Command      string   `json:"command"`

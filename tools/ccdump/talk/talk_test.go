@@ -158,11 +158,11 @@ func TestSubjects(t *testing.T) {
 	} {
 		var r protocol.Request
 		require.NoError(t, r.Parse([]byte(one.body)))
-		require.Equal(t, one.want, join(subjects(one.cmd, &r)), one.body)
+		require.Equal(t, one.want, strings.Join(subjects(one.cmd, &r), " "), one.body)
 	}
 	var r protocol.Request
 	require.NoError(t, r.Parse(fmt.Appendf(nil, `{"file_pattern":%q}`, strings.Repeat("x", 5000))))
-	require.Len(t, join(subjects(protocol.GetConfig, &r)), maxName)
+	require.Len(t, strings.Join(subjects(protocol.GetConfig, &r), " "), maxName)
 }
 
 // remembering is a Follower, and the last connection that was opened.
