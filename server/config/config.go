@@ -274,9 +274,9 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
 	snap, group, rights := f.store.Snapshot(), s.Group(), s.Rights.Apart()
-	detail := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail")
+	detail, who := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail"), s.Taker()
 	s.Later(h, func(dst []byte) []byte {
-		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", For: s.Taker()}
+		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", For: who}
 		if !detail {
 			names := nameList(snap, rights)
 			list.Size = len(names)

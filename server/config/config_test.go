@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -328,6 +329,18 @@ func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], `"code":1025`)
 	require.Contains(t, got[1], `"contents":"small"`)
+}
+
+// A peer may leave while its list is made.
+func TestAListIsMadeWhileItsPeerLeaves(t *testing.T) {
+	for range 20 {
+		s := newDocKit(t, map[string]string{"a.json": `{}`})
+		s.Receive(protocol.AppendFrame(nil, protocol.GetCfgName, 1, nil))
+		var made sync.WaitGroup
+		made.Go(func() { s.Bench.Group.DoJob(0) })
+		s.Lost(nil)
+		made.Wait()
+	}
 }
 
 // A list is built in memory for peers, or refused.

@@ -34,7 +34,8 @@ const shortTurn = 2 << 10
 // due reports whether anything limits what is sent.
 func (t *toll) due() bool { return t.meter != nil || t.account.Metered() }
 
-// Taker is who memory for the peer's requests is taken for. It may be used on any goroutine.
+// Taker is who memory for the peer's requests is taken for. It is asked for on the loop, and may then be used
+// on any goroutine.
 func (s *Session) Taker() memory.Taker { return s.toll.account }
 
 // next begins the next frame.
