@@ -252,6 +252,14 @@ func (s *sick) isReady(want bool) string {
 	return got.body
 }
 
+// restartWhenAsked does what a supervisor does for a server that says that a restart helps.
+func (s *sick) restartWhenAsked() {
+	s.t.Helper()
+	s.await("a restart helps", func() bool { return s.ask(http.MethodGet, "/livez", "").status == http.StatusServiceUnavailable })
+	s.Kill()
+	s.Start()
+}
+
 // await waits for a fact that nothing announces.
 func (s *sick) await(what string, fact func() bool) {
 	s.t.Helper()
