@@ -12,10 +12,6 @@ import (
 	"confcenter/meta"
 )
 
-// What is counted in the pool Documents, in bytes: of each document its text and what is kept
-// for it in nodes, snapshots, lists of names and problems; of each file whose name is known
-// what the intake knows of it. TestDocumentsCostWhatTheyTake compares that with the heap.
-//
 // metaFactor is how much larger than its text a _meta.json is as rules and as nodes of the names that
 // only occur in it.
 const metaFactor = 23
@@ -23,9 +19,12 @@ const metaFactor = 23
 // errNoRoom says that a file was not read because there is no memory for it.
 var errNoRoom = errors.New("no room")
 
+// fileCost is what the intake knows of a file whose name is known, in the pool Documents.
 func fileCost(name string) int64 { return memory.VersionCost + int64(len(name)) }
 
-// costOf is what a document takes whose text has size bytes.
+// costOf is what a document takes in the pool Documents whose text has size bytes: that, and what is kept
+// for it in nodes, snapshots, lists of names and problems. TestDocumentsCostWhatTheyTake compares both with
+// the heap.
 func costOf(name string, size int64) int64 {
 	if name == meta.FileName {
 		size *= metaFactor

@@ -45,7 +45,7 @@ type Timer interface {
 	Reset(d time.Duration)
 }
 
-// Nudge has whoever waits for c go on. c has room for one, so that several nudges count as one.
+// Nudge lets the goroutine that waits for c go on. c has room for one, so that several nudges count as one.
 func Nudge(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -46,7 +46,7 @@ type leases struct {
 
 	mu    sync.Mutex
 	byID  shrinking[kv.LeaseID, *lease] // guarded by mu; written by the committer only, which reads it without
-	owned map[string]int                // how many somebody has, by name; guarded by mu
+	owned map[string]int                // how many each owner has, by name; guarded by mu
 	ends  agenda[*lease]                // guarded by mu
 	alive time.Duration                 // when the process was last seen running; guarded by mu
 	shut  bool                          // the store is closed; guarded by mu

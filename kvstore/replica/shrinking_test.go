@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -47,4 +48,18 @@ func TestAMapShrinksAfterAPeak(t *testing.T) {
 	var none shrinking[int, int]
 	none.shrink(nil)
 	require.Nil(t, none.of)
+}
+
+// BenchmarkShrink tells for how long the committer copies a quarter of a million keys.
+func BenchmarkShrink(b *testing.B) {
+	const left = 250_000
+	full := map[string]*slot{}
+	for i := range left {
+		full[fmt.Sprintf("some/key/%08d", i)] = &slot{}
+	}
+	for b.Loop() {
+		m := shrinking[string, *slot]{of: full, most: 4 * left}
+		m.shrink(nil)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*left), "ns/key")
 }

@@ -101,7 +101,7 @@ type traceRoot struct {
 
 func (r *traceRoot) name(name string) string {
 	if atomicfile.IsTemp(name) {
-		name = path.Join(path.Dir(name), ".tmp")
+		name = path.Join(path.Dir(name), path.Ext(name))
 	}
 	return path.Join(r.label, name)
 }
