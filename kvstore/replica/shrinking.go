@@ -12,8 +12,8 @@ type shrinking[K comparable, V any] struct {
 }
 
 // shrink puts a copy in the map's place if it has lost most of what it had. Only the goroutine that writes
-// the map may call it, and spends 140 ns on each key that is left (BenchmarkShrink). mu guards the map's readers, who do not
-// wait for the copy; it is nil if there are none, or if the caller holds it.
+// the map may call it, and spends 140 ns on each key that is left (BenchmarkShrink). mu guards the map's
+// readers, who do not wait for the copy; it is nil if there are none, or if the caller holds it.
 func (m *shrinking[K, V]) shrink(mu sync.Locker) {
 	const few, part = 4096, 4 // below some thousand it does not matter
 	if m.most = max(m.most, len(m.of)); m.most < few || len(m.of) > m.most/part {
