@@ -34,15 +34,15 @@ func NewBacklog(limit int64) *Backlog { return &Backlog{limit: limit} }
 // Put adds a batch. It reports whether Take has one more to return; otherwise the batch was
 // joined to the last one, which has not been taken yet.
 func (l *Backlog) Put(b *Batch) (more bool) {
-	weight := weight(b.Changes)
+	size := weight(b.Changes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) > 0 && l.weight+weight > l.limit {
+	if len(l.waiting) > 0 && l.weight+size > l.limit {
 		l.waiting[len(l.waiting)-1].join(b)
 		return false
 	}
-	l.waiting = append(l.waiting, queued{first: b, last: b, weight: weight})
-	l.weight += weight
+	l.waiting = append(l.waiting, queued{first: b, last: b, weight: size})
+	l.weight += size
 	return true
 }
 

@@ -114,11 +114,11 @@ func (r *Revisions) run() {
 		r.left.records = nil
 		r.left.mu.Unlock()
 		for i := range steps {
-			weight := weight(steps[i].changes)
+			size := weight(steps[i].changes)
 			r.tell(&steps[i])
 			steps[i] = record{}
 			r.left.mu.Lock()
-			r.left.bytes -= weight
+			r.left.bytes -= size
 			r.left.mu.Unlock()
 		}
 	}
