@@ -47,9 +47,9 @@ func Complete(name string) string {
 }
 
 // AppendComplete appends the file name that name stands for, as [Complete] says.
-func AppendComplete(dst, name []byte) []byte {
+func AppendComplete[T string | []byte](dst []byte, name T) []byte {
 	dst = append(dst, name...)
-	if len(name) == 0 || bytes.HasSuffix(name, []byte(".json")) {
+	if len(name) == 0 || bytes.HasSuffix(dst, []byte(".json")) && len(name) >= len(".json") {
 		return dst
 	}
 	return append(dst, ".json"...)
