@@ -1,12 +1,16 @@
 package flow_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
 	"confcenter/state/flow"
 )
 
@@ -147,6 +151,34 @@ func TestC11NoTaskIsListedBeforeItIsComplete(t *testing.T) {
 		}
 		require.Empty(k.t, k.duties())
 		k.sound()
+	})
+}
+
+// published is a store on which others publish an application between two reads.
+type published struct {
+	state.Store
+	publish func()
+}
+
+func (p *published) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+	p.publish()
+	return p.Store.GetMany(ctx, ns, keys...)
+}
+
+func TestAListIsNotOfTheMomentBeforeItsApplicationIsPublished(t *testing.T) {
+	inside(t, func(k *kit) {
+		list := parts("", 20)
+		staged := ask(k, k.Stage, flow.StageAsk{App: "A"})
+		ask(k, k.Add, flow.AddAsk{App: "A", Lease: staged.Lease, Parts: list[:13]})
+		other := *k
+		other.have(flow.Open(&published{k.bed.Store, sync.OnceFunc(func() {
+			ask(k, k.Add, flow.AddAsk{App: "A", Lease: staged.Lease, Parts: list[13:]})
+			ask(k, k.Publish, flow.PublishAsk{App: "A", Lease: staged.Lease})
+		})}, flow.Config{}))
+		for range 2 {
+			n := len(ask(&other, other.List, flow.ListAsk{List: "flow.F.node"}).Members)
+			require.Contains(k.t, []int{0, 20}, n, "all or none")
+		}
 	})
 }
 

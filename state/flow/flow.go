@@ -158,9 +158,16 @@ func (r *record) aboveKeys() []string {
 // load reads a member's record. It is not found if it, or something above it, is in no list:
 // then it is staged, or about to go.
 func (f *Flow) load(ctx context.Context, ns string, m Member) (*record, error) {
+	return loadBy(ctx, f.store.GetMany, ns, m)
+}
+
+// getMany reads keys of a namespace at one revision.
+type getMany func(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error)
+
+func loadBy(ctx context.Context, get getMany, ns string, m Member) (*record, error) {
 	var above []Member
 	if kinds[m.Kind].list == "" {
-		got, err := f.store.GetMany(ctx, ns, m.field("parent"), m.field("sesuid"), m.field("appuid"))
+		got, err := get(ctx, ns, m.field("parent"), m.field("sesuid"), m.field("appuid"))
 		if err != nil {
 			return nil, err
 		}
@@ -177,16 +184,20 @@ func (f *Flow) load(ctx context.Context, ns string, m Member) (*record, error) {
 		}
 	}
 	r := newRecord(m, above)
-	return &r, f.refresh(ctx, ns, &r)
+	return &r, refreshBy(ctx, get, ns, &r)
 }
 
 // refresh reads what of a record changes.
 func (f *Flow) refresh(ctx context.Context, ns string, r *record) error {
+	return refreshBy(ctx, f.store.GetMany, ns, r)
+}
+
+func refreshBy(ctx context.Context, get getMany, ns string, r *record) error {
 	keys := []string{r.listKey(), r.field("atime"), r.field("worker")}
 	if r.Kind == App || r.Kind == FlowKind {
 		keys[2] = r.field("claim")
 	}
-	got, err := f.store.GetMany(ctx, ns, append(keys, r.aboveKeys()...)...)
+	got, err := get(ctx, ns, append(keys, r.aboveKeys()...)...)
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,11 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 	if err != nil {
 		return nil, err
 	}
-	w := f.newWalk(ctx, ns, q.After) // before it is seen whether there is a list: what comes later can be watched
+	w := f.newWalk(ctx, ns, q.After) // in which it is also seen whether there is a list: what comes later can be watched
 	defer w.view.Close()
 	a := &ListAnswer{Revision: int64(w.view.Revision()), Members: []ListLine{}}
 	if parent.ID != "" {
-		if _, err := f.load(ctx, ns, parent); codes.Of(err) == codes.NotFound {
+		if _, err := loadBy(ctx, w.getMany, ns, parent); codes.Of(err) == codes.NotFound {
 			return a, nil
 		} else if err != nil {
 			return nil, err

@@ -41,6 +41,17 @@ func (f *Flow) newWalk(ctx context.Context, ns, after string) *walk {
 	return w
 }
 
+// getMany reads keys as of the walk's moment.
+func (w *walk) getMany(_ context.Context, ns string, keys ...string) (list []*kv.Entry, err error) {
+	list = make([]*kv.Entry, len(keys))
+	for i, key := range keys {
+		if list[i], err = w.view.Get(ns, key); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // all visits every application of the scope with what is below it.
 func (w *walk) all(visit func(*step) error) error {
 	return stopped(w.list(kinds[App].list, &step{}, visit))
