@@ -69,12 +69,12 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	}
 	var streams []viewerBody
 	more := 0
-	if w.rights.Whole(policy.Read, policy.Clients) == nil { // who reads them has no name
+	if w.Rights.Whole(policy.Read, policy.Clients) == nil { // who reads them has no name
 		streams, more = g.streams.list()
 	}
 	w.b, list.separator = append(w.b, `],"streams":[`...), ""
 	for i := range streams {
-		if !streams[i].named(w.rights) {
+		if !streams[i].named(w.Rights) {
 			streams[i].keysBody = keysBody{}
 		}
 		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
@@ -124,10 +124,10 @@ func (l *listWriter) clients() error {
 			return err
 		}
 		for i := range page {
-			if !l.w.rights.Client(policy.Read, page[i].Name) {
+			if !l.w.Rights.Client(policy.Read, page[i].Name) {
 				continue
 			}
-			one := clientBodyOf(&page[i], l.w.rights)
+			one := clientBodyOf(&page[i], l.w.Rights)
 			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
 				return err
 			}

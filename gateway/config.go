@@ -22,6 +22,7 @@ import (
 	"confcenter/internal/jsontext"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // configRoot is the root of our own REST API for configuration. A file's name is a
@@ -182,7 +183,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		return err
 	}
 	now := g.stores.Config.Snapshot()
-	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.rights.Names(f.name) })
+	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.Rights.Names(f.name) })
 	size := entryOverhead
 	for i := range files {
 		size += memory.VersionCost + len(files[i].name) + len(files[i].fault)
@@ -195,7 +196,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i], w.rights), '}')
+		b = append(appendFile(b, &files[i], w.Rights), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
@@ -251,7 +252,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := w.rights.Document(policy.Read, name); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	// Read the version before the text: text newer than its version causes a needless
@@ -278,7 +279,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	w.setTag(file.tag())
-	b := appendFile(w.b, &file, w.rights)
+	b := appendFile(w.b, &file, w.Rights)
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -333,7 +334,7 @@ func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
 	if err := w.grow(len(text)); err != nil {
 		return nil, err
 	}
-	return w.rights.Revealed(g.cfg.ring(), text), nil
+	return w.Rights.Revealed(g.cfg.ring(), text), nil
 }
 
 // indentation is the one that the config store writes.
@@ -365,7 +366,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := w.rights.Document(policy.Read, name); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	node := g.stores.Config.Snapshot().Node(name)
@@ -383,8 +384,8 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 		}
 	}
 	origins, complete := node.Origins()
-	if w.rights != nil {
-		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.rights.Names(o.Name) })
+	if w.Rights != nil {
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.Rights.Names(o.Name) })
 	}
 	size := len(text) + entryOverhead
 	for i := range origins {
@@ -470,7 +471,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return err
 	}
 	deletes := req.Contents == nil
-	if err := w.rights.Change(req.Name, deletes); err != nil {
+	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
 		return err
 	}
 	if req.Actor, err = actorOf(r); err != nil {

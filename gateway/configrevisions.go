@@ -11,6 +11,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
+	"confcenter/op"
 )
 
 // configRevisions sends the changes of documents as server-sent events, revision by revision, with
@@ -25,7 +26,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.rights.WatchDocuments(q.Filter); err != nil {
+	if err := g.judge(w, op.WatchDocuments(w.Things(), q.Filter)); err != nil {
 		return err
 	}
 	want := follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}
@@ -48,7 +49,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	sub.path, sub.cut = q.Path, documentCut
 	if q.Reveal {
-		sub.reveal = w.rights.Apart().Revealer(g.cfg.ring, true).Documents
+		sub.reveal = w.Rights.Apart().Revealer(g.cfg.ring, true).Documents
 	}
 	return g.runStream(w, r, sub, style)
 }

@@ -21,7 +21,7 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.join(wake)()
-	s := &configTeller{feed: g.configFeed, rights: w.rights}
+	s := &configTeller{feed: g.configFeed, rights: w.Rights}
 	s.sseWriter = g.newSSE(w, r, func() {})
 	defer s.close()
 	s.out.size = s.size

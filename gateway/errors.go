@@ -76,7 +76,7 @@ func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	err = g.withRemedy(r, rt, err)
 	code := codes.Of(err)
 	g.noteRefusal(w, r, rt, err)
-	err = w.rights.Told(err)
+	err = w.Rights.Told(err)
 	var plain *plainError
 	cutOff := w.status != 0 && code != codes.Closed
 	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
@@ -90,7 +90,7 @@ func (g *Gateway) noteRefusal(w *reply, r *http.Request, rt *route, err error) {
 	if g.cfg.Audit == nil {
 		return
 	}
-	by := access.Actor{Origin: access.OverHTTP, Identity: w.rights.Identity()}
+	by := access.Actor{Origin: access.OverHTTP, Identity: w.Rights.Identity()}
 	if p := peerOf(r); p != nil {
 		by.Address = p.actor.Address
 	}

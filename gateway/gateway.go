@@ -27,6 +27,7 @@ import (
 	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
+	"confcenter/server/edge"
 	"confcenter/state"
 	"confcenter/state/audit"
 )
@@ -164,6 +165,7 @@ type Stores struct {
 type Gateway struct {
 	// set at open
 	cfg     Config
+	edge    edge.Edge
 	stores  Stores
 	fleet   Fleet
 	hub     *hub // nil without a state store
@@ -208,6 +210,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
 		cfg:       cfg,
+		edge:      edge.Edge{Quotas: cfg.Control.Quotas(), Audit: cfg.Audit, Ring: cfg.ring},
 		stores:    stores,
 		fleet:     fleet,
 		clock:     cfg.Clock,

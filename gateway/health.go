@@ -108,7 +108,7 @@ func (g *Gateway) health(probe string, checks []check) handler {
 		}
 		h := w.Header()
 		h["Content-Type"], h["Cache-Control"] = contentPlain, noStore
-		details := w.rights.Right(access.StatusRead, false) == nil
+		details := w.Rights.Right(access.StatusRead, false) == nil
 		text, status := "ok\n", http.StatusOK
 		switch {
 		case failed && details:

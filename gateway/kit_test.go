@@ -131,7 +131,7 @@ func (k *kit) get(path string, header ...string) answer {
 
 // commit is a write that came by no connection.
 func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) {
-	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30)), &http.Request{}, txn)
+	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30), &k.edge), &http.Request{}, txn)
 }
 
 // logged is a log to look into.

@@ -110,7 +110,7 @@ func (p *peer) settle(w *reply) (err error) {
 	switch {
 	case p == nil || p.settled.Load():
 		return nil
-	case w.account.Administrator():
+	case w.Account.Administrator():
 		err = p.socket.Place.SettleAdministrator("")
 		p.settled.Store(err == nil)
 	case !w.route.quiet:

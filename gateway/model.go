@@ -34,7 +34,7 @@ func (g *Gateway) asksModel(m *state.Model, o *state.Operation) handler {
 		if err != nil {
 			return err
 		}
-		if err := g.spend(w, o.Namespace(question)); err != nil {
+		if err := g.judge(w, o.Things(question, w.Things())); err != nil {
 			return err
 		}
 		by, err := actorOf(r)

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // The root of Plum's API, and its errors.
@@ -117,7 +119,7 @@ func plumName(part string) string {
 }
 
 func (g *Gateway) plumGet(w *reply, ns, key string) error {
-	if err := g.mayRead(w, ns, key, false); err != nil {
+	if err := g.judge(w, readOf(w.Things(), ns, key, false)); err != nil {
 		return err
 	}
 	entry := g.entry(w, ns, key)
@@ -204,7 +206,7 @@ func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 			if kv.Guarded(after) != "" {
 				continue
 			}
-			switch there, err := w.rights.Namespace(view, after); {
+			switch there, err := w.Rights.Namespace(view, after); {
 			case err != nil:
 				return err
 			case !there:
@@ -257,10 +259,7 @@ const plumPage = 256 << 10
 // plumPages sends a list of any length as of one moment. It sends a page at a time,
 // so that the list is never in memory as a whole.
 func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
-	if err := w.rights.List(&list); err != nil {
-		return err
-	}
-	if err := g.spend(w, list.NS); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Keys(policy.Read, op.Any, list.NS, list.Prefix))); err != nil {
 		return err
 	}
 	if err := w.grow(2 * plumPage); err != nil {
@@ -271,7 +270,7 @@ func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]by
 	w.b = append(w.b, begin...)
 	list.MaxBytes = plumPage
 	for first := true; ; first = false {
-		page, err := w.rights.Page(view, list)
+		page, err := w.Rights.Page(view, list)
 		if err != nil {
 			return err
 		}

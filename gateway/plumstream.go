@@ -5,6 +5,7 @@ import (
 
 	"confcenter/kv"
 	"confcenter/kv/follow"
+	"confcenter/op"
 )
 
 // plumStream is a stream that Plum's document and SDK have, but Plum itself has
@@ -16,10 +17,10 @@ func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := w.rights.Watch(kv.Filter{NS: ns}); err != nil {
+	if err := g.judge(w, op.Watch(w.Things(), kv.Filter{NS: ns})); err != nil {
 		return err
 	}
-	counted, err := g.watchNamespace(w, ns)
+	counted, err := g.watched(ns)
 	if err != nil {
 		return err
 	}

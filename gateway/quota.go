@@ -6,11 +6,11 @@ import (
 	"confcenter/access"
 	"confcenter/access/quota"
 	"confcenter/codes"
-	"confcenter/kv"
+	"confcenter/op"
 )
 
 // quotas counts what senders use; nil: nothing does.
-func (g *Gateway) quotas() *quota.Book { return g.cfg.Control.Quotas() }
+func (g *Gateway) quotas() *quota.Book { return g.edge.Quotas }
 
 // count has the connection be counted among those of who asks, and w have their account. Probes,
 // metrics and status are answered in any case.
@@ -32,7 +32,7 @@ func (p *peer) count(b *quota.Book, w *reply, id *access.Identity) error {
 		}
 		*at = account
 	}
-	w.account = *at
+	w.Account = *at
 	return nil
 }
 
@@ -52,54 +52,27 @@ func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
 	if p == nil || w.route.quiet {
 		return nil
 	}
-	meter, account := p.socket.Place.Meter, w.account
-	w.size = min(max(0, r.ContentLength), w.route.body) // more is refused unread
-	if meter == nil && !account.Metered() {
+	w.Meter = p.socket.Place.Meter
+	w.Size = min(max(0, r.ContentLength), w.route.body) // more is refused unread
+	if !w.Metered() {
 		return nil
 	}
 	if r.ContentLength < 0 {
-		r.Body = &paidBody{r.Body, func(n int) {
-			if meter != nil {
-				meter.Charge(g.clock.Now(), 0, int64(n))
-			}
-			account.Charge(g.clock.Now(), 0, int64(n))
-		}}
+		charged := w.Request // the reply may serve another when the rest of the body comes
+		r.Body = &paidBody{r.Body, func(n int) { charged.Charge(g.clock.Now(), 0, int64(n)) }}
 	}
-	now := g.clock.Now()
-	switch {
-	case meter == nil:
-	case account.Administrator():
-		meter.Charge(now, 1, w.size)
-	default:
-		if err := meter.Take(now, w.size); err != nil {
-			return err
-		}
-	}
-	return account.Take(now, w.size)
+	return w.Pay(g.clock.Now())
 }
 
-// spend charges the request to a namespace that it names, or refuses it; empty: none pays.
-func (g *Gateway) spend(w *reply, ns string) error {
-	if ns == "" || !g.quotas().Limiting() || w.account.Administrator() {
-		return nil
-	}
-	return g.quotas().Spend([]byte(ns), g.clock.Now(), w.size)
-}
-
-// spendTxn charges the request to each namespace that a transaction writes or reads, or refuses it.
-func (g *Gateway) spendTxn(w *reply, txn *kv.Txn) error {
-	if g.quotas() == nil {
-		return nil
-	}
-	return txn.EachNamespace(func(ns string) error { return g.spend(w, ns) })
-}
+// judge decides about all that the request reads, changes or learns of.
+func (g *Gateway) judge(w *reply, things []op.Thing) error { return w.Judge(g.clock.Now(), things) }
 
 // tire has a connection that is refused again and again wait for its next request, until ctx ends.
 func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	wait := p.socket.refusals.Tire(w.account, g.clock.Now())
+	wait := p.socket.refusals.Tire(w.Account, g.clock.Now())
 	if wait == 0 {
 		return
 	}
@@ -113,13 +86,10 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 // tires reports whether a refusal is of those that have a connection wait.
 func tires(err error) bool { return codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 }
 
-// watchNamespace counts a stream of a namespace, which is empty for one of all of them, or refuses it.
-func (g *Gateway) watchNamespace(w *reply, ns string) (counted quota.Watch, err error) {
+// watched counts a stream of a namespace, which is empty for one of all of them, or refuses it.
+func (g *Gateway) watched(ns string) (quota.Watch, error) {
 	if ns == "" {
-		return counted, nil
-	}
-	if err = g.spend(w, ns); err != nil {
-		return counted, err
+		return quota.Watch{}, nil
 	}
 	return g.quotas().Watch(nil, ns)
 }

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"confcenter/access/guard"
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
+	"confcenter/server/edge"
 )
 
 // reply is the ResponseWriter that handlers get. It notes what the log and the
@@ -22,13 +22,11 @@ import (
 // handler keeps neither its reply nor anything that lies in it.
 type reply struct {
 	http.ResponseWriter
-	route  *route
-	status int           // 0: nothing is written yet
-	rights *guard.Caller // of the sender; nil: there is no access control
-
-	account *quota.Account // of the sender; nil: nobody who is counted
-	size    int64          // of the request's body as announced, in bytes
-	rested  time.Duration  // how long the connection was made to wait
+	edge.Request
+	judging edge.Room
+	route   *route
+	status  int           // 0: nothing is written yet
+	rested  time.Duration // how long the connection was made to wait
 
 	room room       // what the request holds of the pool Bodies
 	b    []byte     // the request's body, then the reply's
@@ -37,7 +35,7 @@ type reply struct {
 	// the transaction that the handler waits for
 	write     kv.Write
 	txn       kv.Txn // room for a transaction of one operation
-	op        [1]kv.Op
+	one       [1]kv.Op
 	writes    [1]*kv.Write
 	committed chan struct{} // capacity 1: the store must not wait
 }
@@ -51,11 +49,11 @@ var replies = sync.Pool{New: func() any {
 	return w
 }}
 
-func newReply(to http.ResponseWriter, pool *memory.Pool) *reply {
+func newReply(to http.ResponseWriter, pool *memory.Pool, e *edge.Edge) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
-	w.ResponseWriter, w.route, w.status, w.rights = to, &unrouted, 0, nil
-	w.account, w.size, w.rested = nil, 0, 0
+	w.Request = edge.Request{Edge: e, Room: &w.judging}
+	w.ResponseWriter, w.route, w.status, w.rested = to, &unrouted, 0, 0
 	return w
 }
 
@@ -72,8 +70,8 @@ func (w *reply) free() {
 // forget does not keep the entries of a transaction alive.
 func (w *reply) forget() {
 	if w.write.Txn != nil {
-		w.write.Room(len(w.op))
-		w.write.Txn, w.txn, w.op[0] = nil, kv.Txn{}, kv.Op{}
+		w.write.Room(len(w.one))
+		w.write.Txn, w.txn, w.one[0] = nil, kv.Txn{}, kv.Op{}
 	}
 }
 
@@ -132,9 +130,9 @@ func (w *reply) read(r *http.Request) error {
 // been waiting for the end of what was allowed by then.
 func (w *reply) judgeAnew() error {
 	switch {
-	case w.rights.Renew():
+	case w.Rights.Renew():
 		return nil
-	case w.rights.Permits == nil:
+	case w.Rights.Permits == nil:
 		return codes.Errorf(codes.NotIdentified, "your token, session or certificate has ended while the request was on its way; nothing was done: get a new one")
 	}
 	return codes.Errorf(codes.Forbidden, "you may do less than when the request was let in; nothing was done: ask again")
@@ -246,8 +244,8 @@ func (g *Gateway) allowTime(w *reply) {
 
 // single makes a transaction of one operation in the reply's own room.
 func (w *reply) single(op kv.Op) *kv.Txn {
-	w.op[0] = op
-	w.txn = kv.Txn{Then: w.op[:]}
+	w.one[0] = op
+	w.txn = kv.Txn{Then: w.one[:]}
 	return &w.txn
 }
 
@@ -263,12 +261,9 @@ func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, er
 
 // prepare decides whether a transaction may be committed, and seals what is to be sealed in it.
 func (g *Gateway) prepare(w *reply, r *http.Request, txn *kv.Txn) error {
-	err := w.rights.Txn(txn)
+	err := g.judge(w, op.Txn(w.Things(), txn))
 	if err == nil {
-		err = g.spendTxn(w, txn)
-	}
-	if err == nil {
-		err = guard.SealTxn(g.cfg.ring(), txn)
+		err = w.Seal(txn)
 	}
 	if err == nil {
 		txn.Actor, err = actorOf(r)

@@ -302,7 +302,7 @@ func (ended) Renew(*policy.Permits) (*policy.Permits, bool) { return nil, false 
 func TestAStreamWhoseRightsEndedWhileItWasLetInEnds(t *testing.T) {
 	open := streams{open: map[*reply]stream{}}
 	cut := 0
-	w := newReply(httptest.NewRecorder(), memory.NewPool(1<<20))
+	w := newReply(httptest.NewRecorder(), memory.NewPool(1<<20), nil)
 	open.enter(w, stream{rights: &guard.Caller{}, cut: func() { cut++ }})()
 	require.Zero(t, cut)
 	leave := open.enter(w, stream{rights: &guard.Caller{Pass: ended{}}, cut: func() { cut++ }})
@@ -359,9 +359,9 @@ func TestALongAnswerEndsWithTheRightToIt(t *testing.T) {
 		require.Equal(t, 200, k.do("PUT", fmt.Sprintf("/v1/store/key?ns=n&key=%d", i), body).status)
 	}
 	rec := httptest.NewRecorder()
-	w := newReply(rec, memory.NewPool(64<<20))
-	w.rights = guardtest.Caller(t, "* kv")
-	w.rights.Pass = ended{}
+	w := newReply(rec, memory.NewPool(64<<20), &k.edge)
+	w.Rights = guardtest.Caller(t, "* kv")
+	w.Rights.Pass = ended{}
 	r := httptest.NewRequest(http.MethodGet, "/v1/kv/n", nil)
 	require.NoError(t, k.Gateway.plumList(w, r, "n"))
 	require.Less(t, rec.Body.Len(), plumPage, "what was to be sent after the right had ended")

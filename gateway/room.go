@@ -30,8 +30,8 @@ func (m *room) take(w *reply, n int64) error {
 	if n <= smallRoom {
 		return nil
 	}
-	share := m.pool.For(w.account)
-	if n > largeRoom && !w.account.Administrator() && !m.pool.Fits(n+m.pool.Limit()/lastShare) {
+	share := m.pool.For(w.Account)
+	if n > largeRoom && !w.Account.Administrator() && !m.pool.Fits(n+m.pool.Limit()/lastShare) {
 		m.pool.Refuse()
 		return noRoom(w, n)
 	}

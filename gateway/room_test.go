@@ -296,7 +296,7 @@ func TestClientsAreListedInPiecesThatTakeTheirRoom(t *testing.T) {
 func TestBodiesAreReadIntoBuffersOfTheirSize(t *testing.T) {
 	const size = 1_000_000
 	for _, length := range []int64{size, -1} {
-		w := newReply(httptest.NewRecorder(), memory.NewPool(8<<20))
+		w := newReply(httptest.NewRecorder(), memory.NewPool(8<<20), nil)
 		w.b = nil // not one that another test has made larger
 		r := httptest.NewRequest("PUT", "/", io.LimitReader(neverEnding('x'), size))
 		r.ContentLength = length

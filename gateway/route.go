@@ -137,7 +137,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var denied error
 	if err == nil {
 		denied = p.gateway.identify(w, r)
-		err = peer.count(p.gateway.quotas(), w, w.rights.Identity())
+		err = peer.count(p.gateway.quotas(), w, w.Rights.Identity())
 	}
 	if err == nil && p.gateway.known(w) {
 		err = peer.settle(w)
@@ -149,11 +149,11 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		if err = denied; err == nil {
-			err = w.rights.Right(rt.right, rt.named)
+			err = w.Rights.Right(rt.right, rt.named)
 		}
 	}
-	if w.rights != nil {
-		r = r.WithContext(guard.With(r.Context(), w.rights))
+	if w.Rights != nil {
+		r = r.WithContext(guard.With(r.Context(), w.Rights))
 	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
@@ -166,7 +166,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil && rt.stream {
 		var counted quota.Watch
-		if counted, err = p.gateway.quotas().Watch(w.account, ""); err != nil {
+		if counted, err = p.gateway.quotas().Watch(w.Account, ""); err != nil {
 			p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
 		}
 		defer counted.End()
@@ -176,7 +176,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		defer cut()
 		r = r.WithContext(ctx)
 		defer p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
-		defer p.gateway.streams.enter(w, stream{viewer: p.gateway.viewerOf(r, rt), rights: w.rights.Apart(), cut: cut})()
+		defer p.gateway.streams.enter(w, stream{viewer: p.gateway.viewerOf(r, rt), rights: w.Rights.Apart(), cut: cut})()
 	}
 	if err == nil {
 		err = rt.handle(w, r)
@@ -195,29 +195,29 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // identify finds out who the sender is and what they may do.
 func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
-	if w.rights = nil; g.cfg.Rights == nil {
+	if w.Rights = nil; g.cfg.Rights == nil {
 		return nil
 	}
-	if w.rights, err = g.cfg.Rights(r); err != nil {
+	if w.Rights, err = g.cfg.Rights(r); err != nil {
 		g.tarry(w, r, err)
 		if w.route.right == access.Anyone {
-			w.rights = new(guard.Caller)
+			w.Rights = new(guard.Caller)
 			return nil
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	if err == nil && g.cfg.Audit != nil {
-		g.noteLogin(w.rights, r)
+		g.noteLogin(w.Rights, r)
 	}
 	if rt := w.route; err == nil && g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
-		g.cfg.Control.Used(w.rights)
+		g.cfg.Control.Used(w.Rights)
 	}
 	return err
 }
 
 // known reports whether a request is from somebody who may take a place: with access control only
 // those can who are known, or nobody else could get one.
-func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.rights.Identity() != nil }
+func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.Rights.Identity() != nil }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients
 // read the reply only after they have sent everything, and would otherwise see a

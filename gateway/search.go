@@ -139,7 +139,7 @@ func (g *Gateway) beginSearch(w *reply, r *http.Request, text string) (s *search
 		}
 	}
 	leave := func() {}
-	if who := w.rights.Identity(); who != nil {
+	if who := w.Rights.Identity(); who != nil {
 		own := g.searchers.enter(who.Name)
 		if err := wait(own.turn, "a search of %s is already running; try again", who.Name); err != nil {
 			g.searchers.leave(who.Name)
@@ -210,7 +210,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	read := 0
 	for i := range files {
 		file := &files[i]
-		if file.state() == stateDeleted || !w.rights.Names(file.name) {
+		if file.state() == stateDeleted || !w.Rights.Names(file.name) {
 			continue
 		}
 		if len(body.Files) == maxHitFiles || s.spent() {
@@ -358,7 +358,7 @@ func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string,
 	size, more := 0, true
 	list.Limit, list.MaxBytes = keysPerTurn, maxSearchBytes
 	for more && len(found) < limit && size < maxFoundBytes && !s.spent() {
-		page, err := w.rights.Page(view, list)
+		page, err := w.Rights.Page(view, list)
 		if err != nil {
 			return err
 		}

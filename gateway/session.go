@@ -63,9 +63,9 @@ func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
 	}
 	body := &sessionBody{}
 	if c := g.cfg.Control; c != nil {
-		if s := c.SessionOf(w.rights); s != nil {
+		if s := c.SessionOf(w.Rights); s != nil {
 			body = bodyOf(s)
-		} else if who := w.rights.Identity(); who != nil {
+		} else if who := w.Rights.Identity(); who != nil {
 			body.Name, body.Groups = who.Name, who.Groups
 		} else if g.jar.session(r) != "" {
 			g.jar.set(w, r, sessionCookie, "", "/", http.SameSiteStrictMode, 0)
@@ -75,7 +75,7 @@ func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
 			body.SignIn = append(body.SignIn, "openid")
 		}
 		if body.Name != "" {
-			body.May = rightsOf(w.rights)
+			body.May = rightsOf(w.Rights)
 		}
 	}
 	return w.sendStruct(body)
@@ -142,8 +142,8 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 		g.tarry(w, r, err)
 		return err
 	}
-	if g.cfg.Control.SessionOf(w.rights) != nil { // it was this browser's, and would be forgotten
-		_, _ = g.cfg.Control.SignOut(r.Context(), by, w.rights, false)
+	if g.cfg.Control.SessionOf(w.Rights) != nil { // it was this browser's, and would be forgotten
+		_, _ = g.cfg.Control.SignOut(r.Context(), by, w.Rights, false)
 	}
 	g.letIn(w, r, by, s)
 	return w.sendStruct(bodyOf(s))
@@ -169,14 +169,14 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 	if err := g.signsIn(r); err != nil {
 		return err
 	}
-	if w.rights.Identity() == nil {
+	if w.Rights.Identity() == nil {
 		return codes.Errorf(codes.NotIdentified, "you are not signed in")
 	}
 	by, err := actorOf(r)
 	if err != nil {
 		return err
 	}
-	n, err := g.cfg.Control.SignOut(r.Context(), by, w.rights, all)
+	n, err := g.cfg.Control.SignOut(r.Context(), by, w.Rights, all)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		numbers.Fill(body.Store)
 	}
 	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems(w.rights)}
+		body.Config = &configBody{Problems: g.problems(w.Rights)}
 		numbers.Fill(body.Config)
 	}
 	if g.stores.Storage != nil {

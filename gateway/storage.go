@@ -12,6 +12,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
@@ -72,7 +73,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 		return err
 	}
 	list, size := g.stores.Storage.Regions(), 0
-	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return w.rights.Owners(o.App, o.Region, "") != nil })
+	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return w.Rights.Owners(o.App, o.Region, "") != nil })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}
@@ -99,10 +100,7 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 		return err
 	}
 	place := ownerOf(r)
-	if err := w.rights.Owners(place.App, place.Region, logic); err != nil {
-		return err
-	}
-	if err := g.spend(w, place.Namespace()); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Owners(policy.Read, place.App, place.Region, logic))); err != nil {
 		return err
 	}
 	if count {
@@ -139,10 +137,7 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.rights.OwnerOf(policy.Read, owner); err != nil {
-		return err
-	}
-	if err := g.spend(w, owner.Namespace()); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Owner(policy.Read, owner.App, owner.Region, owner.Logic, owner.ID))); err != nil {
 		return err
 	}
 	if names != nil {
@@ -214,10 +209,7 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 		if err := m.End(); err != nil {
 			return err
 		}
-		if err := w.rights.Fields(write); err != nil {
-			return err
-		}
-		if err := g.spend(w, write.Owner.Namespace()); err != nil {
+		if err := g.judge(w, op.Fields(w.Things(), write)); err != nil {
 			return err
 		}
 		if err := w.room.take(w, costOf(write)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
 )
 
 // storeRoot is the root of our own REST API for the state store. Namespace and key
@@ -48,7 +49,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	if limit == 0 || limit > kv.MaxList {
 		limit = kv.MaxList
 	}
-	list, more, err := w.rights.Namespaces(g.stores.State, after, int(limit))
+	list, more, err := w.Rights.Namespaces(g.stores.State, after, int(limit))
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
-	limit, keysOnly, reveal := p.count("limit"), p.flag("keys_only"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	limit, keysOnly, reveal := p.count("limit"), p.flag("keys_only"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	list.CountOnly = p.flag("count")
 	contains, values := p.text("contains"), p.flag("values")
 	if contains != "" && list.CountOnly {
@@ -84,10 +85,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.rights.List(&list); err != nil {
-		return err
-	}
-	if err := g.spend(w, list.NS); err != nil {
+	if err := g.judge(w, append(w.Things(), op.Keys(policy.Read, op.Any, list.NS, list.Prefix))); err != nil {
 		return err
 	}
 	list.Limit = int(min(limit, kv.MaxList))
@@ -99,7 +97,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	}
 	view := g.stores.State.View()
 	defer view.Close()
-	page, err := w.rights.Page(view, list)
+	page, err := w.Rights.Page(view, list)
 	if err != nil {
 		return err
 	}
@@ -128,12 +126,12 @@ func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	past, reveal := p.has("revision"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	past, reveal := p.has("revision"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	rev := kv.Revision(p.count("revision"))
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := g.mayRead(w, ns, key, past); err != nil {
+	if err := g.judge(w, readOf(w.Things(), ns, key, past)); err != nil {
 		return err
 	}
 	entry, err := g.entryAt(w, r, ns, key, past, rev)
@@ -148,18 +146,12 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	return w.sendEntry(reveal.Entry(entry))
 }
 
-// mayRead needs to read a key, or its past, and charges its namespace.
-func (g *Gateway) mayRead(w *reply, ns, key string, past bool) error {
-	var err error
+// readOf is about a key, or its past.
+func readOf(things []op.Thing, ns, key string, past bool) []op.Thing {
 	if past {
-		err = w.rights.History(ns, key)
-	} else {
-		err = w.rights.Key(policy.Read, []byte(ns), []byte(key))
+		return op.Past(things, ns, key)
 	}
-	if err != nil {
-		return err
-	}
-	return g.spend(w, ns)
+	return append(things, op.Key(policy.Read, ns, key))
 }
 
 func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
@@ -194,17 +186,14 @@ func noSuchKey(ns, key string) error {
 func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	before, limit, reveal := kv.Revision(p.count("before")), p.count("limit"), w.rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	before, limit, reveal := kv.Revision(p.count("before")), p.count("limit"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
 	if err := p.end(); err != nil {
 		return err
 	}
 	if err := kv.CheckPair(ns, key); err != nil {
 		return err
 	}
-	if err := w.rights.History(ns, key); err != nil {
-		return err
-	}
-	if err := g.spend(w, ns); err != nil {
+	if err := g.judge(w, op.Past(w.Things(), ns, key)); err != nil {
 		return err
 	}
 	if err := w.room.take(w, kv.MaxPage); err != nil { // they are read from disk

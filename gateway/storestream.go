@@ -7,6 +7,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
 )
 
 // storeStream sends changes of the state store as server-sent events. The last
@@ -33,10 +34,10 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := w.rights.Watch(filter); err != nil {
+	if err := g.judge(w, op.Watch(w.Things(), filter)); err != nil {
 		return err
 	}
-	counted, err := g.watchNamespace(w, filter.NS)
+	counted, err := g.watched(filter.NS)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		return err
 	}
 	if reveal {
-		sub.reveal = w.rights.Apart().Revealer(g.cfg.ring, true).Events
+		sub.reveal = w.Rights.Apart().Revealer(g.cfg.ring, true).Events
 	}
 	return g.runStream(w, r, sub, style)
 }

@@ -50,7 +50,7 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	out.Bool(kvjson.Held, res.Held)
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Flag(kvjson.Replayed, res.Replayed)
-	branches[res.Held].append(&out, res, w.rights.Revealer(g.cfg.ring, reveal))
+	branches[res.Held].append(&out, res, w.Rights.Revealer(g.cfg.ring, reveal))
 	return w.sendObject(&out)
 }
 

@@ -6,6 +6,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
 )
 
 // storeWrite handles a write of one key, and answers with the entry it leaves. read
@@ -204,26 +205,26 @@ func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	op := &txn.Then[0]
+	put := &txn.Then[0]
 	rev := kv.Revision(m.Count(&m.Top, kvjson.Revision))
 	if rev == 0 {
 		m.Fail(codes.Errorf(codes.BadRequest, "member \"revision\" is missing: give one at which the key had the value"))
 	}
-	m.Ends(&m.Top, op)
-	m.Token(txn, op.NS)
+	m.Ends(&m.Top, put)
+	m.Token(txn, put.NS)
 	if err := m.End(); err != nil {
 		return err
 	}
-	if err := w.rights.History(op.NS, op.Key); err != nil {
+	if err := g.judge(w, op.Past(w.Things(), put.NS, put.Key)); err != nil {
 		return err
 	}
-	past, err := g.stores.State.GetAt(r.Context(), op.NS, op.Key, rev)
+	past, err := g.stores.State.GetAt(r.Context(), put.NS, put.Key, rev)
 	switch {
 	case err != nil:
 		return err
 	case past == nil:
-		return codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", op.Key, rev)
+		return codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", put.Key, rev)
 	}
-	op.Value = past.Value
+	put.Value = past.Value
 	return g.commitAndSend(w, r, txn)
 }

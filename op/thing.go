@@ -31,6 +31,8 @@ type Thing struct {
 	Do     policy.Verb // one
 	Class  policy.Class
 	Extent Extent
+	// Unpaid: no namespace pays for it. Who could not do it would lose more than a request.
+	Unpaid bool
 	parts  [4]string // of the name, as many as given
 	n      uint8
 }
@@ -116,4 +118,9 @@ func (t *Thing) AppendNamespace(dst []byte) []byte {
 		return append(dst, kv.BenchNamespace...)
 	}
 	return dst
+}
+
+// SameNamespace reports whether the namespace that pays is another thing's, too.
+func (t *Thing) SameNamespace(other *Thing) bool {
+	return t.Class == other.Class && t.parts[0] == other.parts[0] && (t.Class != policy.Storage || t.parts[1] == other.parts[1])
 }

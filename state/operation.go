@@ -13,6 +13,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/op"
 )
 
 // Operation is one thing that can be asked of a model. Every edge offers it: the wire by a
@@ -26,13 +27,13 @@ type Operation struct {
 	Right access.Right
 	Route string // over HTTP, below the model's root: "POST claim", "GET nodes"
 	Doc   string // what it does: "lists the tasks"
-	// Named: the method asks whoever asks, who is in its context, for the right to each thing that
-	// a question names. Else Right is needed with everything.
+	// Named: Right is needed with something, because Things, or the method, decide about each thing that
+	// a question names. Else it is needed with everything.
 	Named bool
 	// Refusals are those that a caller should expect, besides what any question may be refused with.
 	Refusals []Refusal
 
-	namespace        func(question any) string
+	about            func(question any, things []op.Thing) []op.Thing
 	method           string // of the model, in Go
 	question, answer reflect.Type
 	do               func(ctx context.Context, model any, by *access.Actor, question any) (any, error)
@@ -69,31 +70,18 @@ func (o Operation) ByName() Operation {
 	return o
 }
 
-// JudgedBy is o, which is Named: judge decides by what is asked, before it is done.
-func (o Operation) JudgedBy(judge func(ctx context.Context, question any) error) Operation {
-	do := o.do
-	o.Named, o.do = true, func(ctx context.Context, model any, by *access.Actor, question any) (any, error) {
-		if err := judge(ctx, question); err != nil {
-			return nil, err
-		}
-		return do(ctx, model, by, question)
-	}
+// About is o, which is about the things that about appends for a question, a pointer as Ask returns it.
+func (o Operation) About(about func(question any, things []op.Thing) []op.Thing) Operation {
+	o.about = about
 	return o
 }
 
-// Within is o, which is about one namespace of the state store: name returns it of a question, a
-// pointer as Ask returns it.
-func (o Operation) Within(name func(question any) string) Operation {
-	o.namespace = name
-	return o
-}
-
-// Namespace is the namespace that a question is about, which pays for it; empty: no single one.
-func (o *Operation) Namespace(question any) string {
-	if o.namespace == nil {
-		return ""
+// Things appends what a question is about by its names: rights, and namespaces that pay, follow from it.
+func (o *Operation) Things(question any, things []op.Thing) []op.Thing {
+	if o.about == nil {
+		return things
 	}
-	return o.namespace(question)
+	return o.about(question, things)
 }
 
 // Method is the name of the model's method.

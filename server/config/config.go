@@ -10,7 +10,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
@@ -88,7 +87,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	if node == nil {
 		node = f.store.Snapshot().Find(q.File)
 	}
-	if err := mayRead(s, node, q.File); err != nil {
+	if err := s.Judge(q.Things(s.Things())); err != nil {
 		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
@@ -149,7 +148,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // reveal answers with the sealed values that the peer may know; of the others with their marks. Without
 // a value there is none at the path, unless it leads into one that is sealed.
 func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQuery, node *confstore.Node, value []byte, end string) {
-	ring, mtime := f.gate.Ring(), node.Mtime(q.Inherit)
+	ring, mtime := s.Ring(), node.Mtime(q.Inherit)
 	if value != nil && len(value) < loop.WholeFrame {
 		out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
 		s.End(append(ring.AppendRevealed(out, value, s.Rights.Reveals), end...))
@@ -175,17 +174,6 @@ func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQ
 }
 
 var jsonNull = []byte("null")
-
-// mayRead needs to read node, or what name would be if there is none.
-func mayRead(s *gate.Session, node *confstore.Node, name []byte) error {
-	switch {
-	case s.Rights == nil:
-		return nil
-	case node != nil:
-		return s.Rights.Document(policy.Read, node.Name())
-	}
-	return s.Rights.Asked(policy.Read, name)
-}
 
 // noSuchConfig answers for a name that has neither a file nor bases.
 func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.ConfigQuery) {
@@ -233,7 +221,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
 		Actor: by,
 	}
-	if err := s.Rights.Change(req.Name, req.Contents == nil); err != nil {
+	if err := s.Judge(u.Things(s.Things())); err != nil {
 		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
@@ -56,7 +55,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	snap := f.store.Snapshot()
 	node := snap.Find([]byte(want.File))
-	if err := mayFollow(s, node, want.File); err != nil {
+	if err := s.Judge(want.Things(s.Things())); err != nil {
 		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
@@ -101,14 +100,6 @@ func (f *Handlers) noSuchFile(s *gate.Session, h protocol.Header, want protocol.
 		desc = broken.Error()
 	}
 	s.Result(h, int(codes.NotSubscribed), desc)
-}
-
-// mayFollow needs to watch a document and to read it.
-func mayFollow(s *gate.Session, node *confstore.Node, name string) error {
-	if err := mayRead(s, node, []byte(name)); err != nil || s.Rights == nil {
-		return err
-	}
-	return s.Rights.Document(policy.Watch, meta.Complete(name))
 }
 
 // monitored is the text of CppCloud's answer. The names of bases are told only to those who may

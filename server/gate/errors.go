@@ -34,8 +34,8 @@ func (s *Session) WireText(h protocol.Header, err error) string {
 // noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or
 // by a quota. It may be called from any goroutine.
 func (s *Session) noteRefusal(h protocol.Header, err error) {
-	if s.Gate.cfg.Audit != nil {
-		s.Gate.cfg.Audit.Refused(s.peerActor(), h.Command.String(), err)
+	if s.Audit != nil {
+		s.Audit.Refused(s.peerActor(), h.Command.String(), err)
 	}
 }
 

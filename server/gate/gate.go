@@ -14,10 +14,10 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
-	"confcenter/access/quota"
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/loop"
 )
 
@@ -31,7 +31,7 @@ type Gate struct {
 	// returns the refusal.
 	Permits  func(s *Session, row *Route) error
 	cfg      Config
-	quotas   *quota.Book // nil: nothing is counted
+	edge     edge.Edge
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver []func(s *Session)        // see HandOver
@@ -59,13 +59,10 @@ func New(group *loop.Group, cfg Config) *Gate {
 	if cfg.Ring == nil {
 		cfg.Ring = func() *seal.Ring { return nil }
 	}
-	g := &Gate{Group: group, cfg: cfg, quotas: cfg.Control.Quotas(), routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
+	g := &Gate{Group: group, cfg: cfg, edge: edge.Edge{Quotas: cfg.Control.Quotas(), Audit: cfg.Audit, Ring: cfg.Ring}, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
-
-// Ring has the keys of sealed values; nil: there are none. It may be called from any goroutine.
-func (g *Gate) Ring() *seal.Ring { return g.cfg.Ring() }
 
 // Add adds the handlers of a family.
 func (g *Gate) Add(routes map[protocol.Command]Route) {
@@ -159,7 +156,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		return stays
 	}
 	f.Header, f.row, f.size = h, row, protocol.HeaderSize+int(h.BodyLen)
-	s.toll.size = int64(f.size)
+	s.Size = int64(f.size)
 	switch {
 	case len(b) < f.size:
 		s.Needs(f.size)
@@ -169,7 +166,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
 		return refused
-	case s.toll.due() && !s.pays(f):
+	case s.Metered() && !s.pays(f):
 		return refused
 	}
 	if row.Row != nil {
@@ -238,7 +235,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 				return taken
 			}
 		}
-		s.toll.next()
+		s.Next()
 		taken += f.size
 		s.Took(taken + s.toll.turn)
 	}

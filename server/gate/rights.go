@@ -43,7 +43,7 @@ func (s *Session) Prove(token string) error {
 	by.Identity = rights.Who
 	s.peer.Store(&by)
 	if first {
-		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &by, Do: protocol.Whoami.String()})
+		s.Audit.Note(access.Event{Kind: access.EventLogin, By: &by, Do: protocol.Whoami.String()})
 	}
 	if s.Client != nil {
 		s.Client.actor = nil // another proof may be worth less

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/internal/admission"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/loop"
 )
 
@@ -22,13 +23,14 @@ type Session struct {
 
 	place *admission.Place
 
+	edge.Request // that is being handled
+
 	toll toll
 
 	peer atomic.Pointer[access.Actor] // any goroutine: who the peer has proved to be; nil: not asked yet
 
 	// loop only
-	Client *Client       // nil before WHOAMI
-	Rights *guard.Caller // what the client may do; nil: there is no access control
+	Client *Client // nil before WHOAMI
 	parts  [families]Part
 	early  int    // bytes of the input that waits which were looked over, see lookOver
 	tarry  func() // ends the wait of a refusal, see Tarry; nil: none has waited
@@ -65,8 +67,9 @@ type Desk struct {
 	Loop *loop.Loop
 
 	Req   protocol.Request // the current request
-	parts [families]any    // the families' data for the loop
-	runs  []*runs          // by Route.runs, from 1
+	room  edge.Room
+	parts [families]any // the families' data for the loop
+	runs  []*runs       // by Route.runs, from 1
 }
 
 // Part returns a family's data for the loop.
@@ -76,7 +79,7 @@ func (d *Desk) Part(key Family) any { return d.parts[key] }
 // ends; nil if it has to leave at once.
 func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d, place: place, toll: toll{meter: place.Meter}}
+	s := &Session{Gate: g, Desk: d, place: place, Request: edge.Request{Edge: &g.edge, Meter: place.Meter, Room: &d.room}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
 	if g.cfg.Control != nil {
 		s.Rights = new(guard.Caller) // nothing before WHOAMI
@@ -133,7 +136,7 @@ func (s *Session) Ended(err error) {
 	}
 	s.Gate.Registry.leave(s)
 	s.place.Leave()
-	s.toll.leave()
+	s.leave()
 	if s.tarry != nil {
 		s.tarry()
 	}

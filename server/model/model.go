@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/protocol"
@@ -43,16 +42,16 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 			s.RefuseState(h, err)
 			return true
 		}
-		body, by, ctx, pay := slices.Clone(s.Desk.Req.Body()), s.Actor(), guard.With(life, s.Rights.Apart()), s.Payer()
+		body, by, asks, now := slices.Clone(s.Desk.Req.Body()), s.Actor(), s.Request.Apart(), s.Loop.Moment()
 		loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
 			defer room.give()
 			question, err := o.Read(body, room.take)
 			if err == nil {
-				err = pay(o.Namespace(question))
+				err = asks.Judge(now, o.Things(question, asks.Things()))
 			}
 			var answer []byte
 			if err == nil {
-				answer, err = m.Answer(ctx, o, by, question)
+				answer, err = m.Answer(asks.Context(life), o, by, question)
 			}
 			if err != nil {
 				s.Group().Count.StateRefused.Add(1)

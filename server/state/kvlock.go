@@ -32,10 +32,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	q, err := s.Desk.Req.KVLock()
 	if err == nil {
-		err = s.Rights.Lock(q.NS, q.Key)
-	}
-	if err == nil {
-		err = s.Spend([]byte(q.NS))
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err == nil {
 		err = guard.Unsealed(q.Value)
@@ -125,7 +122,7 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	q, err := s.Desk.Req.KVUnlock()
 	if err == nil {
-		err = s.Rights.Lock(q.NS, q.Key)
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -14,7 +13,7 @@ import (
 func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVGet()
 	if err == nil {
-		err = mayGet(s, &q)
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)
@@ -27,20 +26,6 @@ func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	entry, rev := f.store.Get(q.NS, q.Key)
 	kvGot(s, h, q, entry, rev)
 	return true
-}
-
-// mayGet needs the right to what is asked for: the past is a key's history.
-func mayGet(s *gate.Session, q *protocol.KVRead) error {
-	var err error
-	if q.Rev > 0 {
-		err = s.Rights.History(string(q.NS), string(q.Key))
-	} else {
-		err = s.Rights.Key(policy.Read, q.NS, q.Key)
-	}
-	if err != nil {
-		return err
-	}
-	return s.Spend(q.NS)
 }
 
 // kvGot answers KVGET with what was found.
@@ -83,17 +68,14 @@ func revealer(s *gate.Session, asked bool) *guard.Revealer {
 	if !asked {
 		return nil
 	}
-	return s.Rights.Apart().Revealer(s.Gate.Ring, true)
+	return s.Rights.Apart().Revealer(s.Ring, true)
 }
 
 // kvGetMany answers KVMGET: many keys at one revision.
 func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVMGet()
 	if err == nil {
-		err = s.Rights.Many(q.NS, q.Keys)
-	}
-	if err == nil {
-		err = s.Spend([]byte(q.NS))
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)
@@ -163,10 +145,7 @@ func sizeOf(entries []*kv.Entry) (n int) {
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVList()
 	if err == nil {
-		err = s.Rights.List(&q.List)
-	}
-	if err == nil {
-		err = s.Spend([]byte(q.NS))
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)
@@ -207,10 +186,7 @@ func list(rights *guard.Caller, state kv.Store, q protocol.KVListQuery) (kv.Page
 func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVHistory()
 	if err == nil {
-		err = s.Rights.History(q.NS, q.Key)
-	}
-	if err == nil {
-		err = s.Spend([]byte(q.NS))
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)

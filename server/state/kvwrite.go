@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"confcenter/access/guard"
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -55,13 +54,10 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	w := d.newWriting(s, h)
 	err := s.Desk.Req.ReadKVWrite(&w.request, h.Command)
 	if err == nil {
-		err = s.Rights.Txn(w.request.Txn)
+		err = s.Judge(w.request.Things(s.Things()))
 	}
 	if err == nil {
-		err = s.SpendTxn(w.request.Txn)
-	}
-	if err == nil {
-		err = guard.SealTxn(s.Gate.Ring(), w.request.Txn)
+		err = s.Seal(w.request.Txn)
 	}
 	if err != nil {
 		d.done(w)
@@ -231,13 +227,7 @@ type pastVersion struct {
 func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVRestore()
 	if err == nil {
-		err = s.Rights.History(q.NS, q.Key)
-	}
-	if err == nil {
-		err = s.Rights.Key(policy.Write, []byte(q.NS), []byte(q.Key))
-	}
-	if err == nil {
-		err = s.Spend([]byte(q.NS))
+		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
 		s.RefuseState(h, err)
@@ -259,11 +249,6 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 	d := deskOf(s)
 	w := d.newWriting(s, h)
 	w.request = q.Write(past.entry.Value)
-	if err := s.Rights.Txn(w.request.Txn); err != nil {
-		d.done(w)
-		s.RefuseState(h, err)
-		return true
-	}
 	d.collect(w)
 	return true
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"confcenter/access/policy"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -45,12 +46,9 @@ func (g *gets) LookUp(n int) { g.f.store.GetEach(g.gets[:n]) }
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	one := &g.gets[i]
-	err := s.Rights.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID)
+	err := s.Judge(append(s.Things(), op.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID)))
 	if err == nil {
 		err = one.Err
-	}
-	if err == nil {
-		err = spend(s, one.App, one.Region)
 	}
 	switch {
 	case err != nil:

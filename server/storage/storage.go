@@ -8,9 +8,9 @@ import (
 	"errors"
 	"slices"
 
-	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -62,7 +62,6 @@ type desk struct {
 	caller storage.Caller  // its Done may be called from any goroutine
 	calls  []*storage.Call // of the session being served, not handed over yet
 	free   []*writing      // for reuse
-	name   []byte          // room for that of a namespace
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
@@ -72,8 +71,8 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
 		protocol.StGet:    {Handle: f.get, Named: true, Reads: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
-		protocol.StAll:    named(f, true, (*protocol.Request).StorageQuery, mayReadAll, f.all),
-		protocol.StOwners: named(f, false, (*protocol.Request).StorageOwnersQuery, mayList, f.owners),
+		protocol.StAll:    named(f, true, (*protocol.Request).StorageQuery, (*protocol.StorageQuery).Things, f.all),
+		protocol.StOwners: named(f, false, (*protocol.Request).StorageOwnersQuery, (*protocol.StorageOwnersQuery).Things, f.owners),
 		protocol.StStatus: route(works, nothing, f.status),
 		protocol.StErrors: route(works, (*protocol.Request).LandingErrorsQuery, f.errors),
 		protocol.StRetry:  route(waits, (*protocol.Request).LandingRows, f.retry),
@@ -125,13 +124,13 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 	}}
 }
 
-// named is a route for a request about some of the fields of a table, of which may is asked on the
-// loop. It is answered beside others; tries says that memory may do.
-func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, error), may func(*gate.Session, *Q) error, answer func(ctx context.Context, dst []byte, q Q) ([]byte, error)) gate.Route {
+// named is a route for a request about some of the fields of a table. It is answered beside others; tries
+// says that memory may do.
+func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, error), about func(*Q, []op.Thing) []op.Thing, answer func(ctx context.Context, dst []byte, q Q) ([]byte, error)) gate.Route {
 	return gate.Route{Named: true, Reads: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		q, err := read(&s.Desk.Req)
 		if err == nil {
-			err = may(s, &q)
+			err = s.Judge(about(&q, s.Things()))
 		}
 		if err != nil {
 			s.RefuseState(h, err)
@@ -171,30 +170,6 @@ var impatient = func() context.Context {
 	return ctx
 }()
 
-func mayReadAll(s *gate.Session, q *protocol.StorageQuery) error {
-	if err := s.Rights.OwnerOf(policy.Read, q.Owner); err != nil {
-		return err
-	}
-	return spend(s, q.Owner.App, q.Owner.Region)
-}
-
-func mayList(s *gate.Session, q *protocol.StorageOwnersQuery) error {
-	if err := s.Rights.Owners(q.App, q.Region, q.Logic); err != nil {
-		return err
-	}
-	return spend(s, q.App, q.Region)
-}
-
-// spend charges the current request to the table that it is about, or returns a refusal.
-func spend[T field.Text](s *gate.Session, app, region T) error {
-	if !s.Gate.Limiting() {
-		return nil
-	}
-	d := deskOf(s)
-	d.name = field.AppendTable(append(d.name[:0], field.Prefix...), app, region)
-	return s.Spend(d.name)
-}
-
 func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
 
 func waits(s *gate.Session, h protocol.Header, body func([]byte) []byte) {
@@ -216,12 +191,9 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	g := storage.Get{App: q.App, Region: q.Region, Logic: q.Logic, ID: q.ID}
 	owner := g.Owner()
-	err := s.Rights.OwnerOf(policy.Read, owner)
+	err := s.Judge(q.Things(s.Things()))
 	if err == nil {
 		err = owner.Check()
-	}
-	if err == nil {
-		err = spend(s, q.App, q.Region)
 	}
 	if err != nil {
 		s.RefuseState(h, err)

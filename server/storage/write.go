@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"confcenter/codes"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -57,10 +58,7 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	w := d.newWriting(s, h)
 	err := s.Desk.Req.StorageWrite(h.Command, &w.Write)
 	if err == nil {
-		err = s.Rights.Fields(&w.Write)
-	}
-	if err == nil {
-		err = spend(s, w.Owner.App, w.Owner.Region)
+		err = s.Judge(op.Fields(s.Things(), &w.Write))
 	}
 	if err != nil {
 		d.release(w)

@@ -6,6 +6,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/kv"
 	"confcenter/kv/follow"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -18,7 +19,7 @@ type talk struct {
 	tailed         bool // octets may follow the JSON of a request
 	marks          bool // watches get bookmarks
 	read           func(*protocol.Request) (request, error)
-	may            func(*guard.Caller, kv.Filter) error
+	about          func([]op.Thing, kv.Filter) []op.Thing
 	reveal         func(*guard.Revealer, []kv.Event) []kv.Event
 	append         func(dst []byte, ev protocol.KVEvents, form form) []byte
 	event          protocol.Command
@@ -46,7 +47,7 @@ var ofKeys = &talk{
 		to.form = formOf(q.Prev, q.Raw)
 		return to, err
 	},
-	may: (*guard.Caller).Watch, reveal: (*guard.Revealer).Events,
+	about: op.Watch, reveal: (*guard.Revealer).Events,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
 	},
@@ -62,7 +63,7 @@ var ofDocuments = &talk{
 		to.form = formOf(q.Prev, q.Changes)
 		return to, err
 	},
-	may: (*guard.Caller).WatchDocuments, reveal: (*guard.Revealer).Documents,
+	about: op.WatchDocuments, reveal: (*guard.Revealer).Documents,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
 	},

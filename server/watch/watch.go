@@ -148,10 +148,7 @@ func sizeOf(f kv.Filter, path string) int64 {
 func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	want, err := f.talk.read(&s.Desk.Req)
 	if err == nil {
-		err = f.talk.may(s.Rights, want.Filter)
-	}
-	if err == nil && want.Filter.NS != "" {
-		err = s.Spend([]byte(want.Filter.NS))
+		err = s.Judge(f.talk.about(s.Things(), want.Filter))
 	}
 	watches := f.watchesOf(s)
 	var w *watch
@@ -203,7 +200,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	k.last++
 	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, count: count, marked: rev}
 	if want.reveals {
-		w.reveal = k.s.Rights.Apart().Revealer(k.f.gate.Ring, true)
+		w.reveal = k.s.Rights.Apart().Revealer(k.s.Ring, true)
 	}
 	k.byID[w.id] = w
 	k.hub.add(w)

@@ -2,7 +2,8 @@ package bench
 
 import (
 	"confcenter/access"
-	"confcenter/kv"
+	"confcenter/access/policy"
+	"confcenter/op"
 	"confcenter/state"
 )
 
@@ -43,7 +44,8 @@ var Operations = paid([]state.Operation{
 func paid(list []state.Operation) []state.Operation {
 	for i := range list {
 		if name := list[i].Name; name != "heartbeat" && name != "keep-job" {
-			list[i] = list[i].Within(func(any) string { return kv.BenchNamespace })
+			_, verb, _ := policy.Of(list[i].Right)
+			list[i] = list[i].About(func(_ any, things []op.Thing) []op.Thing { return append(things, op.Whole(verb, policy.Bench)) })
 		}
 	}
 	return list

@@ -2,14 +2,12 @@ package flow
 
 import (
 	"cmp"
-	"context"
 	"reflect"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/state"
 )
 
@@ -57,19 +55,12 @@ func byScope(list []state.Operation) []state.Operation {
 		if !names {
 			continue
 		}
-		named := func(question any) string {
-			return cmp.Or(reflect.ValueOf(question).Elem().FieldByIndex(scope.Index).String(), DefaultScope)
-		}
-		if list[i].Name != "heartbeat" { // who could not send it would lose more than a request
-			list[i] = list[i].Within(func(question any) string { return kv.FlowPrefix + named(question) })
-		}
 		_, verb, _ := policy.Of(list[i].Right)
-		list[i] = list[i].JudgedBy(func(ctx context.Context, question any) error {
-			who := guard.From(ctx)
-			if who == nil {
-				return nil
-			}
-			return who.Scope(verb, named(question))
+		unpaid := list[i].Name == "heartbeat" // who could not send it would lose more than a request
+		list[i] = list[i].ByName().About(func(question any, things []op.Thing) []op.Thing {
+			scope := op.Scope(verb, cmp.Or(reflect.ValueOf(question).Elem().FieldByIndex(scope.Index).String(), DefaultScope))
+			scope.Unpaid = unpaid
+			return append(things, scope)
 		})
 	}
 	return list

@@ -16,8 +16,11 @@ import (
 
 // answered asks an operation of the table, as an edge does for somebody who may do what rules say.
 func (k *kit) answered(o *state.Operation, question any, rules ...string) (string, error) {
-	model := state.Model{Name: "flow", Operations: flow.Operations, Asked: k.model}
-	text, err := model.Answer(guard.With(k.ctx, guardtest.Caller(k.t, rules...)), o, k.by, question)
+	model, who := state.Model{Name: "flow", Operations: flow.Operations, Asked: k.model}, guardtest.Caller(k.t, rules...)
+	if err := who.All(o.Things(question, nil)); err != nil {
+		return "", err
+	}
+	text, err := model.Answer(guard.With(k.ctx, who), o, k.by, question)
 	return string(text), err
 }
 

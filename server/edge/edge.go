@@ -1,0 +1,154 @@
+// Package edge has the stages that every request passes on its way to a handler, whoever brought it: what it
+// costs its sender, the right of its row, what it is about, the namespaces that pay for it, and the values
+// that are to be sealed. TCP and HTTP call them in this order, each when it has what a stage needs.
+//
+// What is known by the names in a request is decided here, and what hangs on contents in the stores. A
+// concern that is new is one more [Stage].
+package edge
+
+import (
+	"context"
+	"time"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/quota"
+	"confcenter/access/seal"
+	"confcenter/internal/admission"
+	"confcenter/kv"
+	"confcenter/op"
+)
+
+// Edge is what all requests of a server share. Nothing of it changes once a request has come.
+type Edge struct {
+	Quotas *quota.Book       // nil: nothing is counted
+	Audit  access.Notes      // nil: no one takes notes
+	Ring   func() *seal.Ring // the keys of sealed values, now; it may return nil: there are none
+	Stages []Stage           // further ones, in their order
+}
+
+// Stage decides about the things that a request is about, after rights have been. It must not keep them.
+type Stage func(by *access.Identity, things []op.Thing) error
+
+// Request is the request that is being served on a connection, and who sends it. It is for one goroutine
+// at a time.
+type Request struct {
+	*Edge                  // set at open
+	Meter *admission.Meter // set at open: of the connection and its address; nil: they are not limited
+
+	Room *Room // set at open
+
+	Rights  *guard.Caller  // what the sender may do; nil: there is no access control
+	Account *quota.Account // of the sender; nil: not known, or no one is counted
+	Size    int64          // in bytes, as far as it is charged
+	paid    bool           // a request may pass again when it has waited
+	spent   bool           // likewise, by its namespaces
+}
+
+// Room is what the requests that one goroutine serves are judged in. The zero value is ready to use.
+type Room struct {
+	things []op.Thing
+	name   []byte // of a namespace
+}
+
+// mostThings is how many things a Room keeps the memory of.
+const mostThings = 64
+
+// Next begins the next request.
+func (r *Request) Next() { r.paid, r.spent = false, false }
+
+// Metered reports whether anything limits what is sent.
+func (r *Request) Metered() bool { return r.Meter != nil || r.Account.Metered() }
+
+// Pay charges the request to its connection, its address and its sender, or refuses one beyond their rate.
+// It does so once.
+func (r *Request) Pay(now time.Time) error {
+	if r.paid {
+		return nil
+	}
+	r.paid = true
+	switch {
+	case r.Meter == nil:
+	case r.Account.Administrator():
+		r.Meter.Charge(now, 1, r.Size)
+	default:
+		if err := r.Meter.Take(now, r.Size); err != nil {
+			return err
+		}
+	}
+	return r.Account.Take(now, r.Size)
+}
+
+// Charge charges requests that are not refused, and bytes, whatever the rate.
+func (r *Request) Charge(now time.Time, requests, bytes int64) {
+	if r.Meter != nil {
+		r.Meter.Charge(now, requests, bytes)
+	}
+	r.Account.Charge(now, requests, bytes)
+}
+
+// Paid reports whether the request has been charged.
+func (r *Request) Paid() bool { return r.paid }
+
+// Things is room for what a request is about, until Judge.
+func (r *Request) Things() []op.Thing { return r.Room.things[:0] }
+
+// Judge decides about all that the request reads, changes or learns of: whether its sender may, then whether
+// the namespaces can pay, which they do once.
+func (r *Request) Judge(now time.Time, things []op.Thing) error {
+	defer r.Room.keep(things)
+	if err := r.Rights.All(things); err != nil {
+		return err
+	}
+	for _, stage := range r.Stages {
+		if err := stage(r.Rights.Identity(), things); err != nil {
+			return err
+		}
+	}
+	if r.spent || !r.Quotas.Limiting() || r.Account.Administrator() {
+		return nil
+	}
+	for i := range things {
+		if err := r.spend(now, things, i); err != nil {
+			return err
+		}
+	}
+	r.spent = true
+	return nil
+}
+
+// spend charges the namespace of a thing, unless an earlier one has the same.
+func (r *Request) spend(now time.Time, things []op.Thing, i int) error {
+	for before := range things[:i] {
+		if !things[before].Unpaid && things[i].SameNamespace(&things[before]) {
+			return nil
+		}
+	}
+	if things[i].Unpaid {
+		return nil
+	}
+	name := things[i].AppendNamespace(r.Room.name[:0])
+	if r.Room.name = name; len(name) == 0 {
+		return nil
+	}
+	return r.Quotas.Spend(name, now, r.Size)
+}
+
+// keep has the memory of things used again, without what they refer to.
+func (m *Room) keep(things []op.Thing) {
+	clear(things)
+	if cap(things) <= mostThings {
+		m.things = things[:0]
+	}
+}
+
+// Seal seals the values of a transaction that ask for it.
+func (r *Request) Seal(txn *kv.Txn) error { return guard.SealTxn(r.Ring(), txn) }
+
+// Context is ctx with the sender, for what leaves out what they may not see.
+func (r *Request) Context(ctx context.Context) context.Context { return guard.With(ctx, r.Rights) }
+
+// Apart is the same request, for another goroutine.
+func (r *Request) Apart() *Request {
+	return &Request{Edge: r.Edge, Meter: r.Meter, Room: new(Room), Rights: r.Rights.Apart(), Account: r.Account, Size: r.Size, paid: r.paid, spent: r.spent}
+}
