@@ -16,7 +16,7 @@ var mostLines = map[string]int{
 	".":                                  100,
 	"access":                             500,
 	"access/control":                     1000,
-	"access/guard":                       1200,
+	"access/guard":                       900,
 	"access/guard/guardtest":             100,
 	"access/openid":                      500,
 	"access/policy":                      1900,

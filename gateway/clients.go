@@ -9,6 +9,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
+	"confcenter/op"
 )
 
 // Parts of the body of /v1/clients.
@@ -124,7 +125,7 @@ func (l *listWriter) clients() error {
 			return err
 		}
 		for i := range page {
-			if !l.w.Rights.Client(policy.Read, page[i].Name) {
+			if !l.w.Rights.Sees(op.Client(policy.Read, page[i].Name)) {
 				continue
 			}
 			one := clientBodyOf(&page[i], l.w.Rights)
@@ -179,7 +180,7 @@ func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 		Subscriptions: []roster.Subscription{}, More: c.More, Watches: c.Watches,
 		Watching: []keysBody{}, Locks: []roster.Lock{}, Leases: make([]leaseBody, len(c.Leases)),
 	}
-	if c.Main != "" && by.Asked(policy.Read, []byte(c.Main)) != nil {
+	if c.Main != "" && !by.Names(c.Main) {
 		one.Main = ""
 	}
 	for _, s := range c.Subscriptions {
@@ -199,7 +200,7 @@ func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 		}
 	}
 	for _, lock := range c.Locks {
-		if by.Key(policy.Read, []byte(lock.NS), []byte(lock.Key)) == nil {
+		if by.Sees(op.Key(policy.Read, lock.NS, lock.Key)) {
 			one.Locks = append(one.Locks, lock)
 		}
 	}
@@ -215,9 +216,9 @@ func (b *keysBody) named(c *guard.Caller) bool {
 	case b.NS == "":
 		return true // those of all namespaces: that is no name
 	case b.Key != "":
-		return c.Key(policy.Read, []byte(b.NS), []byte(b.Key)) == nil
+		return c.Sees(op.Key(policy.Read, b.NS, b.Key))
 	}
-	return c.Keys(policy.Read, b.NS, b.Prefix) == nil
+	return c.Sees(op.Keys(policy.Read, op.Every, b.NS, b.Prefix))
 }
 
 // named reports whether c may be told what the stream is of.
@@ -226,7 +227,7 @@ func (b *viewerBody) named(c *guard.Caller) bool {
 	case b.Kind != "config":
 		return b.keysBody.named(c)
 	case b.Key != "":
-		return c.Asked(policy.Read, []byte(b.Key)) == nil
+		return c.Names(b.Key)
 	}
-	return b.Prefix == "" || c.Documents(policy.Read, b.Prefix) == nil
+	return b.Prefix == "" || c.Sees(op.Documents(policy.Read, b.Prefix))
 }

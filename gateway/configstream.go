@@ -7,6 +7,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // configStream sends changes of the files that a reader may watch as server-sent events. A
@@ -132,7 +133,7 @@ func (s *configTeller) tell() {
 }
 
 func (s *configTeller) file(file *fileState, id int64) {
-	if s.rights.WatchDocuments(kv.Filter{Text: file.name, Exact: true}) != nil {
+	if s.rights.Needs(op.WatchDocuments(nil, kv.Filter{Text: file.name, Exact: true})...) != nil {
 		if id != noID { // how far the reader has got, all the same: it is no event
 			s.b = append(s.gateway.appendIDLine(s.b, id), '\n')
 		}

@@ -92,6 +92,11 @@ func Scope(v policy.Verb, scope string) Thing {
 	return Thing{Do: v, Class: policy.Flow, parts: [4]string{scope}, n: 1}
 }
 
+// Client is v with a connected program, by the name that it gave.
+func Client(v policy.Verb, name string) Thing {
+	return Thing{Do: v, Class: policy.Clients, parts: [4]string{name}, n: 1}
+}
+
 // Whole is v with everything in a class.
 func Whole(v policy.Verb, c policy.Class) Thing { return Thing{Do: v, Class: c, Extent: Every} }
 

@@ -27,6 +27,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
+	"confcenter/op"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -170,7 +171,7 @@ func TestAPeerIsWhoItCanProveToBe(t *testing.T) {
 		}
 		require.NoError(t, err, what)
 		require.Equal(t, c.who, caller.Who.Name, what)
-		require.Equal(t, c.reads, caller.Document(policy.Read, "game/a.json") == nil, what)
+		require.Equal(t, c.reads, caller.Needs(op.Document(policy.Read, "game/a.json")) == nil, what)
 	}
 }
 
@@ -204,18 +205,18 @@ func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
 	require.NoError(t, k.set(nil, "_access/more.json", more))
 	k.until("more rights", func() bool {
 		require.True(t, caller.Renew(), "it loses nothing")
-		return caller.Document(policy.Write, "game/a.json") == nil
+		return caller.Needs(op.Document(policy.Write, "game/a.json")) == nil
 	})
 	require.NoError(t, k.set(nil, "_access/more.json", ""))
 	k.until("the right to end", func() bool { return !caller.Renew() })
-	require.Error(t, caller.Document(policy.Write, "game/a.json"))
-	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	require.Error(t, caller.Needs(op.Document(policy.Write, "game/a.json")))
+	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 	require.True(t, caller.Renew(), "it is as it was")
 
 	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
 	require.NoError(t, err)
 	k.until("the token to end", func() bool { return !caller.Renew() })
-	require.Error(t, caller.Document(policy.Read, "game/a.json"))
+	require.Error(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 }
 
 func TestThatACertificateEndsIsNoticed(t *testing.T) {
@@ -277,7 +278,7 @@ func TestABrokenRoleChangesNothing(t *testing.T) {
 	k.config.Reload()
 	k.until("the fault", func() bool { return k.config.Snapshot().Node("_access/games.json").Broken() != "" })
 	require.True(t, caller.Renew())
-	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 	k.until("the trouble", func() bool { return k.Trouble() != nil })
 	require.EqualError(t, k.Trouble(), "roles that are broken on disk: _access/games.json; what they said before is in force until they are mended")
 	require.Contains(t, k.Explain(caller.Who, policy.Read, policy.Config, "game/a.json").Trouble, "_access/games.json")
@@ -293,12 +294,12 @@ func TestARoleThatIsBrokenFromTheStartLeavesAdministratorsOnly(t *testing.T) {
 	require.NoError(t, err)
 	root, err := k.Admit(&control.Proof{Token: k.token("root", policy.Administrators).Text})
 	require.NoError(t, err)
-	require.Error(t, game.Document(policy.Read, "game/a.json"))
-	require.NoError(t, root.Document(policy.Read, "game/a.json"))
+	require.Error(t, game.Needs(op.Document(policy.Read, "game/a.json")))
+	require.NoError(t, root.Needs(op.Document(policy.Read, "game/a.json")))
 	require.ErrorContains(t, k.Trouble(), "until then only administrators")
 	require.NoError(t, os.Remove(filepath.Join(k.dir, "_access/no.json")))
 	k.config.Reload()
-	k.until("the mended roles", func() bool { return game.Renew() && game.Document(policy.Read, "game/a.json") == nil })
+	k.until("the mended roles", func() bool { return game.Renew() && game.Needs(op.Document(policy.Read, "game/a.json")) == nil })
 	require.NoError(t, k.Trouble())
 }
 
@@ -311,7 +312,7 @@ func TestANewRoleThatIsBrokenIsToldOfBeforeTheNextStart(t *testing.T) {
 	k.config.Reload()
 	game, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})
 	require.NoError(t, err)
-	require.NoError(t, game.Document(policy.Read, "game/a.json"))
+	require.NoError(t, game.Needs(op.Document(policy.Read, "game/a.json")))
 	require.ErrorContains(t, k.Trouble(), "_access/hand.json; mend or remove them: after the next start of the server only administrators")
 	d := k.Explain(game.Who, policy.Read, policy.Config, "game/a.json")
 	require.True(t, d.Allowed)

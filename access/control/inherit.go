@@ -8,6 +8,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/meta"
+	"confcenter/op"
 )
 
 // checkBases refuses to make a document a base of another one, whose readers see its contents, and
@@ -27,7 +28,7 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 				continue
 			}
 			for _, verb := range []policy.Verb{policy.Inherit, policy.Read} { // or it could be read where it is inherited
-				if err := caller.Document(verb, base); err != nil {
+				if err := caller.Needs(op.Document(verb, base)); err != nil {
 					return err
 				}
 			}
@@ -44,7 +45,7 @@ func (c *Control) MayChange(name string, deletes bool, by *access.Actor) error {
 		return nil
 	}
 	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}
-	err := caller.Change(name, deletes)
+	err := caller.Needs(op.Change(nil, name, deletes)...)
 	if err == nil {
 		return nil
 	}

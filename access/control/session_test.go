@@ -12,6 +12,7 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/op"
 	"confcenter/state/auth"
 )
 
@@ -28,7 +29,7 @@ func TestASessionIsAProof(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "person:ann@example.org", caller.Who.Name, "in lower case, so that no rule is missed")
 	require.Equal(t, []string{"games", "other"}, caller.Who.Groups)
-	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 	require.Equal(t, s.ID, k.SessionOf(caller).ID)
 
 	root, err := k.Admit(&control.Proof{Session: k.signedIn("root@example.org").Text})
@@ -69,7 +70,7 @@ func TestNoProviderMakesAdministrators(t *testing.T) {
 	caller, err := k.Admit(&control.Proof{Session: k.signedIn("ann@example.org", policy.Administrators, "ops").Text})
 	require.NoError(t, err)
 	require.Equal(t, []string{"ops"}, caller.Who.Groups)
-	require.Error(t, caller.Document(policy.Read, "game/a.json"))
+	require.Error(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 }
 
 func TestAnAdministratorMayBeNamedInUpperCase(t *testing.T) {

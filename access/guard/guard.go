@@ -16,13 +16,11 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/meta"
+	"confcenter/op"
 )
 
 // Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time. The
 // nil Caller is anybody where there is no access control, and may do everything.
-//
-// wide: each kind of thing that requests are about has a method.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
@@ -118,7 +116,7 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case right == access.KVEach && !named:
 		return c.allOf(policy.KV)
 	case right == access.KVLease && named, right == access.KVLock && named:
-		return c.Leases()
+		return c.leases()
 	case (right == access.ReviewRead || right == access.ReviewWrite) && c.Who == nil:
 		return codes.Errorf(codes.Forbidden, "you may not review changes without saying who you are; give a token")
 	case right == access.ClientsSend && named && c.Permits.Some(policy.Delete, policy.Clients): // a message can be to hang up
@@ -167,40 +165,9 @@ func ofRoles(v policy.Verb) policy.Verb {
 	return policy.Grant
 }
 
-// Document needs v with a document, by its name after it was completed.
-func (c *Caller) Document(v policy.Verb, name string) error {
-	if c == nil {
-		return nil
-	}
-	c.name = append(c.name[:0], name...)
-	return c.document(v)
-}
-
-// Asked is Document by the name in a request, which it completes.
-func (c *Caller) Asked(v policy.Verb, name []byte) error {
-	if c == nil {
-		return nil
-	}
-	c.name = meta.AppendComplete(c.name[:0], name)
-	return c.document(v)
-}
-
-// document is Document with the name in c.
-func (c *Caller) document(v policy.Verb) error {
+// documents needs v with all documents whose names begin with prefix.
+func (c *Caller) documents(v policy.Verb, prefix string) error {
 	switch {
-	case isRole(c.name):
-		return c.Whole(ofRoles(v), policy.Roles)
-	case c.Permits.May(v, policy.Config, c.name):
-		return nil
-	}
-	return forbidden(v, policy.Config, string(c.name))
-}
-
-// Documents needs v with all documents whose names begin with prefix.
-func (c *Caller) Documents(v policy.Verb, prefix string) error {
-	switch {
-	case c == nil:
-		return nil
 	case strings.HasPrefix(prefix, policy.RolePrefix):
 		return c.Whole(ofRoles(v), policy.Roles)
 	case !c.Permits.Covers(v, policy.Config, prefix):
@@ -211,65 +178,8 @@ func (c *Caller) Documents(v policy.Verb, prefix string) error {
 	return nil
 }
 
-// Change needs to change a document, or with deletes to delete it, and to read it, because the
-// answer tells of what was there. What a change makes a base of others is judged when it is made,
-// by [confcenter/access/control.Control.Check].
-func (c *Caller) Change(name string, deletes bool) error {
-	v := policy.Write
-	if deletes {
-		v = policy.Delete
-	}
-	if err := c.Document(v, name); err != nil {
-		return err
-	}
-	return c.Document(policy.Read, name)
-}
-
 // Names reports whether the name of a document may be told.
-func (c *Caller) Names(name string) bool { return c.Document(policy.Read, name) == nil }
-
-// WatchDocuments needs what a watch on documents tells, which is their contents.
-func (c *Caller) WatchDocuments(f kv.Filter) error {
-	for _, v := range [...]policy.Verb{policy.Watch, policy.Read} {
-		needs := c.Documents
-		if f.Exact {
-			needs = c.Document
-		}
-		if err := needs(v, f.Text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Key needs v with a key.
-func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
-	if c == nil {
-		return nil
-	}
-	c.name = policy.AppendName(c.name[:0], ns, key)
-	if len(ns) > 0 && ns[0] == '@' && kv.Guarded(string(ns)) != "" {
-		return c.owned(v, string(ns), string(key), true)
-	}
-	if c.Permits.May(v, policy.KV, c.name) {
-		return nil
-	}
-	return forbidden(v, policy.KV, shownKey(string(ns), string(key)))
-}
-
-// Keys needs v with all keys of a namespace that begin with prefix.
-func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
-	if c == nil {
-		return nil
-	}
-	if kv.Guarded(ns) != "" {
-		return c.owned(v, ns, prefix, false)
-	}
-	if c.Permits.Covers(v, policy.KV, string(policy.AppendName(nil, ns, prefix))) {
-		return nil
-	}
-	return forbidden(v, policy.KV, shownKey(ns, prefix)+"*")
-}
+func (c *Caller) Names(name string) bool { return c.Sees(op.Document(policy.Read, name)) }
 
 // owned needs v with what the owner of a guarded namespace has under a key, or with whole unset under
 // all that begin so. Keys are not the owner's names, but for those of scopes and documents, so most
@@ -279,7 +189,7 @@ func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
 		return c.administers(v, ns)
 	}
 	if scope, ok := scopeOf(ns); ok {
-		return c.Scope(v, scope)
+		return c.Needs(op.Scope(v, scope))
 	}
 	class, _ := ownerOf(ns)
 	if class == policy.Config && v == policy.Read {
@@ -291,9 +201,9 @@ func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
 	case !ok || ns != kv.ConfigNamespace:
 		return c.Whole(v, class)
 	case whole:
-		return c.Document(v, name)
+		return c.document(v, name)
 	default:
-		return c.Documents(v, name)
+		return c.documents(v, name)
 	}
 }
 
@@ -330,44 +240,10 @@ func ownerOf(ns string) (class policy.Class, ok bool) {
 	return policy.Roles, true
 }
 
-func shownKey(ns, key string) string { return ns + "/" + key }
-
-// Many needs to read several keys.
-func (c *Caller) Many(ns string, keys []string) error {
-	for _, key := range keys {
-		if err := c.Key(policy.Read, []byte(ns), []byte(key)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Watch needs what a watch tells: events have the values, and with prev those before.
-func (c *Caller) Watch(f kv.Filter) error {
-	if c == nil {
-		return nil
-	}
-	for _, v := range [...]policy.Verb{policy.Watch, policy.Read} {
-		var err error
-		switch {
-		case f.NS == "":
-			err = c.administers(v, "*") // tokens are among all keys
-		case f.Exact:
-			err = c.Key(v, []byte(f.NS), []byte(f.Text))
-		default:
-			err = c.Keys(v, f.NS, f.Text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Leases needs to have a use for leases: keys that may have one, or locks. Which of them somebody
-// may use is another question, see [Caller.Lease].
-func (c *Caller) Leases() error {
-	if c == nil || c.Permits.Some(policy.Lease|policy.Lock, policy.KV) || c.Permits.Some(policy.Write, policy.Flow) || c.Permits.Some(policy.Write, policy.Bench) {
+// leases needs to have a use for leases: keys that may have one, or locks. Which of them a caller may use is
+// another question, see [Caller.Lease].
+func (c *Caller) leases() error {
+	if c.Permits.Some(policy.Lease|policy.Lock, policy.KV) || c.Permits.Some(policy.Write, policy.Flow) || c.Permits.Some(policy.Write, policy.Bench) {
 		return nil
 	}
 	return forbidden(policy.Lease, policy.KV, "")
@@ -385,25 +261,14 @@ func (c *Caller) Lease(l kv.Lease, err error) error {
 	return nil
 }
 
-// Lock needs to lock a key, and to read it: a request that is refused is told what the holder has
-// written there. Whose the lease is is asked where the lock is taken.
-func (c *Caller) Lock(ns, key string) error {
-	for _, v := range [...]policy.Verb{policy.Lock, policy.Read} {
-		if err := c.Key(v, []byte(ns), []byte(key)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Holds reports whether the caller may still have a lease with its keys.
 func (c *Caller) Holds(h *kv.Holding) bool {
 	for _, f := range h.Held {
-		if c.Key(policy.Lease, []byte(f.NS), []byte(f.Key)) != nil && c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) != nil && !c.hasForModel(f.NS, f.Key) {
+		if !c.Sees(op.Key(policy.Lease, f.NS, f.Key)) && !c.Sees(op.Key(policy.Lock, f.NS, f.Key)) && !c.hasForModel(f.NS, f.Key) {
 			return false
 		}
 	}
-	return c.Leases() == nil
+	return c.Sees(op.Leases(""))
 }
 
 // hasForModel reports whether the caller may write to a model, which gives a key a lease.
@@ -415,83 +280,17 @@ func (c *Caller) hasForModel(ns, key string) bool {
 		ok = true
 	}
 	if ok {
-		return c.Scope(policy.Write, scope) == nil
+		return c.Sees(op.Scope(policy.Write, scope))
 	}
 	class, owned := ownerOf(ns)
 	return owned && c.Permits.Some(policy.Write, class)
 }
 
-// History needs what the versions of a key tell.
-func (c *Caller) History(ns, key string) error {
-	for _, v := range [...]policy.Verb{policy.History, policy.Read} {
-		if err := c.Key(v, []byte(ns), []byte(key)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Told is what the caller may be told of an error: who holds a lock only if they may read it.
 func (c *Caller) Told(err error) error {
 	taken := (*kv.Taken)(nil)
-	if !errors.As(err, &taken) || c.Key(policy.Read, []byte(taken.NS), []byte(taken.Key)) == nil {
+	if !errors.As(err, &taken) || c.Sees(op.Key(policy.Read, taken.NS, taken.Key)) {
 		return err
 	}
 	return &kv.Taken{NS: taken.NS, Key: taken.Key, Revision: taken.Revision}
-}
-
-// Txn needs what a transaction reads and changes, whichever of its branches is taken: each
-// compare tells something of a value, so does an increment by its bounds, and an operation that
-// returns what was before.
-func (c *Caller) Txn(t *kv.Txn) error {
-	if c == nil {
-		return nil
-	}
-	for i := range t.Fences {
-		f := &t.Fences[i]
-		if err := c.Lock(f.NS, f.Key); err != nil { // whether it holds tells that there is a lock
-			return err
-		}
-	}
-	for i := range t.If {
-		if err := c.Key(policy.Read, []byte(t.If[i].NS), []byte(t.If[i].Key)); err != nil {
-			return err
-		}
-	}
-	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
-		for i := range ops {
-			if err := c.op(&ops[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// op needs what one operation does and tells.
-func (c *Caller) op(op *kv.Op) error {
-	needs := policy.Read
-	switch op.Kind {
-	case kv.OpGrant, kv.OpRevoke:
-		return c.Leases()
-	case kv.OpDeletePrefix:
-		return c.Keys(policy.Delete, op.NS, op.Key)
-	case kv.OpPut, kv.OpIncr:
-		needs = policy.Write
-	case kv.OpDelete:
-		needs = policy.Delete
-	}
-	ns, key := []byte(op.NS), []byte(op.Key)
-	if err := c.Key(needs, ns, key); err != nil {
-		return err
-	}
-	if op.Lease != 0 {
-		if err := c.Key(policy.Lease, ns, key); err != nil {
-			return err
-		}
-	}
-	if needs != policy.Read && (op.WantPrev || op.Kind == kv.OpIncr) {
-		return c.Key(policy.Read, ns, key)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
+	"confcenter/op"
 )
 
 func put(ns, key string) kv.Op {
@@ -50,11 +51,11 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		"what is known of a document": {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "doc/a.json"}}}, []string{"history config:a.json", "read config:a.json"}},
 		"of a role":                   {kv.Txn{If: []kv.Compare{kv.Absent("@conf", "doc/_access/a.json")}}, []string{"history roles", "read roles"}},
 	} {
-		require.NoError(t, guardtest.Caller(t, c.with...).Txn(&c.txn), what)
+		require.NoError(t, guardtest.Caller(t, c.with...).Needs(op.Txn(nil, &c.txn)...), what)
 		for i := range c.with {
 			less := append(append([]string{}, c.with[:i]...), c.with[i+1:]...)
 			// whoever may do everything else may not do it either
-			err := guardtest.Caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Txn(&c.txn)
+			err := guardtest.Caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Needs(op.Txn(nil, &c.txn)...)
 			require.Equal(t, codes.Forbidden, codes.Of(err), "%s without %s", what, c.with[i])
 		}
 	}
@@ -63,17 +64,17 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	c := guardtest.Caller(t, "* kv")
 	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc", "@audit", "@audit/lines", "@access", "@review"} {
-		require.Equal(t, codes.Forbidden, codes.Of(c.Key(policy.Read, []byte(ns), []byte("k"))), ns)
-		require.Equal(t, codes.Forbidden, codes.Of(c.List(&kv.List{NS: ns})), ns)
-		require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{NS: ns})), ns)
-		require.Equal(t, codes.Forbidden, codes.Of(c.History(ns, "k")), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Key(policy.Read, ns, "k"))), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Keys(policy.Read, op.Any, ns, ""))), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Watch(nil, kv.Filter{NS: ns})...)), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Past(nil, ns, "k")...)), ns)
 	}
-	require.NoError(t, c.List(&kv.List{NS: "@mine"}))
-	require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{})))
-	require.NoError(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{NS: "@flow/x"}))
-	require.Error(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{}), "which would tell of the audit")
-	require.NoError(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Read, []byte("@audit"), []byte("k")))
-	require.Error(t, guardtest.Caller(t, "* kv", "* audit").Key(policy.Write, []byte("@audit"), []byte("k")))
+	require.NoError(t, c.Needs(op.Keys(policy.Read, op.Any, "@mine", "")))
+	require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Watch(nil, kv.Filter{})...)))
+	require.NoError(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Needs(op.Watch(nil, kv.Filter{NS: "@flow/x"})...))
+	require.Error(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Needs(op.Watch(nil, kv.Filter{})...), "which would tell of the audit")
+	require.NoError(t, guardtest.Caller(t, "* kv", "* audit").Needs(op.Key(policy.Read, "@audit", "k")))
+	require.Error(t, guardtest.Caller(t, "* kv", "* audit").Needs(op.Key(policy.Write, "@audit", "k")))
 }
 
 // Digests of tokens, of sessions and of tokens that wait for approval are there, and nowhere else.
@@ -84,14 +85,18 @@ func TestOnlyAdministratorsReadWhatIsKeptOfTokens(t *testing.T) {
 	root.Permits = new(policy.Policy).Of(root.Who)
 	for _, ns := range []string{"@access", "@review"} {
 		for key, ask := range map[string]func(c *guard.Caller) error{
-			"Key":     func(c *guard.Caller) error { return c.Key(policy.Read, []byte(ns), []byte("token/x")) },
-			"Many":    func(c *guard.Caller) error { return c.Many(ns, []string{"token/x"}) },
-			"List":    func(c *guard.Caller) error { return c.List(&kv.List{NS: ns, Prefix: "session/"}) },
-			"Watch":   func(c *guard.Caller) error { return c.Watch(kv.Filter{NS: ns}) },
-			"Exact":   func(c *guard.Caller) error { return c.Watch(kv.Filter{NS: ns, Text: "token/x", Exact: true}) },
-			"All":     func(c *guard.Caller) error { return c.Watch(kv.Filter{}) },
-			"History": func(c *guard.Caller) error { return c.History(ns, "token/x") },
-			"Txn":     func(c *guard.Caller) error { return c.Txn(&kv.Txn{If: []kv.Compare{kv.Absent(ns, "token/x")}}) },
+			"Key":   func(c *guard.Caller) error { return c.Needs(op.Key(policy.Read, ns, "token/x")) },
+			"Many":  func(c *guard.Caller) error { return c.Needs(op.Key(policy.Read, ns, "token/x")) },
+			"List":  func(c *guard.Caller) error { return c.Needs(op.Keys(policy.Read, op.Any, ns, "session/")) },
+			"Watch": func(c *guard.Caller) error { return c.Needs(op.Watch(nil, kv.Filter{NS: ns})...) },
+			"Exact": func(c *guard.Caller) error {
+				return c.Needs(op.Watch(nil, kv.Filter{NS: ns, Text: "token/x", Exact: true})...)
+			},
+			"All":     func(c *guard.Caller) error { return c.Needs(op.Watch(nil, kv.Filter{})...) },
+			"History": func(c *guard.Caller) error { return c.Needs(op.Past(nil, ns, "token/x")...) },
+			"Txn": func(c *guard.Caller) error {
+				return c.Needs(op.Txn(nil, &kv.Txn{If: []kv.Compare{kv.Absent(ns, "token/x")}})...)
+			},
 		} {
 			require.Equal(t, codes.Forbidden, codes.Of(ask(most)), "%s %s", key, ns)
 			require.ErrorContains(t, ask(most), "only administrators may", "%s %s", key, ns)
@@ -132,10 +137,10 @@ func TestWhatIsKnownOfDocumentsIsListedToThoseWhoMayKnowIt(t *testing.T) {
 		want := strings.Fields(c.want)
 		l := kv.List{NS: "@conf", Prefix: c.prefix}
 		if c.want == "" {
-			require.Equal(t, codes.Forbidden, codes.Of(caller.List(&l)), c.rules)
+			require.Equal(t, codes.Forbidden, codes.Of(caller.Needs(op.Keys(policy.Read, op.Any, l.NS, l.Prefix))), c.rules)
 			continue
 		}
-		require.NoError(t, caller.List(&l), c.rules)
+		require.NoError(t, caller.Needs(op.Keys(policy.Read, op.Any, l.NS, l.Prefix)), c.rules)
 		l.CountOnly = true
 		page, err := caller.Page(view, l)
 		require.NoError(t, err)
@@ -169,25 +174,25 @@ func TestAWatchNeedsToWatchAndToRead(t *testing.T) {
 		"watch kv:a/*,read kv:a/*,-read kv:a/b": false, "watch kv:a/k,read kv:a/k": false,
 	} {
 		c := guardtest.Caller(t, strings.Split(rules, ",")...)
-		require.Equal(t, want, c.Watch(kv.Filter{NS: "a"}) == nil, rules)
+		require.Equal(t, want, c.Needs(op.Watch(nil, kv.Filter{NS: "a"})...) == nil, rules)
 	}
 	one := kv.Filter{NS: "a", Text: "k", Exact: true}
-	require.NoError(t, guardtest.Caller(t, "watch kv:a/k", "read kv:a/k").Watch(one))
-	require.Error(t, guardtest.Caller(t, "watch kv:a/k").Watch(one))
-	require.Error(t, guardtest.Caller(t, "history kv:a/k").History("a", "k"))
-	require.NoError(t, guardtest.Caller(t, "history kv:a/k", "read kv:a/k").History("a", "k"))
+	require.NoError(t, guardtest.Caller(t, "watch kv:a/k", "read kv:a/k").Needs(op.Watch(nil, one)...))
+	require.Error(t, guardtest.Caller(t, "watch kv:a/k").Needs(op.Watch(nil, one)...))
+	require.Error(t, guardtest.Caller(t, "history kv:a/k").Needs(op.Past(nil, "a", "k")...))
+	require.NoError(t, guardtest.Caller(t, "history kv:a/k", "read kv:a/k").Needs(op.Past(nil, "a", "k")...))
 }
 
 func TestDocumentsAreJudgedByTheirNames(t *testing.T) {
 	c := guardtest.Caller(t, "read config:game/*", "-read config:game/secret.json")
-	require.NoError(t, c.Document(policy.Read, "game/a.json"))
-	for _, name := range []string{"game/secret.json", "a.json", "game"} {
-		err := c.Document(policy.Read, name)
+	require.NoError(t, c.Needs(op.Document(policy.Read, "game/a.json")))
+	for _, name := range []string{"game/secret.json", "a.json", "game.json"} {
+		err := c.Needs(op.Document(policy.Read, name))
 		require.Equal(t, codes.Forbidden, codes.Of(err), name)
 		require.ErrorContains(t, err, `you may not read "config:`+name+`"`)
 	}
-	require.NoError(t, c.Documents(policy.Read, "game/a"))
-	require.Error(t, c.Documents(policy.Read, "game/"))
+	require.NoError(t, c.Needs(op.Documents(policy.Read, "game/a")))
+	require.Error(t, c.Needs(op.Documents(policy.Read, "game/")))
 	require.Error(t, c.Whole(policy.Read, policy.Config))
 	require.ErrorContains(t, new(guard.Caller).Whole(policy.Read, policy.Status), `you may not read "status"`)
 }
@@ -224,7 +229,7 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 				" kv:"+rapid.SampledFrom([]string{"n", "n/a*", "n/ab*", "n/b", "n/abc", "m"}).Draw(t, "what"))
 		}
 		c, txn := guardtest.Caller(t, rules...), drawTxn(t)
-		if c.Txn(txn) != nil {
+		if c.Needs(op.Txn(nil, txn)...) != nil {
 			return
 		}
 		allowed++
@@ -237,7 +242,7 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 		if err != nil {
 			return
 		}
-		may := func(v policy.Verb, key string) bool { return c.Key(v, []byte("n"), []byte(key)) == nil }
+		may := func(v policy.Verb, key string) bool { return c.Needs(op.Key(v, "n", key)) == nil }
 		ops := txn.Then
 		if !result.Held {
 			ops = txn.Else
@@ -265,13 +270,13 @@ func TestWithoutAccessControlEverythingMayBeDone(t *testing.T) {
 	require.Nil(t, c.Apart())
 	require.NoError(t, c.Right(access.BackupRead, false))
 	require.NoError(t, c.Whole(policy.Grant, policy.Roles))
-	require.NoError(t, c.Document(policy.Write, "a.json"))
-	require.NoError(t, c.Documents(policy.Write, ""))
-	require.NoError(t, c.Key(policy.Read, []byte("@conf"), []byte("k")))
-	require.NoError(t, c.Watch(kv.Filter{}))
-	require.NoError(t, c.History("a", "k"))
-	require.NoError(t, c.Lock("a", "k"))
-	require.NoError(t, c.Txn(&kv.Txn{Then: []kv.Op{put("a", "k")}}))
+	require.NoError(t, c.Needs(op.Document(policy.Write, "a.json")))
+	require.NoError(t, c.Needs(op.Documents(policy.Write, "")))
+	require.NoError(t, c.Needs(op.Key(policy.Read, "@conf", "k")))
+	require.NoError(t, c.Needs(op.Watch(nil, kv.Filter{})...))
+	require.NoError(t, c.Needs(op.Past(nil, "a", "k")...))
+	require.NoError(t, c.Needs(op.Lock(nil, "a", "k")...))
+	require.NoError(t, c.Needs(op.Txn(nil, &kv.Txn{Then: []kv.Op{put("a", "k")}})...))
 	list, more, err := c.Namespaces(names{"a", "b"}, "", 1)
 	require.NoError(t, err)
 	require.True(t, more)
@@ -363,5 +368,5 @@ func TestTheRightOfARow(t *testing.T) {
 	require.False(t, more, "it is not told that there is another one")
 	require.Equal(t, []kv.Namespace{{Name: "a"}}, list)
 	require.NotSame(t, some, some.Apart())
-	require.NoError(t, some.Apart().Key(policy.Read, []byte("a"), []byte("k")))
+	require.NoError(t, some.Apart().Needs(op.Key(policy.Read, "a", "k")))
 }

@@ -5,20 +5,11 @@ import (
 
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/op"
 )
 
-// Past needs what the versions of a document tell.
-func (c *Caller) Past(name string) error {
-	for _, v := range [...]policy.Verb{policy.History, policy.Read} {
-		if err := c.Document(v, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Recalls reports whether the versions of a document may be told of.
-func (c *Caller) Recalls(name string) bool { return c.Past(name) == nil }
+func (c *Caller) Recalls(name string) bool { return c.Needs(op.PastOf(nil, name)...) == nil }
 
 // RecallsAll reports whether the versions of every document may be told of.
 func (c *Caller) RecallsAll() bool {

@@ -8,23 +8,25 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
-// List needs what a page of keys tells. The page has what the caller may read, see [Caller.Page], so
+// some needs what a page of keys tells. The page has what the caller may read, see [Caller.Page], so
 // it is refused only if that can be nothing: by the names in the request, whatever there is.
-func (c *Caller) List(l *kv.List) error {
-	err := c.Keys(policy.Read, l.NS, l.Prefix)
+func (c *Caller) some(t *op.Thing) error {
+	ns, prefix := t.Part(0), t.Part(1)
+	err := c.Needs(op.Keys(t.Do, op.Every, ns, prefix))
 	switch {
 	case err == nil:
 		return nil
-	case l.NS == kv.ConfigNamespace:
+	case ns == kv.ConfigNamespace:
 		for _, class := range [...]policy.Class{policy.Config, policy.Roles} {
 			if c.Permits.Some(policy.History, class) && c.Permits.Some(policy.Read, class) {
 				return nil
 			}
 		}
-	case kv.Guarded(l.NS) == "":
-		if _, some := c.readable(l, l.Prefix); some {
+	case kv.Guarded(ns) == "":
+		if _, some := c.readable(&kv.List{NS: ns, Prefix: prefix}, prefix); some {
 			return nil
 		}
 	}
@@ -32,7 +34,12 @@ func (c *Caller) List(l *kv.List) error {
 }
 
 // Lists reports whether the caller may read all that a list could have, so that nothing is left out.
-func (c *Caller) Lists(l *kv.List) bool { return c.Keys(policy.Read, l.NS, l.Prefix) == nil }
+func (c *Caller) Lists(l *kv.List) bool {
+	return c.Sees(op.Keys(policy.Read, op.Every, l.NS, l.Prefix))
+}
+
+// lists reports whether a list can have anything that the caller may read.
+func (c *Caller) lists(l *kv.List) bool { return c.Sees(op.Keys(policy.Read, op.Any, l.NS, l.Prefix)) }
 
 // readable is the first key of a list, from one on, that the caller may read, whether or not it is there.
 func (c *Caller) readable(l *kv.List, from string) (key string, ok bool) {
@@ -44,7 +51,7 @@ func (c *Caller) readable(l *kv.List, from string) (key string, ok bool) {
 	return name[len(ns):], true
 }
 
-// Page is a page of a list that List has let through, or the number of its keys. Keys that the caller
+// Page is a page of a list that has been let through, or the number of its keys. Keys that the caller
 // may not read are neither in it nor counted, and whether there are any makes no difference to it.
 func (c *Caller) Page(view kv.View, l kv.List) (kv.Page, error) {
 	if c.Lists(&l) {
@@ -96,7 +103,7 @@ func (c *Caller) each(view kv.View, l kv.List, fn func(e *kv.Entry) bool) error 
 		}
 		passed := false
 		for _, e := range page.Entries {
-			if l.After = e.Key; c.Key(policy.Read, []byte(e.NS), []byte(e.Key)) == nil {
+			if l.After = e.Key; c.Sees(op.Key(policy.Read, e.NS, e.Key)) {
 				if !fn(e) {
 					return nil
 				}
@@ -181,7 +188,7 @@ func (c *Caller) namespace(view kv.View, ns *kv.Namespace) (there bool, err erro
 	if c.Lists(&l) {
 		return true, nil
 	}
-	if c.List(&l) != nil {
+	if !c.lists(&l) {
 		return false, nil
 	}
 	ns.Keys, ns.Bytes, _, err = c.count(view, l)
@@ -194,7 +201,7 @@ func (c *Caller) Namespace(view kv.View, ns string) (bool, error) {
 	if c.Lists(&l) {
 		return true, nil
 	}
-	if c.List(&l) != nil {
+	if !c.lists(&l) {
 		return false, nil
 	}
 	page, err := c.Page(view, l)

@@ -3,7 +3,6 @@ package guard
 import (
 	"strings"
 
-	"confcenter/access/policy"
 	"confcenter/kv"
 )
 
@@ -14,26 +13,4 @@ const flowIndex = kv.FlowPrefix + ".index"
 func scopeOf(ns string) (scope string, ok bool) {
 	scope, ok = strings.CutPrefix(ns, kv.FlowPrefix)
 	return scope, ok && !strings.HasPrefix(scope, ".")
-}
-
-// Scope needs v with a scope of cluster state.
-func (c *Caller) Scope(v policy.Verb, scope string) error {
-	if c.may(v, policy.Flow, scope) {
-		return nil
-	}
-	return forbidden(v, policy.Flow, scope)
-}
-
-// Client reports whether the caller may do v with a connected program, by the name that it gave. A
-// program that is hidden is answered like one that does not exist, so there
-// is no refusal that names it.
-func (c *Caller) Client(v policy.Verb, name string) bool { return c.may(v, policy.Clients, name) }
-
-// may decides in a class whose names have one part.
-func (c *Caller) may(v policy.Verb, class policy.Class, name string) bool {
-	if c == nil {
-		return true
-	}
-	c.name = append(c.name[:0], name...)
-	return c.Permits.May(v, class, c.name)
 }

@@ -10,6 +10,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 func TestScopesAndProgramsAreDecidedByName(t *testing.T) {
@@ -27,19 +28,19 @@ func TestScopesAndProgramsAreDecidedByName(t *testing.T) {
 		may := guardtest.Caller(t, c.rules...)
 		var scope, client string
 		for _, name := range []string{"a", "ab", "ac", "b"} {
-			if may.Scope(policy.Read, name) == nil {
+			if may.Needs(op.Scope(policy.Read, name)) == nil {
 				scope += "," + name
 			}
-			if may.Client(policy.Read, name) {
+			if may.Sees(op.Client(policy.Read, name)) {
 				client += "," + name
 			}
 		}
 		require.Equal(t, [2]string{c.scope, c.client}, [2]string{after(scope), after(client)}, c.rules)
 	}
-	require.ErrorContains(t, new(guard.Caller).Scope(policy.Write, "a"), `you may not write "flow:a"`)
-	require.False(t, new(guard.Caller).Client(policy.Send, "a"))
-	require.NoError(t, (*guard.Caller)(nil).Scope(policy.Write, "a"))
-	require.True(t, (*guard.Caller)(nil).Client(policy.Send, "a"))
+	require.ErrorContains(t, new(guard.Caller).Needs(op.Scope(policy.Write, "a")), `you may not write "flow:a"`)
+	require.False(t, new(guard.Caller).Sees(op.Client(policy.Send, "a")))
+	require.NoError(t, (*guard.Caller)(nil).Needs(op.Scope(policy.Write, "a")))
+	require.True(t, (*guard.Caller)(nil).Sees(op.Client(policy.Send, "a")))
 }
 
 func after(list string) string {
@@ -53,14 +54,14 @@ func after(list string) string {
 func TestTheKeysOfAScopeAreItsOwn(t *testing.T) {
 	one, all := guardtest.Caller(t, "read flow:a", "watch flow:a", "* kv"), guardtest.Caller(t, "* flow")
 	for ns, want := range map[string]bool{"@flow/a": true, "@flow/b": false, "@flow/": false, "@flow/.index": false} {
-		require.Equal(t, want, one.Keys(policy.Read, ns, "") == nil, ns)
-		require.Equal(t, want, one.Key(policy.Read, []byte(ns), []byte("k")) == nil, ns)
-		require.Equal(t, want, one.Watch(kv.Filter{NS: ns}) == nil, ns)
-		require.Error(t, one.Key(policy.Write, []byte(ns), []byte("k")), ns)
-		require.NoError(t, all.Keys(policy.Read, ns, ""), ns)
+		require.Equal(t, want, one.Needs(op.Keys(policy.Read, op.Every, ns, "")) == nil, ns)
+		require.Equal(t, want, one.Needs(op.Key(policy.Read, ns, "k")) == nil, ns)
+		require.Equal(t, want, one.Needs(op.Watch(nil, kv.Filter{NS: ns})...) == nil, ns)
+		require.Error(t, one.Needs(op.Key(policy.Write, ns, "k")), ns)
+		require.NoError(t, all.Needs(op.Keys(policy.Read, op.Every, ns, "")), ns)
 	}
-	require.Error(t, guardtest.Caller(t, "read flow", "-read flow:b").Keys(policy.Read, "@flow/.index", ""))
-	require.Error(t, guardtest.Caller(t, "read flow:.index", "read flow:.*").Keys(policy.Read, "@flow/.index", ""))
+	require.Error(t, guardtest.Caller(t, "read flow", "-read flow:b").Needs(op.Keys(policy.Read, op.Every, "@flow/.index", "")))
+	require.Error(t, guardtest.Caller(t, "read flow:.index", "read flow:.*").Needs(op.Keys(policy.Read, op.Every, "@flow/.index", "")))
 }
 
 // A lease of a worker ends with the right to the worker's scope.

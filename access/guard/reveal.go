@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/op"
 )
 
 // Reveals reports whether the caller may know a value that was sealed there: config:NAME or
@@ -19,10 +20,10 @@ func (c *Caller) Reveals(origin string) bool {
 		return true
 	}
 	if name, ok := strings.CutPrefix(origin, seal.OfDocument); ok {
-		return c.Document(policy.Reveal, name) == nil
+		return c.Sees(op.Document(policy.Reveal, name))
 	}
 	ns, key, ok := seal.KeyOf(origin)
-	return ok && c.Key(policy.Reveal, []byte(ns), []byte(key)) == nil
+	return ok && c.Sees(op.Key(policy.Reveal, ns, key))
 }
 
 // Revealed is valid JSON with those of its sealed values revealed that the caller may know; valid

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/op"
 	"confcenter/storage/field"
 )
 
@@ -28,10 +29,10 @@ func TestAWriteOfFieldsNeedsToReadWhatItTells(t *testing.T) {
 		"a removal with what was before": {field.Write{Kind: field.Remove, WantPrev: true}, true},
 	} {
 		c.write.Owner = player
-		require.NoError(t, guardtest.Caller(t, write, read).Fields(&c.write), what)
-		require.Equal(t, !c.reads, guardtest.Caller(t, write).Fields(&c.write) == nil, what)
-		require.Equal(t, codes.Forbidden, codes.Of(guardtest.Caller(t, "* storage", "-"+write).Fields(&c.write)), what)
-		require.NoError(t, (*guard.Caller)(nil).Fields(&c.write), what)
+		require.NoError(t, guardtest.Caller(t, write, read).Needs(op.Fields(nil, &c.write)...), what)
+		require.Equal(t, !c.reads, guardtest.Caller(t, write).Needs(op.Fields(nil, &c.write)...) == nil, what)
+		require.Equal(t, codes.Forbidden, codes.Of(guardtest.Caller(t, "* storage", "-"+write).Needs(op.Fields(nil, &c.write)...)), what)
+		require.NoError(t, (*guard.Caller)(nil).Needs(op.Fields(nil, &c.write)...), what)
 	}
 }
 
@@ -45,13 +46,13 @@ func TestOwnersAreJudgedByAllPartsOfTheirNames(t *testing.T) {
 		{App: "1", Region: "3", Logic: "mail", ID: "70"}: true,
 		{App: "1", Region: "33", Logic: "bag", ID: "42"}: false,
 	} {
-		require.Equal(t, want, c.OwnerOf(policy.Read, o) == nil, o)
-		require.Error(t, c.OwnerOf(policy.Write, o), o)
+		require.Equal(t, want, c.Needs(op.Owner(policy.Read, o.App, o.Region, o.Logic, o.ID)) == nil, o)
+		require.Error(t, c.Needs(op.Owner(policy.Write, o.App, o.Region, o.Logic, o.ID)), o)
 	}
-	require.EqualError(t, c.OwnerOf(policy.Write, player), codes.Errorf(codes.Forbidden, "you may not write %q; ask an administrator for a role that allows it", "storage:1/2/bag/42").Error())
-	require.NoError(t, c.Owners("1", "2", "bag"))
-	require.NoError(t, c.Owners("1", "3", "bag"))
+	require.EqualError(t, c.Needs(op.Owner(policy.Write, player.App, player.Region, player.Logic, player.ID)), codes.Errorf(codes.Forbidden, "you may not write %q; ask an administrator for a role that allows it", "storage:1/2/bag/42").Error())
+	require.NoError(t, c.Needs(op.Owners(policy.Read, "1", "2", "bag")))
+	require.NoError(t, c.Needs(op.Owners(policy.Read, "1", "3", "bag")))
 	for _, place := range [][3]string{{"1", "2", ""}, {"1", "2", "ba"}, {"1", "3", ""}, {"1", "3", "mail"}, {"1", "", ""}} {
-		require.Equal(t, codes.Forbidden, codes.Of(c.Owners(place[0], place[1], place[2])), place)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Needs(op.Owners(policy.Read, place[0], place[1], place[2]))), place)
 	}
 }

@@ -7,73 +7,89 @@ import (
 	"confcenter/op"
 )
 
-// All needs each of the things that a question is about. The first that is not allowed is the refusal.
-func (c *Caller) All(things []op.Thing) error {
+// Needs refuses the first of things that the caller may not do.
+func (c *Caller) Needs(things ...op.Thing) error {
 	if c == nil {
 		return nil
 	}
 	for i := range things {
-		if err := c.May(&things[i]); err != nil {
+		if err := c.may(&things[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// May needs one of the things that a question is about.
-func (c *Caller) May(t *op.Thing) error {
+// Sees reports whether the caller may do a thing: what they may not is left out of an answer, as if it were
+// not there.
+func (c *Caller) Sees(t op.Thing) bool { return c == nil || c.may(&t) == nil }
+
+func (c *Caller) may(t *op.Thing) error {
 	switch {
-	case c == nil:
-		return nil
 	case t.Parts() == 0 && t.Class == policy.KV:
 		return c.administers(t.Do, "*") // tokens are among all keys
 	case t.Parts() == 0:
 		return c.Whole(t.Do, t.Class)
 	case t.Class == policy.KV && t.Do == policy.Lease && t.Extent == op.Any:
-		return c.Leases()
+		return c.leases()
 	case t.Class == policy.KV && t.Extent == op.Any:
-		return c.List(&kv.List{NS: t.Part(0), Prefix: t.Part(1)})
-	case t.Class == policy.KV && t.Extent == op.Every:
-		return c.Keys(t.Do, t.Part(0), t.Part(1))
+		return c.some(t)
 	case t.Class == policy.KV:
-		return c.key(t)
+		return c.keys(t)
 	case t.Class == policy.Config && t.Extent == op.Every:
-		return c.Documents(t.Do, t.Part(0))
+		return c.documents(t.Do, t.Part(0))
 	case t.Class == policy.Config:
-		c.name = meta.AppendComplete(c.name[:0], t.Part(0))
-		return c.document(t.Do)
-	case t.Extent == op.Every:
-		if c.Permits.Covers(t.Do, t.Class, string(t.AppendName(nil))) {
-			return nil
-		}
-		return forbidden(t.Do, t.Class, shown(t)+"*")
+		return c.document(t.Do, t.Part(0))
 	}
-	c.name = t.AppendName(c.name[:0])
-	if c.Permits.May(t.Do, t.Class, c.name) {
-		return nil
-	}
-	return forbidden(t.Do, t.Class, shown(t))
+	return c.named(t)
 }
 
-func (c *Caller) key(t *op.Thing) error {
-	if ns := t.Part(0); len(ns) > 0 && ns[0] == '@' && kv.Guarded(ns) != "" {
-		return c.owned(t.Do, ns, t.Part(1), true)
-	}
+// named needs a thing by its name alone.
+func (c *Caller) named(t *op.Thing) error {
 	c.name = t.AppendName(c.name[:0])
-	if c.Permits.May(t.Do, policy.KV, c.name) {
+	switch {
+	case t.Extent == op.One && c.Permits.May(t.Do, t.Class, c.name):
+	case t.Extent == op.Every && c.Permits.Covers(t.Do, t.Class, string(c.name)):
+	default:
+		return forbidden(t.Do, t.Class, shown(t))
+	}
+	return nil
+}
+
+// keys needs a key, or all that begin so. Those of the server's own namespaces are their owner's.
+func (c *Caller) keys(t *op.Thing) error {
+	if ns := t.Part(0); len(ns) > 0 && ns[0] == '@' && kv.Guarded(ns) != "" {
+		return c.owned(t.Do, ns, t.Part(1), t.Extent == op.One)
+	}
+	return c.named(t)
+}
+
+// document needs v with a document.
+func (c *Caller) document(v policy.Verb, name string) error {
+	c.name = meta.AppendComplete(c.name[:0], name)
+	switch {
+	case isRole(c.name):
+		return c.Whole(ofRoles(v), policy.Roles)
+	case c.Permits.May(v, policy.Config, c.name):
 		return nil
 	}
-	return forbidden(t.Do, policy.KV, shown(t))
+	return forbidden(v, policy.Config, string(c.name))
 }
 
 // shown is the name of a thing as people are told.
 func shown(t *op.Thing) string {
-	if t.Class != policy.Storage {
-		name := t.Part(0)
-		for i := 1; i < t.Parts(); i++ {
-			name += "/" + t.Part(i)
+	name := t.Part(0)
+	for i := 1; i < t.Parts(); i++ {
+		if t.Class == policy.Storage && i == 2 && t.Part(2) == "" { // owners of any type
+			continue
 		}
-		return name
+		name += "/" + t.Part(i)
 	}
-	return shownOwner(t.Part(0), t.Part(1), t.Part(2)) + "/" + t.Part(3)
+	switch {
+	case t.Extent == op.One:
+		return name
+	case t.Class == policy.Storage && t.Parts() == 3:
+		return name + "/*"
+	}
+	return name + "*"
 }

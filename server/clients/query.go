@@ -13,6 +13,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/memory"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -71,7 +72,7 @@ func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
 		case c == nil:
 			return all
 		}
-		return rights.Client(policy.Read, c.Prop("svrname"))
+		return rights.Sees(op.Client(policy.Read, c.Prop("svrname")))
 	}
 }
 
@@ -183,7 +184,7 @@ func (d *departed) list(id int32, rights *guard.Caller) [][]protocol.Property {
 	defer d.mu.Unlock()
 	var list [][]protocol.Property
 	for _, g := range d.gone {
-		if (id == 0 || g.id == id) && rights.Client(policy.Read, g.svrname) {
+		if (id == 0 || g.id == id) && rights.Sees(op.Client(policy.Read, g.svrname)) {
 			list = append(list, []protocol.Property{
 				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
 				{Name: "svrname", Value: g.svrname}, {Name: "shell", Value: g.shell}, {Name: "progi", Value: g.program},
@@ -198,7 +199,9 @@ func (d *departed) list(id int32, rights *guard.Caller) [][]protocol.Property {
 func (d *departed) forgive(id int32, rights *guard.Caller) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return (id == 0 || g.id == id) && rights.Client(policy.Delete, g.svrname) })
+	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool {
+		return (id == 0 || g.id == id) && rights.Sees(op.Client(policy.Delete, g.svrname))
+	})
 }
 
 // left records that a client leaves.

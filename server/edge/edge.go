@@ -97,7 +97,7 @@ func (r *Request) Things() []op.Thing { return r.Room.things[:0] }
 // the namespaces can pay, which they do once.
 func (r *Request) Judge(now time.Time, things []op.Thing) error {
 	defer r.Room.keep(things)
-	if err := r.Rights.All(things); err != nil {
+	if err := r.Rights.Needs(things...); err != nil {
 		return err
 	}
 	for _, stage := range r.Stages {

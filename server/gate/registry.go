@@ -11,6 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/policy"
+	"confcenter/op"
 	"confcenter/protocol"
 )
 
@@ -127,7 +128,7 @@ func (s *Session) Reach(v policy.Verb, id int32) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.byID[id]
-	if c == nil || c.session != s && s.Rights != nil && !s.Rights.Client(v, c.Prop("svrname")) {
+	if c == nil || c.session != s && !s.Rights.Sees(op.Client(v, c.Prop("svrname"))) {
 		return nil
 	}
 	return c.session

@@ -17,7 +17,7 @@ import (
 // answered asks an operation of the table, as an edge does for somebody who may do what rules say.
 func (k *kit) answered(o *state.Operation, question any, rules ...string) (string, error) {
 	model, who := state.Model{Name: "flow", Operations: flow.Operations, Asked: k.model}, guardtest.Caller(k.t, rules...)
-	if err := who.All(o.Things(question, nil)); err != nil {
+	if err := who.Needs(o.Things(question, nil)...); err != nil {
 		return "", err
 	}
 	text, err := model.Answer(guard.With(k.ctx, who), o, k.by, question)

@@ -9,6 +9,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // ShowAsk is the question of Show.
@@ -150,7 +151,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 		for _, e := range page.Entries {
 			scope := e.Key[len(l.Prefix):]
 			switch {
-			case who.Scope(policy.Read, scope) != nil:
+			case !who.Sees(op.Scope(policy.Read, scope)):
 			case len(a.Scopes) == limit: // not before: more would tell that there are others
 				a.Next = a.Scopes[limit-1]
 				return a, nil

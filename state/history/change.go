@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/internal/roster"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // Documents are the documents whose past a History has.
@@ -169,7 +170,7 @@ func thereOf(who *guard.Caller, b *change.Broken) (t There) {
 		return t
 	}
 	t.Broken = b.Error()
-	if who.Document(policy.Read, b.Name) == nil {
+	if who.Names(b.Name) {
 		t.Holds = strings.ToValidUTF8(string(b.Text[:min(len(b.Text), mostHeld)]), "\uFFFD")
 	}
 	return t
@@ -228,7 +229,7 @@ func (h *History) told(who *guard.Caller, names []string) (n int64, list []Progr
 			for _, s := range c.Subscriptions {
 				use(s.File)
 			}
-			if len(files) == 0 || !who.Client(policy.Read, c.Name) {
+			if len(files) == 0 || !who.Sees(op.Client(policy.Read, c.Name)) {
 				continue
 			}
 			if n++; n <= mostPrograms {

@@ -8,7 +8,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
-	"confcenter/meta"
+	"confcenter/op"
 )
 
 // ExportAsk asks for all documents.
@@ -47,7 +47,7 @@ func (h *History) Export(ctx context.Context, _ *access.Actor, q *ExportAsk) (*E
 	}
 	who := guard.From(ctx)
 	if q.From != "" {
-		if err := who.Past(meta.Complete(q.From)); err != nil {
+		if err := who.Needs(op.PastOf(nil, q.From)...); err != nil {
 			return nil, err
 		}
 	}

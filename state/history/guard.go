@@ -154,7 +154,7 @@ func (g *guarded) undone(ctx context.Context, list []change.Document, since kv.R
 			continue
 		}
 		u := Undone{Name: d.Name, Revision: int64(d.Revision), Count: count}
-		if guard.From(ctx).Past(d.Name) == nil {
+		if guard.From(ctx).Recalls(d.Name) {
 			c, err := g.whoMade(ctx, &d)
 			if err != nil {
 				return nil, err

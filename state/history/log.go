@@ -9,7 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
-	"confcenter/meta"
+	"confcenter/op"
 )
 
 // LogAsk asks for changes.
@@ -76,7 +76,7 @@ func (h *History) Log(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnsw
 	if q.Name == "" {
 		return h.logAll(ctx, kv.Revision(q.Before), limit)
 	}
-	if err := guard.From(ctx).Past(meta.Complete(q.Name)); err != nil {
+	if err := guard.From(ctx).Needs(op.PastOf(nil, q.Name)...); err != nil {
 		return nil, err
 	}
 	return h.logOne(ctx, q.Name, kv.Revision(q.Before), limit)

@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/meta"
+	"confcenter/op"
 )
 
 // PreviewAsk asks what would come of a text that is not saved.
@@ -44,7 +45,7 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 	}
 	name, file := meta.Complete(q.Name), []byte(q.Text)
 	who := guard.From(ctx)
-	if err := who.Change(name, false); err != nil {
+	if err := who.Needs(op.Change(nil, name, false)...); err != nil {
 		return nil, err
 	}
 	answer := &PreviewAnswer{Name: name, At: int64(h.log.Revision())}

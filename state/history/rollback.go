@@ -12,7 +12,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
-	"confcenter/meta"
+	"confcenter/op"
 )
 
 // RollbackAsk asks that a document, or all, are again what they were.
@@ -43,7 +43,7 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 		return nil, codes.Errorf(codes.BadRequest, "rev is missing: say as at which revision all documents are to be")
 	}
 	who := guard.From(ctx)
-	err := who.Past(meta.Complete(name))
+	err := who.Needs(op.PastOf(nil, name)...)
 	if q.All {
 		err = who.EveryDocument()
 	}
@@ -87,9 +87,9 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 func mayMake(who *guard.Caller, list []change.Document) error {
 	for i := range list {
 		d := &list[i]
-		err := who.Document(policy.Read, d.Name)
+		err := who.Needs(op.Document(policy.Read, d.Name))
 		if !d.Keep {
-			err = who.Change(d.Name, d.File == nil)
+			err = who.Needs(op.Change(nil, d.Name, d.File == nil)...)
 		}
 		if err != nil {
 			return err

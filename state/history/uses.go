@@ -13,6 +13,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
 	"confcenter/meta"
+	"confcenter/op"
 )
 
 // UsesAsk asks who uses a document.
@@ -51,7 +52,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 	r, who := h.room(), guard.From(ctx)
 	defer r.give()
 	answer := &UsesAnswer{Name: meta.Complete(q.Name)}
-	if err := who.Document(policy.Read, answer.Name); err != nil {
+	if err := who.Needs(op.Document(policy.Read, answer.Name)); err != nil {
 		return nil, err
 	}
 	if h.cfg.Clients == nil {
@@ -85,7 +86,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 	for after := int32(0); ; {
 		clients, next := h.cfg.Clients(after, clientsPage)
 		for i := range clients {
-			if who.Client(policy.Read, clients[i].Name) {
+			if who.Sees(op.Client(policy.Read, clients[i].Name)) {
 				answer.add(&clients[i], files)
 			}
 		}

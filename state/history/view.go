@@ -10,6 +10,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/meta"
+	"confcenter/op"
 )
 
 // view is a document as it was at a revision.
@@ -34,7 +35,7 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 	}
 	name = meta.Complete(name)
 	who := guard.From(ctx)
-	if err := who.Past(name); err != nil {
+	if err := who.Needs(op.PastOf(nil, name)...); err != nil {
 		return nil, err
 	}
 	d, err := h.log.Document(name)

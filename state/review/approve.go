@@ -13,6 +13,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/state/auth"
 )
 
@@ -217,7 +218,7 @@ func (r *Reviews) mayMake(rec *record, b *body) error {
 	author := &guard.Caller{Permits: (*r.rules.Load()).Of(id), Who: id}
 	for i := range b.Documents {
 		if d := &b.Documents[i]; !d.Keep {
-			if err := author.Change(d.Name, d.File == nil); err != nil {
+			if err := author.Needs(op.Change(nil, d.Name, d.File == nil)...); err != nil {
 				return err
 			}
 		}
@@ -231,5 +232,5 @@ func (r *Reviews) mayMake(rec *record, b *body) error {
 	if b.Txn == nil {
 		return nil
 	}
-	return author.Txn(&kv.Txn{Fences: b.Txn.Fences, If: b.Txn.If, Then: b.Txn.Then})
+	return author.Needs(op.Txn(nil, &kv.Txn{Fences: b.Txn.Fences, If: b.Txn.If, Then: b.Txn.Then})...)
 }

@@ -8,6 +8,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/op"
 )
 
 // ListAsk asks for changes.
@@ -71,9 +72,9 @@ func each(c *guard.Caller, v policy.Verb, things []thing) error {
 		t := &things[i]
 		var err error
 		if t.NS == "" {
-			err = c.Document(v, t.Name)
+			err = c.Needs(op.Document(v, t.Name))
 		} else {
-			err = c.Key(v, []byte(t.NS), []byte(t.Name))
+			err = c.Needs(op.Key(v, t.NS, t.Name))
 		}
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/state/history"
 )
 
@@ -295,7 +296,7 @@ func compared(c *guard.Caller, one *kv.Compare) *Part {
 
 // required is what must be so of a key, which others than its readers are not told.
 func required(c *guard.Caller, ns, key, what string) *Part {
-	if c.Key(policy.Read, []byte(ns), []byte(key)) != nil {
+	if !c.Sees(op.Key(policy.Read, ns, key)) {
 		return &Part{What: policy.KV.String(), Kind: Requires, If: "something about a key that you may not read"}
 	}
 	return &Part{What: (&thing{NS: ns, Name: key}).String(), Kind: Requires, If: what}
