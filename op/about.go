@@ -6,6 +6,11 @@ import (
 	"confcenter/storage/field"
 )
 
+// Of is what a question is about, a *Q that knows it: what a row of a table has.
+func Of[Q interface{ Things([]Thing) []Thing }](question any, things []Thing) []Thing {
+	return question.(Q).Things(things)
+}
+
 // The functions below append to things what a question is about, in the order in which it is refused.
 
 // Past is about what the versions of a key tell.

@@ -5,6 +5,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // Command is the id in a frame's header.
@@ -181,8 +182,14 @@ type Row struct {
 	// Anonymous commands are allowed before WHOAMI has succeeded; any other is refused
 	// with code 401, and the connection is closed.
 	Anonymous bool
-	// Right is the right that the client needs, whatever the request names.
+	// Right is the right that the client needs before the body is read: with something if there are Things or
+	// the row Filters, else with everything.
 	Right access.Right
+	// Things appends what a request is about, a pointer to what the body is read into; nil: nothing by name.
+	Things func(request any, things []op.Thing) []op.Thing
+	// Filters: whom or what it may be done with is decided when it is found. What the client may not see is left
+	// out, or answered as if it were not there.
+	Filters bool
 	// Push is true if the server also sends the request.
 	Push bool
 	// Op is the request's operation, if it is a transaction of one operation.
@@ -191,68 +198,71 @@ type Row struct {
 	Request, Response string
 }
 
+// Named reports whether the row's right is needed with something only, because each name is decided about.
+func (r *Row) Named() bool { return r.Things != nil || r.Filters }
+
 // ownCommands are the rows of all commands but the models'.
 var ownCommands = []Row{
 	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
-	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "svrid, key, after, limit", Response: "code, desc, data, count, more"},
-	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "op, svrid", Response: "code, desc, data"},
+	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Filters: true, Request: "svrid, key, after, limit", Response: "code, desc, data, count, more"},
+	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Filters: true, Request: "op, svrid", Response: "code, desc, data"},
 	{ID: GetLogr, Name: "GETLOGR", Role: Served, MaxBody: MaxBody, Right: access.LogRead, Request: "size", Response: "code, desc, data"},
-	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Request: "to, …", Response: "to, …"},
+	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Filters: true, Request: "to, …", Response: "to, …"},
 	{ID: SetArgs, Name: "SETARGS", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Request: "warn, …", Response: "code, desc"},
-	{ID: GetWarn, Name: "GETWARN", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "filter_key, filter_val", Response: "code, desc, data"},
+	{ID: GetWarn, Name: "GETWARN", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Filters: true, Request: "filter_key, filter_val", Response: "code, desc, data"},
 	{ID: Iamserv, Name: "IAMSERV", Role: Peers, MaxBody: MaxBody, Right: access.Nobody, Anonymous: true},
 	{ID: KeepAlive, Name: "KEEPALIVE", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Push: true, Request: "–", Response: "–"},
 	{ID: Broadcast, Name: "BROADCAST", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Request: "cmd", Response: "–"},
 	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
-	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "file_pattern, key_pattern, gt_mtime, incbase, marks", Response: "code, mtime, file_pattern, contents, deleted, broken"},
-	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "filename, mtime, contents, if_mtime, author, comment, token", Response: "code, mtime, desc"},
-	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "detail", Response: "name: [flag, mtime], …"},
+	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Things: op.Of[*ConfigQuery], Request: "file_pattern, key_pattern, gt_mtime, incbase, marks", Response: "code, mtime, file_pattern, contents, deleted, broken"},
+	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Things: op.Of[*ConfigUpdate], Request: "filename, mtime, contents, if_mtime, author, comment, token", Response: "code, mtime, desc"},
+	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Filters: true, Request: "detail", Response: "name: [flag, mtime], …"},
 	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: SetConfig2, Name: "SETCONFIG2", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: SetConfig3, Name: "SETCONFIG3", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
-	{ID: BookCfgChange, Name: "BOOKCFGCHANGE", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok", Response: "code, desc, mtime"},
-	{ID: EvNotify, Name: "EVNOTIFY", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Push: true, Request: "notify, filename, mtime, key_pattern; to, from, …", Response: "code, notify_r"},
+	{ID: BookCfgChange, Name: "BOOKCFGCHANGE", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Things: op.Of[*Subscription], Request: "file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok", Response: "code, desc, mtime"},
+	{ID: EvNotify, Name: "EVNOTIFY", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Filters: true, Push: true, Request: "notify, filename, mtime, key_pattern; to, from, …", Response: "code, notify_r"},
 	{ID: SvrRegister, Name: "SVRREGISTER", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesWrite, Request: "regname, svrprop", Response: "code, desc"},
 	{ID: SvrRegister2, Name: "SVRREGISTER2", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: SvrSearch, Name: "SVRSEARCH", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesRead, Request: "regname, …", Response: "code, desc"},
 	{ID: SvrShow, Name: "SVRSHOW", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesRead, Request: "regname", Response: "code, desc"},
-	{ID: AppRunLog, Name: "APPRUNLOG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Request: "to, …", Response: "to, …"},
+	{ID: AppRunLog, Name: "APPRUNLOG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Filters: true, Request: "to, …", Response: "to, …"},
 	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Right: access.Anyone, Request: "array of counters"},
 	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
-	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw, reveal", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
-	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, type, value, raw, seal, ttl, expires, lease, prev, reveal, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDelete, Request: "ns, key, prev, reveal, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
-	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, prefix, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
-	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw, reveal", Response: "code, rev, entries, keys, count, more"},
-	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "after, limit", Response: "code, rev, namespaces, more"},
-	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
-	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, keys, min_rev, raw, reveal", Response: "code, rev, entries"},
-	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Right: access.KVEach, Request: "ns, if, then, else, token, if_fence, raw, reveal", Response: "code, rev, held, results, replayed"},
-	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, expect, type, value, raw, seal, ttl, expires, lease, prev, reveal, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpIncr, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, reveal, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
-	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Right: access.KVHistory, Request: "ns, key, before, limit, raw, reveal", Response: "code, rev, versions, more, floor"},
-	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, rev, ttl, expires, lease, prev, reveal, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Things: op.Of[*KVRead], Request: "ns, key, rev, min_rev, raw, reveal", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
+	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Things: op.Of[*KVWrite], Op: kv.OpPut, Request: "ns, key, type, value, raw, seal, ttl, expires, lease, prev, reveal, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Things: op.Of[*KVWrite], Op: kv.OpDelete, Request: "ns, key, prev, reveal, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
+	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Things: op.Of[*KVWrite], Op: kv.OpDeletePrefix, Request: "ns, prefix, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Things: op.Of[*KVListQuery], Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw, reveal", Response: "code, rev, entries, keys, count, more"},
+	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Filters: true, Request: "after, limit", Response: "code, rev, namespaces, more"},
+	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Things: op.Of[*KVWrite], Op: kv.OpDeletePrefix, Request: "ns, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Things: op.Of[*KVMGetQuery], Request: "ns, keys, min_rev, raw, reveal", Response: "code, rev, entries"},
+	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Right: access.KVEach, Things: op.Of[*KVWrite], Request: "ns, if, then, else, token, if_fence, raw, reveal", Response: "code, rev, held, results, replayed"},
+	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Things: op.Of[*KVWrite], Op: kv.OpPut, Request: "ns, key, expect, type, value, raw, seal, ttl, expires, lease, prev, reveal, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Things: op.Of[*KVWrite], Op: kv.OpIncr, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, reveal, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
+	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Right: access.KVHistory, Things: op.Of[*KVHistoryQuery], Request: "ns, key, before, limit, raw, reveal", Response: "code, rev, versions, more, floor"},
+	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Things: op.Of[*KVRestoration], Op: kv.OpPut, Request: "ns, key, rev, ttl, expires, lease, prev, reveal, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
 	{ID: KVStat, Name: "KVSTAT", Role: Served, MaxBody: MaxBody, Right: access.StatusRead, Request: "–", Response: "code, revision, keys, …"},
-	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Op: kv.OpGrant, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
-	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl"},
-	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Op: kv.OpRevoke, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
-	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl, left, keys"},
-	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
-	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, fence, lease", Response: "code, rev"},
+	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Things: op.Of[*KVWrite], Op: kv.OpGrant, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
+	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Filters: true, Request: "lease", Response: "code, lease, ttl"},
+	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Things: op.Of[*KVWrite], Op: kv.OpRevoke, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
+	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Filters: true, Request: "lease", Response: "code, lease, ttl, left, keys"},
+	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Things: op.Of[*KVLockRequest], Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
+	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Things: op.Of[*KVUnlockRequest], Request: "ns, key, fence, lease", Response: "code, rev"},
 	{ID: KVGrant, Name: "KVGRANT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "ns, key, lease, fence, code, desc"},
-	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "ns, key, prefix, from, state, prev, coalesce, raw, reveal", Response: "code, rev, watch"},
-	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "watch", Response: "code"},
+	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Things: op.Of[*KVWatchRequest], Request: "ns, key, prefix, from, state, prev, coalesce, raw, reveal", Response: "code, rev, watch"},
+	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Filters: true, Request: "watch", Response: "code"},
 	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
-	{ID: StGet, Name: "STGET", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, ownerId, names, versions", Response: "code, fields, bytes, versions"},
-	{ID: StAll, Name: "STALL", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, ownerId, after, limit, rev, versions", Response: "code, rev, fields, bytes, versions, more, next"},
-	{ID: StUpdate, Name: "STUPDATE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, fields, bytes, expect, prev, token", Response: "code, rev, versions, prev, replayed"},
-	{ID: StIncr, Name: "STINCR", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, deltas, expect, prev, token", Response: "code, rev, values, versions, prev, replayed"},
-	{ID: StRemove, Name: "STREMOVE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, prev, replayed"},
-	{ID: StRestore, Name: "STRESTORE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, fields, bytes, versions, prev, replayed"},
-	{ID: StOwners, Name: "STOWNERS", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, after, limit, count", Response: "code, owners, more, next, count"},
+	{ID: StGet, Name: "STGET", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Things: op.Of[*StorageRead], Request: "appId, regionId, logicType, ownerId, names, versions", Response: "code, fields, bytes, versions"},
+	{ID: StAll, Name: "STALL", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Things: op.Of[*StorageQuery], Request: "appId, regionId, logicType, ownerId, after, limit, rev, versions", Response: "code, rev, fields, bytes, versions, more, next"},
+	{ID: StUpdate, Name: "STUPDATE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, fields, bytes, expect, prev, token", Response: "code, rev, versions, prev, replayed"},
+	{ID: StIncr, Name: "STINCR", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, deltas, expect, prev, token", Response: "code, rev, values, versions, prev, replayed"},
+	{ID: StRemove, Name: "STREMOVE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, prev, replayed"},
+	{ID: StRestore, Name: "STRESTORE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, fields, bytes, versions, prev, replayed"},
+	{ID: StOwners, Name: "STOWNERS", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Things: op.Of[*StorageOwnersQuery], Request: "appId, regionId, logicType, after, limit, count", Response: "code, owners, more, next, count"},
 	{ID: StStatus, Name: "STSTATUS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "–", Response: "code, tables"},
 	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
 	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, since", Response: "code, count"},
@@ -268,8 +278,8 @@ var ownCommands = []Row{
 
 // configWatchCommands are the rows of the watch on documents.
 var configWatchCommands = []Row{
-	{ID: CfWatch, Name: "CFWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "name, prefix, resolved, path, from, state, prev, changes, reveal", Response: "code, rev, watch"},
-	{ID: CfUnwatch, Name: "CFUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "watch", Response: "code"},
+	{ID: CfWatch, Name: "CFWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Things: documentsWatched, Request: "name, prefix, resolved, path, from, state, prev, changes, reveal", Response: "code, rev, watch"},
+	{ID: CfUnwatch, Name: "CFUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Filters: true, Request: "watch", Response: "code"},
 	{ID: CfEvent, Name: "CFEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, code, desc, more"},
 }
 

@@ -11,8 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // The ids are CppCloud's for ever.
@@ -82,6 +86,33 @@ func TestEveryCommandNamesItsRight(t *testing.T) {
 		ours := row.Role == protocol.Peers || row.Role == protocol.Unused || row.Role == protocol.Pushed
 		require.Equal(t, ours, row.Right == access.Nobody, row.Name)
 	}
+}
+
+// wholes are the commands of our own that are about everything of a class, so that their right is needed with
+// all of it.
+var wholes = []protocol.Command{
+	protocol.GetLogr, protocol.SvrRegister, protocol.SvrSearch, protocol.SvrShow, protocol.KVStat, protocol.StStatus, protocol.StErrors, protocol.StRetry, protocol.StDrop, protocol.StRescan,
+	protocol.LdSettings, protocol.LdClaim, protocol.LdTake, protocol.LdLanded, protocol.LdNewer, protocol.LdRelease,
+}
+
+// A row says what its requests are about, or that names are decided about when they are found, or it is about
+// everything.
+func TestEveryCommandSaysWhatItIsAbout(t *testing.T) {
+	for _, row := range protocol.Commands {
+		switch row.Right {
+		case access.Anyone, access.Nobody:
+			require.False(t, row.Named(), row.Name)
+		default:
+			require.False(t, row.Things != nil && row.Filters, row.Name)
+			require.True(t, row.Named() != slices.Contains(wholes, row.ID) || row.ID.Model() != "", row.Name)
+		}
+	}
+	key := protocol.Lookup(protocol.KVGet).Things(&protocol.KVRead{NS: []byte("n"), Key: []byte("k")}, nil)
+	require.Equal(t, []op.Thing{op.Key(policy.Read, "n", "k")}, key)
+	fields := protocol.Lookup(protocol.StIncr).Things(&field.Write{Owner: field.Owner{App: "1", Region: "2", Logic: "bag", ID: "3"}, Kind: field.Incr}, nil)
+	require.Equal(t, []op.Thing{op.Owner(policy.Write, "1", "2", "bag", "3"), op.Owner(policy.Read, "1", "2", "bag", "3")}, fields)
+	watch := protocol.Lookup(protocol.CfWatch).Things(&protocol.ConfigWatch{Filter: kv.Filter{Text: "a.json", Exact: true}}, nil)
+	require.Equal(t, []op.Thing{op.Document(policy.Watch, "a.json"), op.Document(policy.Read, "a.json")}, watch)
 }
 
 // Before WHOAMI only these two are looked at.

@@ -3,6 +3,7 @@ package protocol
 import (
 	"confcenter/access/policy"
 	"confcenter/op"
+	"confcenter/storage/field"
 )
 
 // The methods below append to things what a request is about, see package op. They keep nothing.
@@ -85,4 +86,14 @@ func (q *StorageQuery) Things(things []op.Thing) []op.Thing {
 // Things of STOWNERS are the owners of a table, or those of one type.
 func (q *StorageOwnersQuery) Things(things []op.Thing) []op.Thing {
 	return append(things, op.Owners(policy.Read, q.App, q.Region, q.Logic))
+}
+
+// fieldsWritten are the things of a write of fields, a *field.Write.
+func fieldsWritten(request any, things []op.Thing) []op.Thing {
+	return op.Fields(things, request.(*field.Write))
+}
+
+// documentsWatched are the things of a *ConfigWatch.
+func documentsWatched(request any, things []op.Thing) []op.Thing {
+	return op.WatchDocuments(things, request.(*ConfigWatch).Filter)
 }

@@ -41,20 +41,20 @@ func Add(g *gate.Gate, store profiles, serverID int32, clock clock.Clock) *Handl
 	g.Left = f.left
 	g.Add(map[protocol.Command]gate.Route{
 		protocol.Whoami:      {Handle: f.whoami, Raw: true},
-		protocol.GetCli:      {Handle: f.getClients, Named: true},
-		protocol.Hungup:      {Handle: f.hungup, Named: true},
+		protocol.GetCli:      {Handle: f.getClients},
+		protocol.Hungup:      {Handle: f.hungup},
 		protocol.GetLogr:     {Handle: f.getLog},
-		protocol.Exchang:     {Handle: f.exchange, Named: true, PassOn: func(s *gate.Session, h protocol.Header) { relay(s, h) }},
+		protocol.Exchang:     {Handle: f.exchange, PassOn: func(s *gate.Session, h protocol.Header) { relay(s, h) }},
 		protocol.SetArgs:     {Handle: f.setArgs},
-		protocol.GetWarn:     {Handle: f.getWarnings, Named: true},
+		protocol.GetWarn:     {Handle: f.getWarnings},
 		protocol.KeepAlive:   {Handle: keepAlive, Raw: true},
 		protocol.Testing:     {Handle: f.testing},
-		protocol.EvNotify:    {Handle: f.notify, Named: true, PassOn: f.routeReply},
+		protocol.EvNotify:    {Handle: f.notify, PassOn: f.routeReply},
 		protocol.SvrRegister: {Handle: f.reserved, Raw: true},
 		protocol.SvrSearch:   {Handle: f.reserved, Raw: true},
 		protocol.SvrShow:     {Handle: f.reserved, Raw: true},
 		protocol.SvrStat:     {Handle: f.counters, Raw: true},
-		protocol.AppRunLog:   {Handle: f.appRunLog, Named: true, PassOn: f.routeReply},
+		protocol.AppRunLog:   {Handle: f.appRunLog, PassOn: f.routeReply},
 	})
 	return f
 }

@@ -59,10 +59,10 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 		f.upToDate = protocol.LiteralUpToDate
 	}
 	g.Add(map[protocol.Command]gate.Route{
-		protocol.GetConfig:     {Handle: f.getConfig, Named: true},
-		protocol.SetConfig:     {Handle: f.setConfig, Write: true, Named: true},
-		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true, Named: true},
-		protocol.BookCfgChange: {Handle: f.subscribe, Named: true},
+		protocol.GetConfig:     {Handle: f.getConfig},
+		protocol.SetConfig:     {Handle: f.setConfig, Write: true},
+		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true},
+		protocol.BookCfgChange: {Handle: f.subscribe},
 	})
 	g.Keep(gate.OfConfig, func(*gate.Desk) any {
 		return &hub{topics: make(map[string]*topic), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}

@@ -33,9 +33,6 @@ type Route struct {
 	// connection. It does what must not wait, and does not answer. Handle is called as ever
 	// when it is the request's turn. The desk's Req has the body.
 	Early func(s *Session)
-	// Named: the handler asks for the right to each thing that the request names. Otherwise
-	// the row's right is needed for everything it could be about.
-	Named bool
 	// PassOn, if set, gets the replies to the command that identified clients send for
 	// other clients. Invalid ones are dropped without an answer.
 	PassOn func(s *Session, h protocol.Header)

@@ -192,7 +192,7 @@ func orderOf(row *Route, h protocol.Header) loop.Order {
 }
 
 // hasRight refuses a session that has not the row's right.
-func hasRight(s *Session, row *Route) error { return s.Rights.Right(row.Right, row.Named) }
+func hasRight(s *Session, row *Route) error { return s.Rights.Right(row.Right, row.Named()) }
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {

@@ -27,7 +27,7 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 	for i := range models {
 		m := &models[i]
 		for place := range m.Operations {
-			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true, Named: m.Operations[place].Named}
+			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true}
 		}
 	}
 	g.Add(routes)

@@ -71,7 +71,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		}
 	}
 	for cmd, r := range routes {
-		r.Tailed, r.Named = true, cmd != protocol.KVStat
+		r.Tailed = true
 		routes[cmd] = r
 	}
 	g.Add(routes)

@@ -70,7 +70,7 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) 
 func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Named: true, Reads: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
+		protocol.StGet:    {Handle: f.get, Reads: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
 		protocol.StAll:    named(f, true, (*protocol.Request).StorageQuery, (*protocol.StorageQuery).Things, f.all),
 		protocol.StOwners: named(f, false, (*protocol.Request).StorageOwnersQuery, (*protocol.StorageOwnersQuery).Things, f.owners),
 		protocol.StStatus: route(works, nothing, f.status),
@@ -88,7 +88,7 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	}
 	for _, row := range protocol.Commands {
 		if row.ID.StorageKind() != 0 {
-			routes[row.ID] = gate.Route{Handle: f.write, Write: true, Named: true}
+			routes[row.ID] = gate.Route{Handle: f.write, Write: true}
 		}
 	}
 	for cmd, r := range routes {
@@ -127,7 +127,7 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 // named is a route for a request about some of the fields of a table. It is answered beside others; tries
 // says that memory may do.
 func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, error), about func(*Q, []op.Thing) []op.Thing, answer func(ctx context.Context, dst []byte, q Q) ([]byte, error)) gate.Route {
-	return gate.Route{Named: true, Reads: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+	return gate.Route{Reads: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		q, err := read(&s.Desk.Req)
 		if err == nil {
 			err = s.Judge(about(&q, s.Things()))

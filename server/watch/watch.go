@@ -83,8 +83,8 @@ func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Ha
 	f.catchUps.work = g.Group.Work
 	f.source.Store, f.source.Piece, f.source.Holders, f.source.Long = store, readBackBytes, maxHolders, g.Group.Memory
 	g.Add(map[protocol.Command]gate.Route{
-		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true, Named: true},
-		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true, Named: true},
+		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true},
+		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true},
 	})
 	g.Keep(talk.family, func(d *gate.Desk) any { return newHub(d.Loop) })
 	return f

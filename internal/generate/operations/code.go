@@ -23,7 +23,7 @@ func row(m *state.Model, place int) protocol.Row {
 	o := &m.Operations[place]
 	name := protocol.PrefixOf(m.Name) + strings.ToUpper(strings.ReplaceAll(o.Name, "-", ""))
 	return protocol.Row{
-		ID: protocol.OfModel(m.Name, place), Name: name, Role: protocol.Served, MaxBody: protocol.MaxBody, Right: o.Right,
+		ID: protocol.OfModel(m.Name, place), Name: name, Role: protocol.Served, MaxBody: protocol.MaxBody, Right: o.Right, Filters: o.Named,
 		Request: names(state.MembersOf(o.Question())), Response: strings.TrimSuffix("code, "+names(state.MembersOf(o.Answer())), ", "),
 	}
 }
@@ -58,7 +58,11 @@ func rows(old []byte, models []state.Model) ([]byte, error) {
 			}
 			id := fmt.Sprintf("0x%04X", uint16(r.ID))
 			there[id] = r.Name
-			fmt.Fprintf(&out, "{ID: %s, Name: %q, Role: Served, MaxBody: MaxBody, Right: access.%s, Request: %q, Response: %q},\n", id, r.Name, right, r.Request, r.Response)
+			filters := ""
+			if r.Filters {
+				filters = "Filters: true, "
+			}
+			fmt.Fprintf(&out, "{ID: %s, Name: %q, Role: Served, MaxBody: MaxBody, Right: access.%s, %sRequest: %q, Response: %q},\n", id, r.Name, right, filters, r.Request, r.Response)
 		}
 		out.WriteString("}\n")
 	}
