@@ -119,6 +119,9 @@ const (
 	familySize         = 0x100
 )
 
+// IsCppCloud reports whether c, a request or a reply, is of CppCloud's protocol, not of our own.
+func (c Command) IsCppCloud() bool { return c.Request() < KVGet }
+
 // IsState reports whether c, a request or a reply, belongs to the state store: octets may
 // follow the JSON in its body, as ParseTailed reads it.
 func (c Command) IsState() bool { return c.Request()&familyBits == KVGet }

@@ -37,6 +37,7 @@ func TestFamiliesOfCommandIDs(t *testing.T) {
 	for _, row := range protocol.Commands {
 		for _, id := range []protocol.Command{row.ID, row.ID.Reply()} {
 			require.Equal(t, row.ID >= 0x0100 && row.ID < 0x0200, id.IsState(), row.Name)
+			require.Equal(t, row.ID < 0x0100, id.IsCppCloud(), row.Name)
 			require.Equal(t, row.ID >= 0x0200 && row.ID < 0x0300, id.IsStorage(), row.Name)
 			require.Equal(t, row.ID >= 0x0300 && row.ID&0x80 == 0, id.Model() != "", row.Name)
 		}

@@ -41,7 +41,8 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 			if gate.Tarry(s, err) {
 				return false
 			}
-			refuse(s, h, int(codes.Of(err)), s.WireText(h, err))
+			code, desc := s.Refused(h, err)
+			refuse(s, h, code, desc)
 			s.Finish()
 			return true
 		}
@@ -57,7 +58,8 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 		return true
 	case err != nil:
 		// It may stay until it runs out of time: SDKs that are closed connect again at once.
-		refusal := protocol.AppendNotIdentified(s.Begin(h.Command.Reply(), h.Seq), int(codes.Of(err)), s.WireText(h, err))
+		code, desc := s.Refused(h, err)
+		refusal := protocol.AppendNotIdentified(s.Begin(h.Command.Reply(), h.Seq), code, desc)
 		s.End(protocol.AppendRetryAfter(refusal, codes.RetryAfter(err)))
 		return true
 	}

@@ -88,7 +88,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		node = f.store.Snapshot().Find(q.File)
 	}
 	if err := s.Judge(q.Things(s.Things())); err != nil {
-		s.Result(h, gate.WireCode(err), s.WireText(h, err))
+		s.Refuse(h, err)
 		return true
 	}
 	if node == nil {
@@ -211,7 +211,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	by, err := s.Actor().Says(u.Said)
 	if err != nil {
-		s.Result(h, gate.WireCode(err), s.WireText(h, err))
+		s.Refuse(h, err)
 		return true
 	}
 	req := confstore.SetRequest{
@@ -222,7 +222,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		Actor: by,
 	}
 	if err := s.Judge(u.Things(s.Things())); err != nil {
-		s.Result(h, gate.WireCode(err), s.WireText(h, err))
+		s.Refuse(h, err)
 		return true
 	}
 	id := s.Reserve(h.Command)
@@ -230,7 +230,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		code, desc := 0, "success"
 		switch {
 		case err != nil:
-			code, desc = gate.WireCode(err), s.WireText(h, err)
+			code, desc = s.Refused(h, err)
 			f.cfg.Changed(req.Contents == nil, req.Name, res.Mtime, req.Actor, desc)
 		case res.Deleted:
 			desc = fmt.Sprintf("remove %s success", u.Name)
@@ -251,9 +251,9 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		return false
 	default:
 		s.Unreserve()
-		desc := s.WireText(h, err)
+		code, desc := s.Refused(h, err)
 		f.cfg.Changed(req.Contents == nil, req.Name, 0, req.Actor, desc)
-		s.End(protocol.AppendConfigUpdated(s.Begin(h.Command.Reply(), h.Seq), gate.WireCode(err), 0, desc))
+		s.End(protocol.AppendConfigUpdated(s.Begin(h.Command.Reply(), h.Seq), code, 0, desc))
 	}
 	return true
 }

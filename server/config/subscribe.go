@@ -56,7 +56,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	snap := f.store.Snapshot()
 	node := snap.Find([]byte(want.File))
 	if err := s.Judge(want.Things(s.Things())); err != nil {
-		s.Result(h, gate.WireCode(err), s.WireText(h, err))
+		s.Refuse(h, err)
 		return true
 	}
 	known := node != nil && node.Known()
@@ -64,7 +64,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	switch err := confstore.CheckName(file); {
 	case known || err == nil:
 	case want.MissingOK:
-		s.Result(h, gate.WireCode(err), s.WireText(h, err))
+		s.Refuse(h, err)
 		return true
 	default:
 		f.noSuchFile(s, h, want)
@@ -73,7 +73,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	sub, err := followerOf(s).add(want, file, snap.Seq())
 	if err != nil {
 		s.Group().Count.SubscriptionLimit.Add(1)
-		s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
+		s.Refuse(h, err)
 		return true
 	}
 	if !known && !want.MissingOK {

@@ -8,27 +8,36 @@ import (
 	"confcenter/protocol"
 )
 
-// WireCode is the number in a reply's code. CppCloud's wire has fewer codes than the
-// shared list: invalid JSON is 404 there, an invalid name or value 400.
-func WireCode(err error) int {
-	switch c := codes.Of(err); c {
-	case codes.BadJSON:
-		return int(codes.NotFound)
-	case codes.BadName:
-		return int(codes.BadRequest)
-	default:
-		return int(c)
-	}
-}
-
-// WireText is what a peer may see of err, with which its request is refused. Internal errors are
-// logged, and refusals for lack of a right or by a quota are noted. It may be called from any goroutine.
-func (s *Session) WireText(h protocol.Header, err error) string {
-	if codes.Of(err) == codes.Internal {
+// Refused notes that a request is refused with err, and returns what its sender is told. Internal errors are
+// logged, and the audit learns of what lacks a right or a proof, or is beyond a quota. CppCloud's wire has
+// fewer codes than the shared list: for its commands invalid JSON is 404, and an invalid name or value 400. It
+// may be called from any goroutine.
+func (s *Session) Refused(h protocol.Header, err error) (code int, text string) {
+	c := codes.Of(err)
+	if c == codes.Internal {
 		s.Group().Log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.Peer).Msg("request failed")
 	}
 	s.noteRefusal(h, err)
-	return codes.Message(err)
+	switch {
+	case h.Command.IsCppCloud() && c == codes.BadJSON:
+		c = codes.NotFound
+	case h.Command.IsCppCloud() && c == codes.BadName:
+		c = codes.BadRequest
+	case !h.Command.IsCppCloud():
+		s.Group().Count.StateRefused.Add(1)
+	}
+	return int(c), codes.Message(err)
+}
+
+// Refuse answers a request with err: nothing was done.
+func (s *Session) Refuse(h protocol.Header, err error) {
+	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
+}
+
+// AppendRefusal appends the answer of Refuse. It may be called from any goroutine.
+func (s *Session) AppendRefusal(dst []byte, h protocol.Header, err error) []byte {
+	code, text := s.Refused(h, err)
+	return protocol.AppendRetryAfter(protocol.AppendResult(dst, code, text), codes.RetryAfter(err))
 }
 
 // noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or
@@ -65,25 +74,12 @@ func (s *Session) parseStrictly(h protocol.Header, body []byte, tailed bool) boo
 	}
 	if err := parse(body); err != nil {
 		// Not CppCloud's 404, which would read as "no such key".
-		s.RefuseState(h, codes.Errorf(codes.BadJSON, "body json invalid: %w", err))
+		s.Refuse(h, codes.Errorf(codes.BadJSON, "body json invalid: %w", err))
 		return false
 	}
 	if !s.Desk.Req.IsObject() {
-		s.RefuseState(h, codes.Errorf(codes.BadJSON, "body is not a JSON object"))
+		s.Refuse(h, codes.Errorf(codes.BadJSON, "body is not a JSON object"))
 		return false
 	}
 	return true
-}
-
-// RefuseState answers a request to the state store or to player storage with err: nothing
-// was done.
-func (s *Session) RefuseState(h protocol.Header, err error) {
-	s.Group().Count.StateRefused.Add(1)
-	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
-}
-
-// AppendRefusal may be called from any goroutine.
-func (s *Session) AppendRefusal(dst []byte, h protocol.Header, err error) []byte {
-	dst = protocol.AppendResult(dst, int(codes.Of(err)), s.WireText(h, err))
-	return protocol.AppendRetryAfter(dst, codes.RetryAfter(err))
 }

@@ -172,7 +172,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	if row.Row != nil {
 		if err := s.Gate.Permits(s, row); err != nil {
 			if !h.Command.IsReply() { // replies are never answered
-				s.Result(h, WireCode(err), s.WireText(h, err))
+				s.Refuse(h, err)
 			}
 			return refused
 		}
@@ -279,9 +279,9 @@ func (s *Session) badFrame(reason string) {
 // told why; CppCloud closes without a word.
 func tooLong(s *Session, h protocol.Header, row *Route, limit uint32) {
 	reason := fmt.Sprintf("%s announces %d bytes of body, the limit is %d", h.Command, h.BodyLen, limit)
-	if ours := row.Strict || row.Tailed; ours && s.Client != nil && !h.Command.IsReply() {
+	if !h.Command.IsCppCloud() && s.Client != nil && !h.Command.IsReply() {
 		s.Group().Count.BadFrames.Add(1)
-		s.RefuseState(h, codes.Errorf(codes.TooLarge, "%s; the connection ends", reason))
+		s.Refuse(h, codes.Errorf(codes.TooLarge, "%s; the connection ends", reason))
 		s.Finish()
 		return
 	}

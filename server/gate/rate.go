@@ -54,7 +54,7 @@ func (s *Session) pays(f *frame) bool {
 	}
 	s.Touch()
 	s.Count(h.Command)
-	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))
+	s.Refuse(h, err)
 	s.tire(now)
 	return false
 }

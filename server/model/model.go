@@ -39,7 +39,7 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 	return func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		room := roomOf(s)
 		if err := room.take(int64(len(s.Desk.Req.Body()))); err != nil {
-			s.RefuseState(h, err)
+			s.Refuse(h, err)
 			return true
 		}
 		body, by, asks, now := slices.Clone(s.Desk.Req.Body()), s.Actor(), s.Request.Apart(), s.Loop.Moment()
@@ -54,7 +54,6 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 				answer, err = m.Answer(asks.Context(life), o, by, question)
 			}
 			if err != nil {
-				s.Group().Count.StateRefused.Add(1)
 				return s.AppendRefusal(dst, h, err)
 			}
 			if o.Writes() {

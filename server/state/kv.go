@@ -95,7 +95,7 @@ func AddNone(g *gate.Gate) {
 func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVNames()
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	state, rights := f.store, s.Rights.Apart()
@@ -120,7 +120,7 @@ func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, err := f.leaseAsked(s)
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	lease, err := f.store.KeepAlive(f.life, id)
@@ -161,7 +161,7 @@ func (f *Handlers) leaseAsked(s *gate.Session) (kv.LeaseID, error) {
 
 func answerLease(s *gate.Session, h protocol.Header, lease kv.Lease, err error, appendReply func([]byte, kv.Lease) []byte) {
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return
 	}
 	s.End(appendReply(s.Begin(h.Command.Reply(), h.Seq), lease))

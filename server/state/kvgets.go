@@ -42,7 +42,7 @@ func (g *gets) LookUp(n int) {
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	if err := s.Judge(g.asked[i].Things(s.Things())); err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 	} else {
 		kvGot(s, h, g.asked[i], g.reads[i].Entry, g.rev)
 	}

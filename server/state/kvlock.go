@@ -38,12 +38,12 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = guard.Unsealed(q.Value)
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	if limit := s.Limits().LockWaits; q.Wait && len(holdingsOf(s).waits) >= limit {
 		s.Group().Count.LockWaitLimit.Add(1)
-		s.RefuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up first", limit))
+		s.Refuse(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up first", limit))
 		return true
 	}
 	w := &lockWait{s: s, h: h, slot: s.Reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait, Actor: s.Actor()}}
@@ -81,7 +81,6 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 		s.Group().Count.StateRefused.Add(1)
 		frame = protocol.AppendKVHeld(frame, codes.Locked.Error(), out.Revision, out.Holder, w.raw)
 	case err != nil:
-		s.Group().Count.StateRefused.Add(1)
 		frame = s.AppendRefusal(frame, w.h, err)
 	default:
 		if out.Granted {
@@ -108,7 +107,8 @@ func (w *lockWait) push(g kvlock.Grant) {
 	if g.Err == nil {
 		holdingsOf(s).lock(gate.LockInfo{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence})
 	} else {
-		granted.Code, granted.Desc = codes.Of(g.Err), s.WireText(w.h, g.Err)
+		_, granted.Desc = s.Refused(w.h, g.Err)
+		granted.Code = codes.Of(g.Err)
 	}
 	frame := protocol.AppendKVGranted(protocol.BeginFrame(nil, protocol.KVGrant, s.Group().NextSeq()), granted)
 	frame = protocol.FinishFrame(frame, 0)
@@ -125,7 +125,7 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	id := s.Reserve(h.Command)
@@ -156,7 +156,6 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 func unlocked(s *gate.Session, h protocol.Header, rev kv.Revision, err error) []byte {
 	frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
 	if err != nil {
-		s.Group().Count.StateRefused.Add(1)
 		frame = s.AppendRefusal(frame, h, err)
 	} else {
 		frame = protocol.AppendKVDone(frame, rev)

@@ -16,7 +16,7 @@ func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	if q.Rev > 0 {
@@ -32,7 +32,7 @@ func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 func kvGot(s *gate.Session, h protocol.Header, q protocol.KVRead, entry *kv.Entry, rev kv.Revision) {
 	switch {
 	case q.MinRev > rev:
-		s.RefuseState(h, notReached(q.MinRev, rev))
+		s.Refuse(h, notReached(q.MinRev, rev))
 	case q.Reveal && entry != nil:
 		reveal := revealer(s, true)
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, reveal.Entry(entry), q.Raw) })
@@ -78,7 +78,7 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	state := f.store
@@ -95,7 +95,7 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	entries, rev, err := getMany(state, q)
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	encode(s, h, sizeOf(entries), func(dst []byte) []byte { return protocol.AppendKVGotMany(dst, rev, entries, q.Raw) })
@@ -148,7 +148,7 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	state := f.store
@@ -166,7 +166,7 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	page, err := list(s.Rights, state, q)
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	encode(s, h, sizeOf(page.Entries), func(dst []byte) []byte { return protocol.AppendKVPage(dst, q, page) })
@@ -189,7 +189,7 @@ func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool 
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	state, reveal := f.store, revealer(s, q.Reveal)

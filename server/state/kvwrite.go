@@ -61,7 +61,7 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	if err != nil {
 		d.done(w)
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	d.collect(w)
@@ -125,7 +125,7 @@ func taken(s *gate.Session, h protocol.Header, err error) bool {
 		return false
 	default:
 		s.Unreserve()
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 }
@@ -197,7 +197,6 @@ func (w *kvWriting) append(dst []byte) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)
 	if w.Err != nil {
-		w.s.Group().Count.StateRefused.Add(1)
 		dst = w.refusal(dst)
 	} else {
 		w.Result.Ops = w.reveal.Results(w.Result.Ops)
@@ -211,7 +210,8 @@ func (w *kvWriting) append(dst []byte) []byte {
 func (w *kvWriting) refusal(dst []byte) []byte {
 	err := w.s.Rights.Told(w.Err)
 	if taken := (*kv.Taken)(nil); errors.As(err, &taken) {
-		return protocol.AppendKVHeld(dst, w.s.WireText(w.h, err), taken.Revision, taken.Holder, w.request.Raw)
+		_, text := w.s.Refused(w.h, err)
+		return protocol.AppendKVHeld(dst, text, taken.Revision, taken.Holder, w.request.Raw)
 	}
 	return w.s.AppendRefusal(dst, w.h, err)
 }
@@ -230,7 +230,7 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	past, _ := s.TakePrepared().(*pastVersion)
@@ -240,10 +240,10 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	switch {
 	case past.err != nil:
-		s.RefuseState(h, past.err)
+		s.Refuse(h, past.err)
 		return true
 	case past.entry == nil:
-		s.RefuseState(h, codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", q.Key, q.Rev))
+		s.Refuse(h, codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", q.Key, q.Rev))
 		return true
 	}
 	d := deskOf(s)

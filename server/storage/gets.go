@@ -52,7 +52,7 @@ func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	}
 	switch {
 	case err != nil:
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 	case one.Cold:
 		g.f.load(s, h, false, one.Owner(), textsOf(one.Names), g.versions[i])
 	default:

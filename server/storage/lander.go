@@ -18,7 +18,7 @@ func (f *Handlers) settings(dst []byte, _ none) ([]byte, error) {
 func (f *Handlers) claim(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.LanderClaim()
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	claims := f.claimsOf(s)

@@ -109,13 +109,12 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 	return gate.Route{Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		q, err := read(&s.Desk.Req)
 		if err != nil {
-			s.RefuseState(h, err)
+			s.Refuse(h, err)
 			return true
 		}
 		by(s, h, func(dst []byte) []byte {
 			body, err := answer(dst, q)
 			if err != nil {
-				s.Group().Count.StateRefused.Add(1)
 				return s.AppendRefusal(dst, h, err)
 			}
 			return body
@@ -133,7 +132,7 @@ func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, erro
 			err = s.Judge(about(&q, s.Things()))
 		}
 		if err != nil {
-			s.RefuseState(h, err)
+			s.Refuse(h, err)
 			return true
 		}
 		f.beside(s, h, tries, func(ctx context.Context, dst []byte) ([]byte, error) { return answer(ctx, dst, q) })
@@ -150,7 +149,6 @@ func (f *Handlers) beside(s *gate.Session, h protocol.Header, tries bool, answer
 			if err != nil && ctx == impatient && errors.Is(err, context.Canceled) {
 				return nil
 			} else if err != nil {
-				s.Group().Count.StateRefused.Add(1)
 				return s.AppendRefusal(dst, h, err)
 			}
 			return body
@@ -186,7 +184,7 @@ func nothing(*protocol.Request) (none, error) { return none{}, nil }
 func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 	var q protocol.StorageRead
 	if err := s.Desk.Req.StorageRead(&q); err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	g := storage.Get{App: q.App, Region: q.Region, Logic: q.Logic, ID: q.ID}
@@ -196,7 +194,7 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = owner.Check()
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	f.load(s, h, true, owner, textsOf(q.Names), q.Versions)
@@ -231,7 +229,7 @@ func answer(s *gate.Session, h protocol.Header, found []storage.Field, versions 
 	case size <= loopBytes:
 		s.End(protocol.AppendStorageFields(s.Begin(h.Command.Reply(), h.Seq), found, versions))
 	case size > protocol.MaxFieldBytes:
-		s.RefuseState(h, checkSize(found))
+		s.Refuse(h, checkSize(found))
 	default:
 		fields := slices.Clone(found)
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendStorageFields(dst, fields, versions) })

@@ -62,7 +62,7 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	if err != nil {
 		d.release(w)
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	w.Actor = s.Actor()
@@ -143,8 +143,8 @@ func (w *writing) appendBody(dst []byte) []byte {
 	if w.Err == nil {
 		return protocol.AppendStorageOutcome(dst, w.Kind, w.Outcome, w.WantPrev)
 	}
-	w.s.Group().Count.StateRefused.Add(1)
 	if other, ok := errors.AsType[*storage.Mismatch](w.Err); ok {
+		w.s.Refused(w.h, w.Err)
 		return protocol.AppendStorageMismatch(dst, other)
 	}
 	return w.s.AppendRefusal(dst, w.h, w.Err)

@@ -157,7 +157,7 @@ func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 		w, rev, err = watches.add(want)
 	}
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	s.End(protocol.AppendKVWatching(s.Begin(h.Command.Reply(), h.Seq), rev, w.id))
@@ -214,13 +214,13 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 func (f *Handlers) unwatch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, err := s.Desk.Req.KVUnwatch()
 	if err != nil {
-		s.RefuseState(h, err)
+		s.Refuse(h, err)
 		return true
 	}
 	k := f.watchesOf(s)
 	w := k.byID[id]
 	if w == nil {
-		s.RefuseState(h, codes.Errorf(codes.NotFound, "watch %d does not exist or has ended", id))
+		s.Refuse(h, codes.Errorf(codes.NotFound, "watch %d does not exist or has ended", id))
 		return true
 	}
 	w.end()
