@@ -187,7 +187,7 @@ func New(cfg Config, stores Stores) *Server {
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control, Audit: cfg.Audit, Ring: cfg.Ring,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Life: s.life, Control: cfg.Control, Audit: cfg.Audit, Ring: cfg.Ring,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
@@ -200,8 +200,8 @@ func New(cfg Config, stores Stores) *Server {
 	if documents := watch.AddDocuments(s.life, s.gate, stores.Revisions); documents != nil {
 		s.watches = append(s.watches, documents)
 	}
-	storage.Add(s.life, s.gate, stores.Storage)
-	model.Add(s.life, s.gate, stores.Models)
+	storage.Add(s.gate, stores.Storage)
+	model.Add(s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
 		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },

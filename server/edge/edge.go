@@ -145,6 +145,9 @@ func (m *Room) keep(things []op.Thing) {
 // Seal seals the values of a transaction that ask for it.
 func (r *Request) Seal(txn *kv.Txn) error { return guard.SealTxn(r.Ring(), txn) }
 
+// Revealer reveals sealed values to the sender, if that is asked for, as long as the request is on its goroutine.
+func (r *Request) Revealer(asked bool) *guard.Revealer { return r.Rights.Revealer(r.Ring, asked) }
+
 // Context is ctx with the sender, for what leaves out what they may not see.
 func (r *Request) Context(ctx context.Context) context.Context { return guard.With(ctx, r.Rights) }
 

@@ -8,6 +8,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -48,6 +49,7 @@ type Gate struct {
 type Config struct {
 	ServerID        int // the first client gets ServerID*1000+1001
 	IdentifyTimeout time.Duration
+	Life            context.Context  // of what is answered away from the loops; nil: it does not end
 	Control         *control.Control // nil: there is no access control
 	Audit           access.Notes     // of refusals and logins
 	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
@@ -56,6 +58,9 @@ type Config struct {
 
 // New makes a gate without handlers.
 func New(group *loop.Group, cfg Config) *Gate {
+	if cfg.Life == nil {
+		cfg.Life = context.Background()
+	}
 	if cfg.Ring == nil {
 		cfg.Ring = func() *seal.Ring { return nil }
 	}

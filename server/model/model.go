@@ -11,13 +11,12 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/protocol"
 	"confcenter/server/gate"
-	"confcenter/server/loop"
 	"confcenter/state"
 )
 
-// Add makes g answer for the models as long as life lasts. Those that the table of commands
+// Add makes g answer for the models. Those that the table of commands
 // has, and that are not among them, get codes.NotImplemented.
-func Add(life context.Context, g *gate.Gate, models []state.Model) {
+func Add(g *gate.Gate, models []state.Model) {
 	routes := map[protocol.Command]gate.Route{}
 	for i := range protocol.Commands {
 		if id := protocol.Commands[i].ID; id.Model() != "" {
@@ -27,7 +26,7 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 	for i := range models {
 		m := &models[i]
 		for place := range m.Operations {
-			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true}
+			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(m, &m.Operations[place]), Strict: true}
 		}
 	}
 	g.Add(routes)
@@ -35,7 +34,7 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 
 // asks handles one operation, away from the loop: it may take long to read the question, and a
 // write waits until it is durable. The scanner has read the body.
-func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler {
+func asks(m *state.Model, o *state.Operation) gate.Handler {
 	return func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		room := roomOf(s)
 		if err := room.take(int64(len(s.Desk.Req.Body()))); err != nil {
@@ -43,7 +42,7 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 			return true
 		}
 		body, by, asks, now := slices.Clone(s.Desk.Req.Body()), s.Actor(), s.Request.Apart(), s.Loop.Moment()
-		loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
+		gate.Waits(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 			defer room.give()
 			question, err := o.Read(body, room.take)
 			if err == nil {
@@ -51,15 +50,15 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 			}
 			var answer []byte
 			if err == nil {
-				answer, err = m.Answer(asks.Context(life), o, by, question)
+				answer, err = m.Answer(asks.Context(ctx), o, by, question)
 			}
 			if err != nil {
-				return s.AppendRefusal(dst, h, err)
+				return nil, err
 			}
 			if o.Writes() {
 				s.Group().Count.StateWrites.Add(1)
 			}
-			return protocol.AppendAnswer(dst, answer)
+			return protocol.AppendAnswer(dst, answer), nil
 		})
 		return true
 	}

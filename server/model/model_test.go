@@ -30,7 +30,7 @@ type kit struct {
 
 func newKit(t *testing.T, models ...state.Model) *kit {
 	k := &kit{Bench: gatetest.NewBench(t, loop.Limits{Memory: 1_200_000})}
-	model.Add(t.Context(), k.Bench.Gate, models)
+	model.Add(k.Bench.Gate, models)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k

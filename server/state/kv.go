@@ -9,6 +9,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -54,9 +55,9 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Desk) gate.Together { return &gets{store: store} }},
 		protocol.KVMGet:    {Handle: f.kvGetMany},
 		protocol.KVList:    {Handle: f.kvList},
-		protocol.KVNames:   {Handle: f.kvNames},
-		protocol.KVHistory: {Handle: f.kvHistory},
-		protocol.KVStat:    {Handle: f.kvStat},
+		protocol.KVNames:   gate.Cold(gate.Works, (*protocol.Request).KVNames, f.kvNames),
+		protocol.KVHistory: gate.Cold(gate.Works, (*protocol.Request).KVHistory, f.kvHistory),
+		protocol.KVStat:    gate.Cold(gate.Works, gate.Nothing, f.kvStat),
 
 		protocol.KVRestore: {Handle: f.kvRestore}, // reads first, so it waits
 
@@ -92,28 +93,15 @@ func AddNone(g *gate.Gate) {
 }
 
 // kvNames lists the namespaces.
-func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVNames()
-	if err != nil {
-		s.Refuse(h, err)
-		return true
-	}
-	state, rights := f.store, s.Rights.Apart()
-	s.Later(h, func(dst []byte) []byte {
-		rev := state.Revision()
-		list, more, err := rights.Namespaces(state, q.After, q.Limit)
-		if err != nil {
-			return s.AppendRefusal(dst, h, err)
-		}
-		return protocol.AppendKVNamespaces(dst, rev, list, more)
-	})
-	return true
+func (f *Handlers) kvNames(_ context.Context, r *edge.Request, dst []byte, q *protocol.KVNamesQuery) ([]byte, error) {
+	rev := f.store.Revision()
+	list, more, err := r.Rights.Namespaces(f.store, q.After, q.Limit)
+	return protocol.AppendKVNamespaces(dst, rev, list, more), err
 }
 
 // kvStat answers with the store's figures.
-func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
-	s.Later(h, func(dst []byte) []byte { return protocol.AppendKVStats(dst, f.stats()) })
-	return true
+func (f *Handlers) kvStat(_ context.Context, _ *edge.Request, dst []byte, _ *struct{}) ([]byte, error) {
+	return protocol.AppendKVStats(dst, f.stats()), nil
 }
 
 // kvAlive renews a lease.

@@ -1,10 +1,12 @@
 package state
 
 import (
-	"confcenter/access/guard"
+	"context"
+
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 )
 
@@ -34,8 +36,8 @@ func kvGot(s *gate.Session, h protocol.Header, q protocol.KVRead, entry *kv.Entr
 	case q.MinRev > rev:
 		s.Refuse(h, notReached(q.MinRev, rev))
 	case q.Reveal && entry != nil:
-		reveal := revealer(s, true)
-		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, reveal.Entry(entry), q.Raw) })
+		r := s.Request.Apart() // to reveal takes too long for a loop
+		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, r.Revealer(true).Entry(entry), q.Raw) })
 	case entry != nil && entry.Size() > loopBytes:
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, entry, q.Raw) })
 	default:
@@ -50,25 +52,17 @@ func notReached(want, rev kv.Revision) error {
 // getPast answers KVGET with the entry as it was at a revision.
 func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead) {
 	state, ns, key := f.store, string(q.NS), string(q.Key)
-	reveal := revealer(s, q.Reveal)
-	s.Later(h, func(dst []byte) []byte {
+	r := s.Request.Apart()
+	gate.Works(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 		if rev := state.Revision(); q.MinRev > rev {
-			return s.AppendRefusal(dst, h, notReached(q.MinRev, rev))
+			return nil, notReached(q.MinRev, rev)
 		}
-		entry, err := state.GetAt(f.life, ns, key, q.Rev)
+		entry, err := state.GetAt(ctx, ns, key, q.Rev)
 		if err != nil {
-			return s.AppendRefusal(dst, h, err)
+			return nil, err
 		}
-		return protocol.AppendKVGot(dst, q.Rev, reveal.Entry(entry), q.Raw)
+		return protocol.AppendKVGot(dst, q.Rev, r.Revealer(q.Reveal).Entry(entry), q.Raw), nil
 	})
-}
-
-// revealer is for a worker, because what it does takes too long for a loop.
-func revealer(s *gate.Session, asked bool) *guard.Revealer {
-	if !asked {
-		return nil
-	}
-	return s.Rights.Apart().Revealer(s.Ring, true)
 }
 
 // kvGetMany answers KVMGET: many keys at one revision.
@@ -83,13 +77,10 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	state := f.store
 	if len(q.Keys) > loopEntries || q.Reveal {
-		reveal := revealer(s, q.Reveal)
-		s.Later(h, func(dst []byte) []byte {
+		r := s.Request.Apart()
+		gate.Works(s, h, func(_ context.Context, dst []byte) ([]byte, error) {
 			entries, rev, err := getMany(state, q)
-			if err != nil {
-				return s.AppendRefusal(dst, h, err)
-			}
-			return protocol.AppendKVGotMany(dst, rev, reveal.Entries(entries), q.Raw)
+			return protocol.AppendKVGotMany(dst, rev, r.Revealer(q.Reveal).Entries(entries), q.Raw), err
 		})
 		return true
 	}
@@ -153,18 +144,15 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	state := f.store
 	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || !s.Rights.Lists(&q.List) {
-		reveal, rights := revealer(s, q.Reveal), s.Rights.Apart()
-		s.Later(h, func(dst []byte) []byte {
-			page, err := list(rights, state, q)
-			if err != nil {
-				return s.AppendRefusal(dst, h, err)
-			}
-			page.Entries = reveal.Entries(page.Entries)
-			return protocol.AppendKVPage(dst, q, page)
+		r := s.Request.Apart()
+		gate.Works(s, h, func(_ context.Context, dst []byte) ([]byte, error) {
+			page, err := list(r, state, q)
+			page.Entries = r.Revealer(q.Reveal).Entries(page.Entries)
+			return protocol.AppendKVPage(dst, q, page), err
 		})
 		return true
 	}
-	page, err := list(s.Rights, state, q)
+	page, err := list(&s.Request, state, q)
 	if err != nil {
 		s.Refuse(h, err)
 		return true
@@ -173,34 +161,19 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-func list(rights *guard.Caller, state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
+func list(r *edge.Request, state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 	view := state.View()
 	defer view.Close()
 	if rev := view.Revision(); q.MinRev > rev {
 		return kv.Page{}, notReached(q.MinRev, rev)
 	}
-	return rights.Page(view, q.List)
+	return r.Rights.Page(view, q.List)
 }
 
 // kvHistory answers a page of a key's versions.
-func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVHistory()
-	if err == nil {
-		err = s.Judge(q.Things(s.Things()))
-	}
-	if err != nil {
-		s.Refuse(h, err)
-		return true
-	}
-	state, reveal := f.store, revealer(s, q.Reveal)
-	s.Later(h, func(dst []byte) []byte {
-		rev := state.Revision()
-		versions, err := kv.PastVersions(f.life, state, q.NS, q.Key, q.Before, q.Limit)
-		if err != nil {
-			return s.AppendRefusal(dst, h, err)
-		}
-		versions.Entries = reveal.Entries(versions.Entries)
-		return protocol.AppendKVVersions(dst, rev, versions, q.Raw)
-	})
-	return true
+func (f *Handlers) kvHistory(ctx context.Context, r *edge.Request, dst []byte, q *protocol.KVHistoryQuery) ([]byte, error) {
+	rev := f.store.Revision()
+	versions, err := kv.PastVersions(ctx, f.store, q.NS, q.Key, q.Before, q.Limit)
+	versions.Entries = r.Revealer(q.Reveal).Entries(versions.Entries)
+	return protocol.AppendKVVersions(dst, rev, versions, q.Raw), err
 }

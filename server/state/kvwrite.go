@@ -170,7 +170,9 @@ func (w *kvWriting) answer(l *loop.Loop) {
 	if w.Err == nil {
 		written(s, &w.Result)
 		size = w.Result.Size()
-		w.reveal = revealer(s, w.request.Reveal)
+		if w.request.Reveal {
+			w.reveal = s.Request.Apart().Revealer(true)
+		}
 	}
 	switch {
 	case size > maxReply:

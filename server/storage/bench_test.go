@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -39,7 +38,7 @@ func owners(t testing.TB, store kv.Store, n int) *gate.Session {
 		}
 	}
 	bench := gatetest.NewBench(t, loop.Limits{})
-	Add(context.Background(), bench.Gate, players)
+	Add(bench.Gate, players)
 	bench.Open()
 	d := &gatetest.Deaf{}
 	s := gatetest.ConnectBy(t, bench.Desk, d, &d.Wire)

@@ -54,7 +54,7 @@ func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	case err != nil:
 		s.Refuse(h, err)
 	case one.Cold:
-		g.f.load(s, h, false, one.Owner(), textsOf(one.Names), g.versions[i])
+		g.f.load(gate.Beside, s, h, one.Owner(), textsOf(one.Names), g.versions[i])
 	default:
 		answer(s, h, one.Fields, g.versions[i])
 	}

@@ -2,15 +2,16 @@ package storage
 
 import (
 	"cmp"
+	"context"
 
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
-	"confcenter/server/loop"
 	"confcenter/storage"
 )
 
 // settings tells landers what they go by.
-func (f *Handlers) settings(dst []byte, _ none) ([]byte, error) {
+func (f *Handlers) settings(_ context.Context, _ *edge.Request, dst []byte, _ *struct{}) ([]byte, error) {
 	return protocol.AppendLanderSettings(dst, f.store.Settings()), nil
 }
 
@@ -22,25 +23,24 @@ func (f *Handlers) claim(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return true
 	}
 	claims := f.claimsOf(s)
-	loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
-		claim, err := f.store.Claim(f.life, q.Table, q.Who)
-		if err != nil {
-			return s.AppendRefusal(dst, h, err)
+	gate.Waits(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
+		claim, err := f.store.Claim(ctx, q.Table, q.Who)
+		if err == nil {
+			claims.took(q.Table, claim.Fence)
 		}
-		claims.took(q.Table, claim.Fence)
-		return protocol.AppendLanderClaimed(dst, claim)
+		return protocol.AppendLanderClaimed(dst, claim), err
 	})
 	return true
 }
 
 // take gives a lander its next batch. A lander asks for rows, and one reply has a limit of
 // bytes: it gets fewer rows if they are long.
-func (f *Handlers) take(dst []byte, q protocol.LanderTake) ([]byte, error) {
+func (f *Handlers) take(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.LanderTake) ([]byte, error) {
 	limit := cmp.Or(q.Limit, f.store.Settings().Batch)
-	b, err := f.store.Dirty(f.life, q.Table, limit)
+	b, err := f.store.Dirty(ctx, q.Table, limit)
 	for err == nil && b != nil && limit > 1 && sizeOfRows(b.Rows) > protocol.MaxFieldBytes {
 		limit /= 2
-		b, err = f.store.Dirty(f.life, q.Table, limit)
+		b, err = f.store.Dirty(ctx, q.Table, limit)
 	}
 	return protocol.AppendLanderBatch(dst, b), err
 }
@@ -53,18 +53,18 @@ func sizeOfRows(rows []storage.DirtyRow) (n int) {
 }
 
 // landed hears what has become of a batch.
-func (f *Handlers) landed(dst []byte, q protocol.LanderLanded) ([]byte, error) {
-	return success(dst, f.store.Landed(f.life, q.Fence, &q.Batch, q.Failed))
+func (f *Handlers) landed(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.LanderLanded) ([]byte, error) {
+	return success(dst, f.store.Landed(ctx, q.Fence, &q.Batch, q.Failed))
 }
 
 // newer hears of a version in the database.
-func (f *Handlers) newer(dst []byte, version int64) ([]byte, error) {
-	return success(dst, f.store.Newer(f.life, version))
+func (f *Handlers) newer(ctx context.Context, _ *edge.Request, dst []byte, version *int64) ([]byte, error) {
+	return success(dst, f.store.Newer(ctx, *version))
 }
 
 // release takes a dirty table back.
-func (f *Handlers) release(dst []byte, q protocol.LanderClaim) ([]byte, error) {
-	return success(dst, f.store.Release(f.life, q.Table, q.Fence))
+func (f *Handlers) release(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.LanderClaim) ([]byte, error) {
+	return success(dst, f.store.Release(ctx, q.Table, q.Fence))
 }
 
 func success(dst []byte, err error) ([]byte, error) {

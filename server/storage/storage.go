@@ -5,15 +5,13 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
-	"confcenter/server/loop"
 	"confcenter/storage"
 	"confcenter/storage/field"
 )
@@ -53,7 +51,6 @@ type Store interface {
 type Handlers struct {
 	// set at open
 	store Store
-	life  context.Context // of what is read away from the loop
 }
 
 // desk is what is kept for one loop.
@@ -66,25 +63,25 @@ type desk struct {
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
 
-// Add makes g serve store as long as life lasts; nil: there is none.
-func Add(life context.Context, g *gate.Gate, store Store) {
-	f := &Handlers{store: store, life: life}
+// Add makes g serve store; nil: there is none.
+func Add(g *gate.Gate, store Store) {
+	f := &Handlers{store: store}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Reads: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
-		protocol.StAll:    named(f, true, (*protocol.Request).StorageQuery, (*protocol.StorageQuery).Things, f.all),
-		protocol.StOwners: named(f, false, (*protocol.Request).StorageOwnersQuery, (*protocol.StorageOwnersQuery).Things, f.owners),
-		protocol.StStatus: route(works, nothing, f.status),
-		protocol.StErrors: route(works, (*protocol.Request).LandingErrorsQuery, f.errors),
-		protocol.StRetry:  route(waits, (*protocol.Request).LandingRows, f.retry),
-		protocol.StDrop:   route(waits, (*protocol.Request).LandingRows, f.drop),
-		protocol.StRescan: route(waits, (*protocol.Request).LandingRescan, f.rescan),
+		protocol.StGet:    {Handle: f.get, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
+		protocol.StAll:    gate.Cold(gate.Tried, (*protocol.Request).StorageQuery, f.all),
+		protocol.StOwners: gate.Cold(gate.Beside, (*protocol.Request).StorageOwnersQuery, f.owners),
+		protocol.StStatus: gate.Cold(gate.Works, gate.Nothing, f.status),
+		protocol.StErrors: gate.Cold(gate.Works, (*protocol.Request).LandingErrorsQuery, f.errors),
+		protocol.StRetry:  gate.Cold(gate.Waits, (*protocol.Request).LandingRows, f.retry),
+		protocol.StDrop:   gate.Cold(gate.Waits, (*protocol.Request).LandingRows, f.drop),
+		protocol.StRescan: gate.Cold(gate.Waits, (*protocol.Request).LandingRescan, f.rescan),
 
-		protocol.LdSettings: route(works, nothing, f.settings),
+		protocol.LdSettings: gate.Cold(gate.Works, gate.Nothing, f.settings),
 		protocol.LdClaim:    {Handle: f.claim},
-		protocol.LdTake:     route(waits, (*protocol.Request).LanderTake, f.take),
-		protocol.LdLanded:   route(waits, (*protocol.Request).LanderLanded, f.landed),
-		protocol.LdNewer:    route(waits, (*protocol.Request).LanderVersion, f.newer),
-		protocol.LdRelease:  route(waits, (*protocol.Request).LanderClaim, f.release),
+		protocol.LdTake:     gate.Cold(gate.Waits, (*protocol.Request).LanderTake, f.take),
+		protocol.LdLanded:   gate.Cold(gate.Waits, (*protocol.Request).LanderLanded, f.landed),
+		protocol.LdNewer:    gate.Cold(gate.Waits, (*protocol.Request).LanderVersion, f.newer),
+		protocol.LdRelease:  gate.Cold(gate.Waits, (*protocol.Request).LanderClaim, f.release),
 	}
 	for _, row := range protocol.Commands {
 		if row.ID.StorageKind() != 0 {
@@ -92,6 +89,7 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		}
 	}
 	for cmd, r := range routes {
+		r.Reads = cmd == protocol.StGet || cmd == protocol.StAll || cmd == protocol.StOwners
 		if r.Strict = true; store == nil {
 			r = gate.Absent("this server has no player storage")
 		}
@@ -101,83 +99,6 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return newDesk(d.Loop) })
 	g.HandOver(func(s *gate.Session) { deskOf(s).handOver(s, store) })
 }
-
-// route is that of a command that is answered away from the loop: by those who work, or by
-// those who may have to wait. read reads the request; what it returns must not refer to it.
-// answer appends the reply.
-func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), read func(*protocol.Request) (Q, error), answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
-	return gate.Route{Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
-		q, err := read(&s.Desk.Req)
-		if err != nil {
-			s.Refuse(h, err)
-			return true
-		}
-		by(s, h, func(dst []byte) []byte {
-			body, err := answer(dst, q)
-			if err != nil {
-				return s.AppendRefusal(dst, h, err)
-			}
-			return body
-		})
-		return true
-	}}
-}
-
-// named is a route for a request about some of the fields of a table. It is answered beside others; tries
-// says that memory may do.
-func named[Q any](f *Handlers, tries bool, read func(*protocol.Request) (Q, error), about func(*Q, []op.Thing) []op.Thing, answer func(ctx context.Context, dst []byte, q Q) ([]byte, error)) gate.Route {
-	return gate.Route{Reads: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
-		q, err := read(&s.Desk.Req)
-		if err == nil {
-			err = s.Judge(about(&q, s.Things()))
-		}
-		if err != nil {
-			s.Refuse(h, err)
-			return true
-		}
-		f.beside(s, h, tries, func(ctx context.Context, dst []byte) ([]byte, error) { return answer(ctx, dst, q) })
-		return true
-	}}
-}
-
-// beside answers a request that may have to wait for the database, beside others. With tries it
-// is first tried by one who does not wait.
-func (f *Handlers) beside(s *gate.Session, h protocol.Header, tries bool, answer func(ctx context.Context, dst []byte) ([]byte, error)) {
-	by := func(ctx context.Context) func(dst []byte) []byte {
-		return func(dst []byte) []byte {
-			body, err := answer(ctx, dst)
-			if err != nil && ctx == impatient && errors.Is(err, context.Canceled) {
-				return nil
-			} else if err != nil {
-				return s.AppendRefusal(dst, h, err)
-			}
-			return body
-		}
-	}
-	if tries {
-		loop.Beside(&s.Conn, h, by(impatient), by(f.life))
-	} else {
-		loop.Beside(&s.Conn, h, nil, by(f.life))
-	}
-}
-
-// impatient is the context of one who does not wait.
-var impatient = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
-func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
-
-func waits(s *gate.Session, h protocol.Header, body func([]byte) []byte) {
-	loop.AwaitDisk(&s.Conn, h, body)
-}
-
-// none is what requests without members say.
-type none struct{}
-
-func nothing(*protocol.Request) (none, error) { return none{}, nil }
 
 // get answers an STGET that no run could take: one that is wrong, or asks for a great many
 // fields.
@@ -197,7 +118,7 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Refuse(h, err)
 		return true
 	}
-	f.load(s, h, true, owner, textsOf(q.Names), q.Versions)
+	f.load(gate.Tried, s, h, owner, textsOf(q.Names), q.Versions)
 	return true
 }
 
@@ -210,8 +131,8 @@ func textsOf(names [][]byte) []string {
 }
 
 // load answers with fields that may have to be read from the database, or are many.
-func (f *Handlers) load(s *gate.Session, h protocol.Header, tries bool, owner storage.Owner, names []string, versions bool) {
-	f.beside(s, h, tries, func(ctx context.Context, dst []byte) ([]byte, error) {
+func (f *Handlers) load(off gate.Off, s *gate.Session, h protocol.Header, owner storage.Owner, names []string, versions bool) {
+	off(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 		found, err := f.store.Load(ctx, owner, names)
 		if err == nil {
 			err = checkSize(found)
@@ -237,13 +158,13 @@ func answer(s *gate.Session, h protocol.Header, found []storage.Field, versions 
 }
 
 // all answers with a page of an owner's fields.
-func (f *Handlers) all(ctx context.Context, dst []byte, q protocol.StorageQuery) ([]byte, error) {
+func (f *Handlers) all(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.StorageQuery) ([]byte, error) {
 	page, err := f.store.GetAll(ctx, q.Owner, q.Ask)
 	return protocol.AppendStoragePage(dst, &page, q.Versions), err
 }
 
 // owners answers with a page of owners, or how many there are.
-func (f *Handlers) owners(ctx context.Context, dst []byte, q protocol.StorageOwnersQuery) ([]byte, error) {
+func (f *Handlers) owners(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.StorageOwnersQuery) ([]byte, error) {
 	if q.CountOnly {
 		n, err := f.store.Count(ctx, q.App, q.Region, q.Logic)
 		return protocol.AppendStorageCount(dst, n), err

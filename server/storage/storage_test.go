@@ -131,7 +131,7 @@ func newKit(t *testing.T) *kit { return newKitWithin(t, loop.Limits{}) }
 
 func newKitWithin(t *testing.T, limits loop.Limits) *kit {
 	k := &kit{Bench: gatetest.NewBench(t, limits), player: &player{fields: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
-	Add(context.Background(), k.Bench.Gate, k.player)
+	Add(k.Bench.Gate, k.player)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k
@@ -425,7 +425,7 @@ func TestLandingIsTheOperators(t *testing.T) {
 
 func TestNoPlayerStorage(t *testing.T) {
 	b := gatetest.NewBench(t, loop.Limits{})
-	Add(context.Background(), b.Gate, nil)
+	Add(b.Gate, nil)
 	b.Open()
 	s, w := b.Peer(gatetest.Unlimited)
 	for _, row := range protocol.Commands {
