@@ -104,7 +104,7 @@ var mayImport = map[string][]string{
 	"state/remote":        {"state/audit", "state/secret", "state/review", "state/auth", "client", "kv", "protocol", "state/bench", "state/flow", "state/history"},
 	"storage/storagejson": {"codes", "kv", "kv/kvjson", "storage/field", "internal/jsontext"},
 	"storage":             {"access", "codes", "kv", "storage/field", "internal/clock", "internal/health", "internal/jsontext", "internal/memory", "github.com/rs/zerolog"},
-	"server": {"access/seal", "access", "access/control", "codes", "kv", "kv/follow", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
+	"server/tcp": {"access/seal", "access", "access/control", "codes", "kv", "kv/follow", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
 		"server/clients", "server/config", "server/gate", "server/loop", "server/model", "server/netio", "server/state", "server/storage", "server/watch", "state", "github.com/rs/zerolog"},
 	"server/loop":          {"codes", "protocol", "internal/clock", "internal/memory", "internal/metric", "internal/ring", "github.com/rs/zerolog"},
 	"server/loop/looptest": {},
@@ -136,9 +136,9 @@ var mayImport = map[string][]string{
 	"tools/ccdump/talk":    {"protocol", "tools/ccdump/hide", "tools/ccdump/stream", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go", "github.com/tidwall/gjson"},
 	"tools/ccdump/replay":  {"protocol", "tools/ccdump/hide", "tools/ccdump/stream", "internal/jsontext", "github.com/tidwall/gjson"},
 	"cmd/confcenter":       {everything},
-	"clienttest": {"confstore", "internal/roster", "kv", "kvlock", "kvstore/memory", "server", "state/host", "storage",
+	"clienttest": {"confstore", "internal/roster", "kv", "kvlock", "kvstore/memory", "server/tcp", "state/host", "storage",
 		"github.com/rs/zerolog"},
-	"internal/servertest":    {"clienttest", "internal/authority", "protocol", "server", "github.com/stretchr/testify"},
+	"internal/servertest":    {"clienttest", "internal/authority", "protocol", "server/tcp", "github.com/stretchr/testify"},
 	"integration":            {everything},
 	"integration/kills":      {},
 	"integration/dbtest":     {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/stretchr/testify"},
@@ -494,7 +494,7 @@ func TestTestsNeitherSleepNorSkip(t *testing.T) {
 
 // The rules must be able to fail: each is shown something it has to refuse.
 func TestRulesCatchWhatTheyAreFor(t *testing.T) {
-	require.NotEmpty(t, importFault("server", module+"/client", mayImport["server"]))
+	require.NotEmpty(t, importFault("server/tcp", module+"/client", mayImport["server/tcp"]))
 	require.NotEmpty(t, importFault("client", module+"/confstore", mayImport["client"]))
 	require.NotEmpty(t, importFault("confstore", module+"/protocol", mayImport["confstore"]))
 	require.NotEmpty(t, importFault("protocol", "github.com/rs/zerolog", mayImport["protocol"]))

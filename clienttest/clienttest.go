@@ -31,7 +31,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore/memory"
-	"confcenter/server"
+	"confcenter/server/tcp"
 	"confcenter/state/host"
 	"confcenter/storage"
 )
@@ -51,7 +51,7 @@ type Options struct {
 	// Server and Store are for limits and clocks. Their addresses, directories and log are
 	// replaced; the log goes to the test's output. With Server.TLSListen the server has only
 	// TLS, by Server.TLS.
-	Server server.Config
+	Server tcp.Config
 	Store  confstore.Config
 	// Models are for the limits of models. Their clock is that of Server.
 	Models host.Config
@@ -72,14 +72,14 @@ type Server struct {
 	opts  Options
 	state *memory.Store // closed while stopped; nil before the first start
 	door  *door
-	tcp   *server.Server // nil while stopped
+	tcp   *tcp.Server    // nil while stopped
 	close []func() error // of the stores, in this order
 }
 
 // Start starts a server that stops with the test.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
-	if err := server.RunsOn(runtime.GOOS); err != nil {
+	if err := tcp.RunsOn(runtime.GOOS); err != nil {
 		t.Fatalf("clienttest: %v", err)
 	}
 	dir := t.TempDir()
@@ -142,14 +142,14 @@ func (s *Server) start() {
 	s.must(err)
 	mcfg := s.opts.Models
 	mcfg.Clock, mcfg.Log, mcfg.History.Documents = scfg.Clock, log, store
-	var tcp *server.Server
-	mcfg.History.Clients = func(after int32, most int) ([]roster.Client, int32) { return tcp.Clients(after, most) }
+	var side *tcp.Server
+	mcfg.History.Clients = func(after int32, most int) ([]roster.Client, int32) { return side.Clients(after, most) }
 	models := host.Open(state, mcfg)
-	tcp = server.New(scfg, server.Stores{Config: store, Revisions: store.Revisions(), State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
-	s.must(tcp.Start())
-	s.Store, s.State, s.tcp = store, state, tcp
+	side = tcp.New(scfg, tcp.Stores{Config: store, Revisions: store.Revisions(), State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
+	s.must(side.Start())
+	s.Store, s.State, s.tcp = store, state, side
 	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, store.Close, state.Close}
-	s.door.lead(tcp.Addr().String())
+	s.door.lead(side.Addr().String())
 }
 
 // Address is where clients find the server, host:port. It stays the same across
@@ -158,7 +158,7 @@ func (s *Server) Address() string { return s.door.ln.Addr().String() }
 
 // TCP is the server itself, for its numbers and for its own address, which Freeze
 // and Cut do not reach and which every Restart replaces. Nil while stopped.
-func (s *Server) TCP() *server.Server { return s.tcp }
+func (s *Server) TCP() *tcp.Server { return s.tcp }
 
 // Stop drains the server and closes the stores. Connections end, and new ones end as soon
 // as they are made. Acknowledged writes are back after Restart.

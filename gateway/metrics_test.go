@@ -18,7 +18,7 @@ import (
 	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/server"
+	"confcenter/server/tcp"
 	"confcenter/state/audit"
 )
 
@@ -67,7 +67,7 @@ func scrape(t *testing.T, k *kit) map[string]*family {
 
 func TestMetricsAreTheList(t *testing.T) {
 	fleet := newFakeFleet(time.Now())
-	fleet.stats = server.New(server.Config{}, server.Stores{}).Stats()
+	fleet.stats = tcp.New(tcp.Config{}, tcp.Stores{}).Stats()
 	k := startFleet(t, fleet, func(_ *Config, stores *Stores) {
 		stores.Audit = audit.Open(stores.State.(kv.Archive), audit.Config{Sinks: []audit.Sink{audit.NewFile("none")}})
 	})

@@ -4,6 +4,6 @@ package gateway
 
 import "errors"
 
-// No server runs here: see server.RunsOn.
+// No server runs here: see tcp.RunsOn.
 func holdLittle(uintptr)                    {}
 func transmit(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -12,7 +12,7 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // old is a file time well in the past: 2017.
@@ -230,7 +230,7 @@ func TestGetConfigLarge(t *testing.T) {
 }
 
 func TestGetConfigDocLiteral(t *testing.T) {
-	srv := start(t, servertest.Options{Files: files("a.json", `{}`), Server: server.Config{DocLiteral: true}})
+	srv := start(t, servertest.Options{Files: files("a.json", `{}`), Server: tcp.Config{DocLiteral: true}})
 	p := peer(t, srv)
 	require.Equal(t, `ok`, p.Call(protocol.GetConfig, `{"file_pattern":"a.json","gt_mtime":2147483647}`))
 	require.Equal(t, `fail`, p.Call(protocol.GetConfig, `{"file_pattern":"none.json","gt_mtime":1}`))

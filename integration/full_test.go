@@ -31,7 +31,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk/disktest"
 	"confcenter/kvstore/replica"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 	"confcenter/state/auth"
 	"confcenter/state/host"
 )
@@ -60,7 +60,7 @@ func (c *crowded) Namespace(ns string, _, _ kv.Stock) error {
 // Lease implements kv.Quotas.
 func (c *crowded) Lease(*access.Identity, int) error { return nil }
 
-func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowded {
+func crowd(t *testing.T, change ...func(*control.Config, *tcp.Config)) *crowded {
 	c := &crowded{t: t, budget: memory.Divide(1 << 30), clock: clocktest.NewFake(time.Unix(1_000_000, 0)), tokens: map[string]string{}, released: make(chan struct{})}
 	c.release = sync.OnceFunc(func() { close(c.released) })
 	dir, conf := t.TempDir(), t.TempDir()
@@ -73,7 +73,7 @@ func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowd
 	require.NoError(t, err)
 	models := host.Open(c.store, host.Config{})
 	book := quota.New(clock.Real())
-	ruled, served := control.Config{Roles: docs, Tokens: models.Tokens(), Store: models.Store(), Leases: c.store, Quotas: book}, server.Config{Listen: "127.0.0.1:0", Memory: c.budget.Peers}
+	ruled, served := control.Config{Roles: docs, Tokens: models.Tokens(), Store: models.Store(), Leases: c.store, Quotas: book}, tcp.Config{Listen: "127.0.0.1:0", Memory: c.budget.Peers}
 	for _, fn := range change {
 		fn(&ruled, &served)
 	}
@@ -85,19 +85,19 @@ func crowd(t *testing.T, change ...func(*control.Config, *server.Config)) *crowd
 		c.tokens[name] = made.Text
 	}
 	locks := kvlock.New(c.store, kvlock.Config{})
-	tcp := server.New(servertest.OnTransport(served), server.Stores{Config: docs, State: c.store, Locks: locks, StateStats: c.store.Stats, Models: models.Models()})
-	require.NoError(t, tcp.Start())
+	side := tcp.New(servertest.OnTransport(served), tcp.Stores{Config: docs, State: c.store, Locks: locks, StateStats: c.store.Stats, Models: models.Models()})
+	require.NoError(t, side.Start())
 	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", Control: rules, Memory: c.budget}, gateway.Stores{Config: docs, State: c.store, StateStats: c.store.Stats, Models: models.Models()}, nil)
 	require.NoError(t, err)
 	require.NoError(t, web.Start())
-	c.addr, c.url = tcp.Addr().String(), "http://"+web.Addr().String()
+	c.addr, c.url = side.Addr().String(), "http://"+web.Addr().String()
 	c.store.Quotas().Obey(c)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), servertest.Patience)
 		defer cancel()
 		c.release()
 		require.NoError(t, web.Shutdown(ctx))
-		require.NoError(t, tcp.Shutdown(ctx))
+		require.NoError(t, side.Shutdown(ctx))
 		rules.Close()
 		models.Close()
 		locks.Close()

@@ -16,7 +16,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.golden anew")
@@ -94,7 +94,7 @@ func TestConversations(t *testing.T) {
 			opts.Before = at(t, times)
 			fake := clocktest.NewFake(time.Unix(now, 0))
 			opts.Store = confstore.Config{Clock: fake, NoEvents: true}
-			opts.Server = server.Config{Clock: fake}
+			opts.Server = tcp.Config{Clock: fake}
 			c := &conversation{t: t, srv: start(t, opts), peers: map[string]*servertest.Peer{}}
 			talk(c)
 			for _, p := range c.peers {

@@ -12,7 +12,7 @@ import (
 	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // mayPrecede are the ids that a connection may send before WHOAMI.
@@ -233,7 +233,7 @@ func randomFrames(r *rand.Rand) []byte {
 
 func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
 	lobby := admission.New(admission.Limits{})
-	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 2, Lobby: lobby}})
+	srv := start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Lobby: lobby}})
 	in := []*servertest.Peer{peer(t, srv), peer(t, srv)}
 	waiting := dial(t, srv)
 	for range 5 {
@@ -251,7 +251,7 @@ func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
 
 // Incomplete frames hold memory only while the process can spare it.
 func TestHalfFramesAreClosedWhenMemoryRunsOut(t *testing.T) {
-	srv := start(t, servertest.Options{Server: server.Config{Limits: server.Limits{Memory: 8 << 20}}})
+	srv := start(t, servertest.Options{Server: tcp.Config{Limits: tcp.Limits{Memory: 8 << 20}}})
 	healthy := peer(t, srv)
 	part := append(headerOnly(protocol.SetConfig, 1, 4<<20), make([]byte, 2<<20)...)
 	for range 12 {

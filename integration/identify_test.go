@@ -9,7 +9,7 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // whoami sends a WHOAMI and returns the reply, which always has an int svrid: Python
@@ -79,7 +79,7 @@ func TestWhoamiFirstAutomaticIDIsServerIDTimes1000Plus1001(t *testing.T) {
 	t.Parallel()
 	for serverID, want := range map[int]int32{0: 2001, 1: 2001, 7: 8001} {
 		t.Run(fmt.Sprintf("server_%d", serverID), func(t *testing.T) {
-			srv := start(t, servertest.Options{Server: server.Config{ServerID: serverID}})
+			srv := start(t, servertest.Options{Server: tcp.Config{ServerID: serverID}})
 			require.Equal(t, want, peer(t, srv).ID)
 			require.Equal(t, want+1, peer(t, srv).ID)
 			srv.Restart()

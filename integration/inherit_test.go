@@ -10,7 +10,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // heir follows a document that inherits, as an SDK does: it fetches only when told of a
@@ -138,7 +138,7 @@ func TestInheritedChanges(t *testing.T) {
 	})
 	t.Run("frame_exact_tells_the_base_alone", func(t *testing.T) {
 		opts := family()
-		opts.Server = server.Config{FrameExact: true}
+		opts.Server = tcp.Config{FrameExact: true}
 		h := startHeir(t, opts, "dev.json")
 		mtime := h.writer.Set("common.json", `{"c":2}`)
 		told(t, h.sdk, "common.json", mtime)

@@ -10,7 +10,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // timed is a server whose time stands still until advance is called.
@@ -21,7 +21,7 @@ type timed struct {
 	asked int64 // how many keep-alives sweeps has waited for
 }
 
-func startTimed(t *testing.T, cfg server.Config) *timed {
+func startTimed(t *testing.T, cfg tcp.Config) *timed {
 	t.Helper()
 	fake := clocktest.NewFake(time.Unix(now, 0))
 	cfg.Clock, cfg.Loops = fake, 1
@@ -76,7 +76,7 @@ func TestKeepAliveFromAClient(t *testing.T) {
 func TestKeepAliveFromTheServer(t *testing.T) {
 	t.Parallel()
 	t.Run("a_silent_peer_is_asked_by_the_second_sweep_and_closed_by_the_third_without_a_frame", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		silent := peer(t, srv.Server)
 		srv.advance(600 * time.Second) // silent for no more than an interval
 		srv.advance(600 * time.Second)
@@ -87,7 +87,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 		require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "idle"))
 	})
 	t.Run("a_peer_that_answers_lives_for_ever", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		p := peer(t, srv.Server)
 		for range 5 {
 			srv.advance(601 * time.Second)
@@ -97,7 +97,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 		}
 	})
 	t.Run("any_complete_frame_is_a_sign_of_life_and_half_a_frame_is_none", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		talks, mumbles := peer(t, srv.Server), peer(t, srv.Server)
 		srv.advance(300 * time.Second)
 		talks.Send(protocol.SvrStat, `[]`)
@@ -108,7 +108,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 		talks.Quiet()
 	})
 	t.Run("within_ten_minutes_nobody_is_asked", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		p := peer(t, srv.Server)
 		for range 10 {
 			srv.advance(60 * time.Second)
@@ -117,7 +117,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 		require.Zero(t, srv.Stats().Get("server_keepalives_total"))
 	})
 	t.Run("sequence_is_the_servers_own", func(t *testing.T) {
-		srv := startTimed(t, server.Config{KeepAlive: time.Minute})
+		srv := startTimed(t, tcp.Config{KeepAlive: time.Minute})
 		p, q := peer(t, srv.Server), peer(t, srv.Server)
 		srv.advance(61 * time.Second)
 		require.NotEqual(t, asked(t, p).Seq, asked(t, q).Seq)
@@ -127,7 +127,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 func TestIdentifyDeadline(t *testing.T) {
 	t.Parallel()
 	t.Run("what_never_identifies_is_closed_after_30_s_without_a_frame", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		mute, mumbles, refused := dial(t, srv.Server), dial(t, srv.Server), dial(t, srv.Server)
 		mumbles.Raw([]byte{1, 10, 0, 0})
 		whoami(t, refused, `{`)
@@ -141,7 +141,7 @@ func TestIdentifyDeadline(t *testing.T) {
 		require.EqualValues(t, 4, srv.Stats().Get("server_limits_met_total", "identify"))
 	})
 	t.Run("a_refused_peer_that_does_not_close_is_closed_after_a_moment", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		p := dial(t, srv.Server)
 		require.EqualValues(t, 400, whoami(t, p, `{}`).Code)
 		p.Closed() // the server's half; ours stays open
@@ -152,7 +152,7 @@ func TestIdentifyDeadline(t *testing.T) {
 }
 
 func TestPeerThatReadsNothingIsClosedAfterAMinute(t *testing.T) {
-	srv := startTimed(t, server.Config{})
+	srv := startTimed(t, tcp.Config{})
 	p, healthy := peer(t, srv.Server), peer(t, srv.Server)
 	p.Set("large.json", `"`+strings.Repeat("x", 1<<20)+`"`)
 	for range 64 { // more than any socket buffer takes

@@ -10,15 +10,15 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // TestAWrongTokenIsRefusedLaterOverTCP: on a new connection and on one that is in, and what comes behind it
 // there waits. No one else waits.
 func TestAWrongTokenIsRefusedLaterOverTCP(t *testing.T) {
 	now := clocktest.NewFake(time.Unix(1_000_000, 0))
-	c := crowd(t, func(rules *control.Config, tcp *server.Config) {
-		rules.RefusalDelay, tcp.Clock = 500*time.Millisecond, now
+	c := crowd(t, func(rules *control.Config, served *tcp.Config) {
+		rules.RefusalDelay, served.Clock = 500*time.Millisecond, now
 	})
 	waiting := func() int64 { return c.rules.Readings().Get("access_refusals_waiting") }
 	const wrong = `{"svrid":0,"token":"cct_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`

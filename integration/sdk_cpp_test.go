@@ -13,7 +13,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // cppSDK is CppCloud's C++ SDK as far as a server can tell. It fails the test wherever
@@ -408,7 +408,7 @@ func TestCppSDK(t *testing.T) {
 	t.Run("answers_the_keep_alive_and_lives", func(t *testing.T) {
 		opts := cppFamily()
 		fake := clocktest.NewFake(time.Unix(now, 0))
-		opts.Server = server.Config{Clock: fake, Loops: 1}
+		opts.Server = tcp.Config{Clock: fake, Loops: 1}
 		srv := start(t, opts)
 		fake.BlockUntil(1)
 		s := &timed{Server: srv, t: t, clock: fake}
@@ -421,7 +421,7 @@ func TestCppSDK(t *testing.T) {
 		require.Zero(t, srv.Stats().Get("server_limits_met_total", "idle"))
 	})
 	t.Run("is_not_asked_within_the_first_minute", func(t *testing.T) {
-		srv := startTimed(t, server.Config{})
+		srv := startTimed(t, tcp.Config{})
 		c := newCppSDK(t, srv.Addr().String(), `,"svrname":"app"`)
 		c.init()
 		srv.advance(60 * time.Second)

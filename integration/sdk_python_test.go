@@ -13,7 +13,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // pythonSDK is CppCloud's Python SDK as far as a server can tell. Any exception in the
@@ -307,7 +307,7 @@ func TestPythonSDK(t *testing.T) {
 	})
 	t.Run("is_asked_whether_it_lives_and_told_nothing_of_its_answers", func(t *testing.T) {
 		fake := clocktest.NewFake(time.Unix(now, 0))
-		srv, p := started(t, servertest.Options{Server: server.Config{Clock: fake, Loops: 1}})
+		srv, p := started(t, servertest.Options{Server: tcp.Config{Clock: fake, Loops: 1}})
 		fake.BlockUntil(1)
 		s := &timed{Server: srv, t: t, clock: fake}
 		for range 3 {
@@ -356,7 +356,7 @@ func TestPythonSDKEmulationCanFail(t *testing.T) {
 // The SDK connects again the moment it is closed. A server that was full closed at once, and
 // a single program made thousands of connects a second.
 func TestPythonSDKDoesNotSpinAgainstAFullServer(t *testing.T) {
-	s := startTimed(t, server.Config{MaxConnections: 1})
+	s := startTimed(t, tcp.Config{MaxConnections: 1})
 	in := peer(t, s.Server)
 	programs := make([]*pythonSDK, 100)
 	for i := range programs {

@@ -12,13 +12,13 @@ import (
 	"confcenter/gateway"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 func TestHTTPShowsWhatTheTCPServerDoes(t *testing.T) {
 	srv := servertest.Start(t, servertest.Options{
 		Files:  map[string]string{"a.json": `{"n":1}`},
-		Server: server.Config{SlowRequest: 1}, // every write is slow
+		Server: tcp.Config{SlowRequest: 1}, // every write is slow
 	})
 	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: srv.Store}, srv.Server)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"confcenter/gateway"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // defaultHTTP is the default address of the HTTP side.
@@ -85,7 +85,7 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, cert
 // startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
 // HTTP is off, or if another process has the default port and no other was asked
 // for, so that a second server for TCP alone starts without further flags.
-func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, srv *tcp.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
 	if o.http.off() {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs 
 // both is the TCP server and, unless it is off, the HTTP side. They start and stop
 // together.
 type both struct {
-	*server.Server
+	*tcp.Server
 	http *gateway.Gateway // may be nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"confcenter/gateway"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -139,7 +139,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	defer access.close()
 	later.know(access.control, state.models, store)
-	srv := server.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
+	srv := tcp.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(tcp.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
@@ -172,19 +172,19 @@ func (a *app) showConsole(web *gateway.Gateway) {
 	if at == nil {
 		scheme, at = "https", web.TLSAddr()
 	}
-	tcp, is := at.(*net.TCPAddr)
+	own, is := at.(*net.TCPAddr)
 	if !is {
 		return
 	}
-	host := tcp.IP.String()
-	if tcp.IP.IsUnspecified() {
+	host := own.IP.String()
+	if own.IP.IsUnspecified() {
 		host = "localhost"
 	}
-	fmt.Fprintf(a.stdout, "console: %s://%s/\n", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)))
+	fmt.Fprintf(a.stdout, "console: %s://%s/\n", scheme, net.JoinHostPort(host, strconv.Itoa(own.Port)))
 }
 
 // addresses says where is served.
-func addresses(line *zerolog.Event, srv *server.Server, web *gateway.Gateway) *zerolog.Event {
+func addresses(line *zerolog.Event, srv *tcp.Server, web *gateway.Gateway) *zerolog.Event {
 	line.Stringer("address", srv.Addr())
 	if at := srv.TLSAddr(); at != nil {
 		line.Stringer("tls", at)
@@ -219,8 +219,8 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) server.Config {
-	return server.Config{
+func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) tcp.Config {
+	return tcp.Config{
 		Control:         access.control,
 		Ring:            access.secrets.Ring,
 		Audit:           access.notes,

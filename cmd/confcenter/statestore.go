@@ -21,7 +21,7 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
-	"confcenter/server"
+	"confcenter/server/tcp"
 	"confcenter/state/auth"
 	"confcenter/state/history"
 	"confcenter/state/host"
@@ -144,7 +144,7 @@ type state struct {
 	locks   *kvlock.Manager
 	players *storage.Storage
 	models  *host.Host
-	server  *server.Server // set before it starts
+	server  *tcp.Server // set before it starts
 	landed  landed
 	restart restartDue
 
@@ -234,7 +234,7 @@ func (s *state) close() error {
 }
 
 // serve adds the state store to stores.
-func (s *state) serve(stores server.Stores) server.Stores {
+func (s *state) serve(stores tcp.Stores) tcp.Stores {
 	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.edge, s.locks, s.store.Stats, s.players
 	stores.Models = s.models.Models()
 	return stores

@@ -5,7 +5,7 @@ package main
 import (
 	"runtime"
 
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
-func raiseFileLimit() (int, error) { return 0, server.RunsOn(runtime.GOOS) }
+func raiseFileLimit() (int, error) { return 0, tcp.RunsOn(runtime.GOOS) }

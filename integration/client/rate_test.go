@@ -9,14 +9,14 @@ import (
 
 	"confcenter/clienttest"
 	"confcenter/internal/admission"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // A client that sends more than it may is slowed down and loses nothing.
 func TestMoreThanTheRateOnlyTakesLonger(t *testing.T) {
 	const rate, writes = 200, 300
 	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: rate}})
-	_, c := real(t, clienttest.Options{Server: server.Config{Lobby: lobby}})
+	_, c := real(t, clienttest.Options{Server: tcp.Config{Lobby: lobby}})
 	n := c.KV("n")
 	var all sync.WaitGroup
 	for range writes {

@@ -12,7 +12,7 @@ import (
 	"confcenter/client"
 	"confcenter/clienttest"
 	"confcenter/internal/authority"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 func TestAClientSpeaksTLSAndShowsItsCertificate(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAClientSpeaksTLSAndShowsItsCertificate(t *testing.T) {
 	}
 	cert, err := issue("server").Certificate()
 	require.NoError(t, err)
-	srv := clienttest.Start(t, clienttest.Options{Files: map[string]string{"a.json": `{"n":1}`}, Server: server.Config{
+	srv := clienttest.Start(t, clienttest.Options{Files: map[string]string{"a.json": `{"n":1}`}, Server: tcp.Config{
 		TLSListen: "127.0.0.1:0",
 		TLS:       &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: from.Pool(), ClientAuth: tls.RequireAndVerifyClientCert},
 	}})

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"confcenter/clienttest"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // Patience is how long a test waits for what must happen.
@@ -24,13 +24,13 @@ const Patience = time.Minute
 // Options are clienttest's.
 type Options = clienttest.Options
 
-// running gives the field of Server another name than *server.Server's.
+// running gives the field of Server another name than *tcp.Server's.
 type running = clienttest.Server
 
 // Server is a running server; see clienttest.Server.
 type Server struct {
 	*running
-	*server.Server
+	*tcp.Server
 
 	t testing.TB
 }
@@ -48,9 +48,9 @@ func Start(t testing.TB, opts Options) *Server {
 func (s *Server) Addr() net.Addr { return s.Server.Addr() }
 
 // Clients are all clients, by id.
-func (s *Server) Clients() (all []server.ClientInfo) {
+func (s *Server) Clients() (all []tcp.ClientInfo) {
 	for after, more := int32(0), true; more; more = after != 0 {
-		var page []server.ClientInfo
+		var page []tcp.ClientInfo
 		page, after = s.Server.Clients(after, 1000)
 		all = append(all, page...)
 	}

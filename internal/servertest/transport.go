@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/authority"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // transportVariable says on which transport Start and Dial have the tests of a process run:
@@ -40,7 +40,7 @@ func OnOtherTransports(t *testing.T, pattern string) {
 type transport struct{ std, tls bool }
 
 // OnTransport has a server use the transport that the tests run on.
-func OnTransport(cfg server.Config) server.Config {
+func OnTransport(cfg tcp.Config) tcp.Config {
 	cfg.Std = on.std
 	if on.tls {
 		cfg.Listen, cfg.TLSListen, cfg.TLS = "", cmp.Or(cfg.Listen, "127.0.0.1:0"), on.server()

@@ -28,7 +28,7 @@ type Documents interface {
 	Look(name string, room func(size int64) error) ([]byte, *change.Broken, error)
 }
 
-// Clients are a page of the programs that are connected, as [confcenter/server.Server.Clients] has
+// Clients are a page of the programs that are connected, as [confcenter/server/tcp.Server.Clients] has
 // them.
 type Clients func(after int32, most int) (list []roster.Client, next int32)
 

@@ -12,7 +12,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // recorded lists the captured conversations, one for each family of commands.
@@ -78,7 +78,7 @@ func fresh(t testing.TB) *servertest.Server {
 			}
 		},
 		Store:  confstore.Config{Clock: fake, NoEvents: true},
-		Server: server.Config{Clock: fake},
+		Server: tcp.Config{Clock: fake},
 	})
 }
 

@@ -25,8 +25,8 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/server"
 	"confcenter/server/gate"
+	"confcenter/server/tcp"
 	"confcenter/state/auth"
 	"confcenter/state/host"
 	"confcenter/storage"
@@ -139,8 +139,8 @@ func serveReal(args []string) int {
 		defer landing.Start(landing.Config{Source: landing.Local(players), Database: db, Who: "server"}).Close()
 	}
 	models := host.Open(state, host.Config{})
-	stores := server.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
-	serving := server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
+	stores := tcp.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
+	serving := tcp.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
 	if *guarded {
 		c, err := guardReal(*place, *data, store, state, models)
 		if err != nil {
@@ -159,7 +159,7 @@ func serveReal(args []string) int {
 		defer certs.Close()
 		serving.TLSListen, serving.TLS = *secureListen, certs.Config()
 	}
-	s := server.New(serving, stores)
+	s := tcp.New(serving, stores)
 	if err := s.Start(); err != nil {
 		fmt.Println(err)
 		return 1

@@ -1,4 +1,4 @@
-package server_test
+package tcp_test
 
 import (
 	"bytes"
@@ -24,12 +24,12 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/internal/tlsfiles"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // tlsKit is a server with plain and TLS listeners, and who issues its certificates.
 type tlsKit struct {
-	*server.Server
+	*tcp.Server
 	t     *testing.T
 	from  *authority.Authority
 	paths tlsfiles.Paths
@@ -37,7 +37,7 @@ type tlsKit struct {
 	log   servertest.Log
 }
 
-func startTLS(t *testing.T, clientCA bool, change func(cfg *server.Config)) *tlsKit {
+func startTLS(t *testing.T, clientCA bool, change func(cfg *tcp.Config)) *tlsKit {
 	dir := t.TempDir()
 	k := &tlsKit{t: t, lobby: admission.New(admission.Limits{Strangers: 256}), paths: tlsfiles.Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
 	var err error
@@ -53,11 +53,11 @@ func startTLS(t *testing.T, clientCA bool, change func(cfg *server.Config)) *tls
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, certs.Close()) })
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":1}`}})
-	cfg := server.Config{Listen: "127.0.0.1:0", TLSListen: "127.0.0.1:0", TLS: certs.Config(), Lobby: k.lobby, Log: log}
+	cfg := tcp.Config{Listen: "127.0.0.1:0", TLSListen: "127.0.0.1:0", TLS: certs.Config(), Lobby: k.lobby, Log: log}
 	if change != nil {
 		change(&cfg)
 	}
-	k.Server = server.New(cfg, server.Stores{Config: files.Store})
+	k.Server = tcp.New(cfg, tcp.Stores{Config: files.Store})
 	require.NoError(t, k.Start())
 	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.Background())) })
 	return k
@@ -156,7 +156,7 @@ func TestClientsWithoutAGoodCertificateAreRefused(t *testing.T) {
 }
 
 func TestAHandshakeThatNeverEndsIsCut(t *testing.T) {
-	k := startTLS(t, false, func(cfg *server.Config) { cfg.HandshakeTimeout = 50 * time.Millisecond })
+	k := startTLS(t, false, func(cfg *tcp.Config) { cfg.HandshakeTimeout = 50 * time.Millisecond })
 	for _, first := range []string{"", "\x16\x03\x01\x00\x80\x01", "GET / HTTP/1.1\r\n\r\n"} {
 		c, err := net.Dial("tcp", k.TLSAddr().String())
 		require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestCertificatesAreReloadedUnderLoad(t *testing.T) {
 
 // A peer that asks for new keys again and again, and reads nothing, is answered each time.
 func TestAPeerThatReadsNothingIsClosedOverTLS(t *testing.T) {
-	k := startTLS(t, false, func(cfg *server.Config) {
+	k := startTLS(t, false, func(cfg *tcp.Config) {
 		cfg.Limits.Frames, cfg.Limits.Pending = 64, 1<<30
 	})
 	deaf := k.dial(k.trusting())
@@ -252,7 +252,7 @@ func TestAPeerThatReadsNothingIsClosedOverTLS(t *testing.T) {
 // nothing: a second handshake in a session, garbage in its place and in a session, and handshakes
 // that come byte by byte, over and over.
 func TestAttacksOnHandshakesDisturbNobody(t *testing.T) {
-	k := startTLS(t, false, func(cfg *server.Config) { cfg.HandshakeTimeout = 500 * time.Millisecond })
+	k := startTLS(t, false, func(cfg *tcp.Config) { cfg.HandshakeTimeout = 500 * time.Millisecond })
 	there := k.dial(k.trusting())
 	there.Identify(`{"svrid":0,"svrname":"there"}`)
 	hello := clientHello(t, k.trusting())

@@ -1,4 +1,4 @@
-package server_test
+package tcp_test
 
 import (
 	"net"
@@ -10,14 +10,14 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 func TestAUnixSocketIsServed(t *testing.T) {
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":1}`}})
 	path := filepath.Join(t.TempDir(), "s")
 	for range 2 { // the second time there is one left behind
-		srv := server.New(servertest.OnTransport(server.Config{Listen: "unix:" + path, Loops: 1}), server.Stores{Config: files.Store})
+		srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "unix:" + path, Loops: 1}), tcp.Stores{Config: files.Store})
 		require.NoError(t, srv.Start())
 		one, two := servertest.Dial(t, "unix:"+path), servertest.Dial(t, "unix:"+path)
 		one.Identify(`{"svrid":0,"svrname":"one"}`)
@@ -26,7 +26,7 @@ func TestAUnixSocketIsServed(t *testing.T) {
 		list, _ := srv.Clients(0, 10)
 		require.Len(t, list, 2)
 		require.Equal(t, "127.0.0.1:0", list[0].Address, "it is on this machine")
-		err := server.New(servertest.OnTransport(server.Config{Listen: "unix:" + path}), server.Stores{Config: files.Store}).Start()
+		err := tcp.New(servertest.OnTransport(tcp.Config{Listen: "unix:" + path}), tcp.Stores{Config: files.Store}).Start()
 		require.ErrorContains(t, err, "address already in use")
 		require.NoError(t, srv.Shutdown(t.Context()))
 		one.Closed()
@@ -38,7 +38,7 @@ func TestAUnixSocketIsServed(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	err := server.New(servertest.OnTransport(server.Config{Listen: "unix:" + path}), server.Stores{Config: files.Store}).Start()
+	err := tcp.New(servertest.OnTransport(tcp.Config{Listen: "unix:" + path}), tcp.Stores{Config: files.Store}).Start()
 	require.Error(t, err, "a file is not a socket")
 	require.FileExists(t, path)
 }

@@ -1,4 +1,4 @@
-package server_test
+package tcp_test
 
 import (
 	"fmt"
@@ -12,14 +12,14 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // limitedServer has a clock that stands still, and connections that may send ten requests a second.
 func limitedServer(t *testing.T) (*servertest.Server, *clocktest.Fake) {
 	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
 	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 10}})
-	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": "{}"}, Server: server.Config{Clock: fake, Lobby: lobby}})
+	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": "{}"}, Server: tcp.Config{Clock: fake, Lobby: lobby}})
 	fake.BlockUntil(1)
 	return srv, fake
 }

@@ -1,6 +1,6 @@
 //go:build !race || soak
 
-package server_test
+package tcp_test
 
 import (
 	"testing"

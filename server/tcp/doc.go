@@ -1,11 +1,11 @@
-// Package server speaks CppCloud's protocol on TCP. It answers reads of configurations
-// from a snapshot and reads of the state store from memory, hands writes to the
-// stores, and pushes what they publish: changed files to subscribers, changed keys to
-// watches, granted locks to waiters.
+// Package tcp is the TCP side of a server: it speaks CppCloud's protocol. It answers reads
+// of configurations from a snapshot and reads of the state store from memory, hands writes
+// to the stores, and pushes what they publish: changed files to subscribers, changed keys
+// to watches, granted locks to waiters.
 //
-// This package is the public interface. It connects the rooms below it:
+// This package is the public interface. It connects the rooms beside it:
 //
-//	netio ──► loop ◄── gate ◄── config, state, watch, clients ◄── server
+//	netio ──► loop ◄── gate ◄── config, state, watch, clients ◄── tcp
 //
 // The rooms:
 //
@@ -39,4 +39,4 @@
 //     Lengths are checked on the header, before anything is allocated. A peer that does not
 //     read is first limited, then closed, and slows nobody else down. One that sends more
 //     than is handled is not read for a while.
-package server
+package tcp

@@ -1,6 +1,6 @@
 //go:build !race || soak
 
-package server
+package tcp
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build !race
 
-package server
+package tcp
 
 import (
 	"bytes"

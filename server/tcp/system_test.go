@@ -1,16 +1,16 @@
-package server_test
+package tcp_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 func TestASystemWithoutServerIsNamed(t *testing.T) {
-	require.NoError(t, server.RunsOn("linux"))
+	require.NoError(t, tcp.RunsOn("linux"))
 	for _, system := range []string{"darwin", "windows", "freebsd"} {
-		require.ErrorContains(t, server.RunsOn(system), "needs Linux, and this is "+system)
+		require.ErrorContains(t, tcp.RunsOn(system), "needs Linux, and this is "+system)
 	}
 }

@@ -1,4 +1,4 @@
-package server_test
+package tcp_test
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // What the event-loop library does and its documentation does not say. Each of
@@ -69,7 +69,7 @@ func serveWithFewFiles(t *testing.T) {
 	defer store.Close()
 	lobby := admission.New(admission.Limits{Strangers: 1024})
 	var log bytes.Buffer
-	srv := server.New(servertest.OnTransport(server.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}), server.Stores{Config: store})
+	srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}), tcp.Stores{Config: store})
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
 	there := servertest.Dial(t, addr)
@@ -98,7 +98,7 @@ func serveWithFewFiles(t *testing.T) {
 
 func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
 	lobby := admission.New(admission.Limits{Strangers: 2})
-	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2, Lobby: lobby}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Lobby: lobby}})
 	a, b := srv.Peer("a"), srv.Peer("b")
 	c := srv.Dial()
 	refused := c.Call(protocol.Whoami, `{"svrid":0,"svrname":"c"}`)
@@ -119,7 +119,7 @@ func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
 func TestSilentStrangersMakeRoom(t *testing.T) {
 	const room, crowd = 8, 64
 	lobby := admission.New(admission.Limits{Strangers: room})
-	srv := servertest.Start(t, servertest.Options{Server: server.Config{Lobby: lobby}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Lobby: lobby}})
 	there := srv.Peer("there")
 	strangers := make([]*servertest.Peer, crowd)
 	for i := range strangers {
@@ -137,14 +137,14 @@ func TestSilentStrangersMakeRoom(t *testing.T) {
 }
 
 func TestNobodyHasTheServersOwnID(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Server: server.Config{ServerID: 7}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{ServerID: 7}})
 	require.Contains(t, srv.Dial().Call(protocol.Whoami, `{"svrid":7}`), "svrid=7 existed")
 }
 
 // A peer that resets its connection makes the write to it fail, and the library
 // calls OnClose before that write returns: in the middle of the fan-out.
 func TestPeersThatResetDuringAFanOutHurtNobody(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":0}`}, Server: server.Config{Loops: 1}})
+	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":0}`}, Server: tcp.Config{Loops: 1}})
 	writer := srv.Peer("writer")
 	const each = 40
 	var stay, leave []*servertest.Peer
@@ -170,7 +170,7 @@ func TestPeersThatResetDuringAFanOutHurtNobody(t *testing.T) {
 // A closed connection's descriptor is soon a stranger's. What is still on its
 // way to the old session must not reach him.
 func TestFramesForAClosedSessionReachNobody(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Server: server.Config{Loops: 1}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Loops: 1}})
 	from := srv.Peer("from")
 	for range 50 {
 		to := srv.Peer("to")
@@ -215,7 +215,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	defer store.Close()
 	addr := "127.0.0.1:0"
 	for range 3 {
-		srv := server.New(servertest.OnTransport(server.Config{Listen: addr}), server.Stores{Config: store})
+		srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: addr}), tcp.Stores{Config: store})
 		require.NoError(t, srv.Start())
 		addr = srv.Addr().String()
 		p := servertest.Dial(t, addr)
@@ -227,7 +227,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 
 func TestATakenPortIsCalledThat(t *testing.T) {
 	taken := servertest.Start(t, servertest.Options{})
-	err := server.New(servertest.OnTransport(server.Config{Listen: taken.Addr().String()}), server.Stores{Config: taken.Store}).Start()
+	err := tcp.New(servertest.OnTransport(tcp.Config{Listen: taken.Addr().String()}), tcp.Stores{Config: taken.Store}).Start()
 	require.ErrorContains(t, err, "address already in use")
 }
 
@@ -272,7 +272,7 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 // Then a stop was orderly all the same, and whoever asked for it can tell.
 func TestAStopThatPeersHoldUpEndsWithItsContext(t *testing.T) {
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `"` + strings.Repeat("x", 1<<20) + `"`}})
-	srv := server.New(servertest.OnTransport(server.Config{Listen: "127.0.0.1:0"}), server.Stores{Config: files.Store})
+	srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "127.0.0.1:0"}), tcp.Stores{Config: files.Store})
 	require.NoError(t, srv.Start())
 	deaf := servertest.Dial(t, srv.Addr().String())
 	deaf.Identify(`{"svrid":0,"svrname":"deaf"}`)

@@ -1,6 +1,6 @@
 //go:build !race || soak
 
-package server_test
+package tcp_test
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
-	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // A client may pipeline any number of requests before it reads: it is not read either
@@ -19,7 +19,7 @@ func TestAPipelineOfAnyLengthIsAnsweredInOrder(t *testing.T) {
 	const limit = 1 << 20
 	srv := servertest.Start(t, servertest.Options{
 		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
-		Server: server.Config{Limits: server.Limits{Input: limit}},
+		Server: tcp.Config{Limits: tcp.Limits{Input: limit}},
 	})
 	p := pipeline(srv, 32<<20)
 	var before int64

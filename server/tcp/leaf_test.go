@@ -1,4 +1,4 @@
-package server
+package tcp
 
 import (
 	"crypto/tls"
