@@ -102,6 +102,7 @@ var mostLines = map[string]int{
 	"state/remote":                       600,
 	"state/review":                       2000,
 	"state/secret":                       700,
+	"state/sampletest":                   200,
 	"state/statetest":                    300,
 	"storage":                            5100,
 	"storage/field":                      800,

@@ -9,12 +9,12 @@ import (
 
 	"confcenter/internal/memory"
 	"confcenter/state"
-	"confcenter/state/statetest"
+	"confcenter/state/sampletest"
 )
 
 func startSample(t testing.TB, change func(*Config)) *kit {
 	return start(t, func(cfg *Config, stores *Stores) {
-		stores.Models = []state.Model{statetest.SampleModel(&statetest.Sample{})}
+		stores.Models = []state.Model{sampletest.Model(&sampletest.Sample{})}
 		if change != nil {
 			change(cfg)
 		}

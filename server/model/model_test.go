@@ -16,7 +16,7 @@ import (
 	"confcenter/server/loop/looptest"
 	"confcenter/server/model"
 	"confcenter/state"
-	"confcenter/state/statetest"
+	"confcenter/state/sampletest"
 )
 
 var add, list = protocol.OfModel("flow", 0), protocol.OfModel("flow", 1)
@@ -55,7 +55,7 @@ func (k *kit) asks(pairs ...any) (bodies []string) {
 }
 
 func TestAnyOperationIsAnswered(t *testing.T) {
-	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
+	k := newKit(t, sampletest.Model(&sampletest.Sample{}))
 	require.Equal(t, []string{
 		`{"code":0,"name":"a","n":1}`, `{"code":0,"name":"b","n":5}`, `{"code":0,"sums":[{"name":"b","n":5}],"by":"tcp"}`, `{"code":0,"sums":[],"by":"tcp"}`,
 	}, k.asks(add, `{"name":"a"}`, add, `{"by":4,"name":"b"}`, list, `{"names":["b"]}`, list, `{}`))
@@ -63,7 +63,7 @@ func TestAnyOperationIsAnswered(t *testing.T) {
 }
 
 func TestAQuestionThatIsWrongIsRefusedByName(t *testing.T) {
-	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
+	k := newKit(t, sampletest.Model(&sampletest.Sample{}))
 	require.Equal(t, []string{
 		`{"code":400,"desc":"member \"Name\" is not known here"}`,
 		`{"code":400,"desc":"member \"name\" is there twice"}`,
@@ -78,7 +78,7 @@ func TestAQuestionThatIsWrongIsRefusedByName(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooLongIsRefused(t *testing.T) {
-	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
+	k := newKit(t, sampletest.Model(&sampletest.Sample{}))
 	got := k.asks(list, `{"names":["x"],"long":4194304}`)
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], `{"code":413,"desc":"the answer has 41943`)
@@ -87,7 +87,7 @@ func TestAnAnswerThatIsTooLongIsRefused(t *testing.T) {
 
 // The memory is that for peers, which is small here.
 func TestAQuestionThereIsNoMemoryForIsRefusedAndWorthRepeating(t *testing.T) {
-	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
+	k := newKit(t, sampletest.Model(&sampletest.Sample{}))
 	for _, body := range []string{`{"name":"` + strings.Repeat("x", 800_000) + `"}`, `{"tags":[` + strings.Repeat(`"",`, 100_000) + `""]}`} {
 		got := k.asks(add, body)
 		require.Equal(t, []string{`{"code":503,"desc":"there is no memory for the question now; try again later, or ask for less at a time","retry_after":1000}`}, got)
@@ -96,7 +96,7 @@ func TestAQuestionThereIsNoMemoryForIsRefusedAndWorthRepeating(t *testing.T) {
 }
 
 func TestRightsAreThoseOfTheTable(t *testing.T) {
-	k := newKit(t, statetest.SampleModel(&statetest.Sample{}))
+	k := newKit(t, sampletest.Model(&sampletest.Sample{}))
 	k.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) error {
 		if row.Right != access.FlowRead {
 			return codes.Forbidden

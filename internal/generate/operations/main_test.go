@@ -12,7 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state"
-	"confcenter/state/statetest"
+	"confcenter/state/sampletest"
 )
 
 const root = "../../.."
@@ -68,7 +68,7 @@ func TestMembersAreDocumented(t *testing.T) {
 	}
 }
 
-var sample = []state.Model{statetest.SampleModel(nil)}
+var sample = []state.Model{sampletest.Model(nil)}
 
 func TestOperationsKeepTheirIDs(t *testing.T) {
 	text, err := rows(nil, sample)
@@ -138,8 +138,8 @@ func TestWhatTheTestsOfAModelAsk(t *testing.T) {
 	text, err := asked(&sample[0])
 	require.NoError(t, err)
 	for _, want := range []string{
-		"package flow_test\n", "\tAdd(context.Context, *access.Actor, *statetest.AddAsk) (*statetest.Sum, error)\n",
-		"func (w wire) Add(ctx context.Context, _ *access.Actor, q *statetest.AddAsk) (*statetest.Sum, error) {\n\treturn w.FlowCalls.AddUp(ctx, q)\n}\n",
+		"package flow_test\n", "\tAdd(context.Context, *access.Actor, *sampletest.AddAsk) (*sampletest.Sum, error)\n",
+		"func (w wire) Add(ctx context.Context, _ *access.Actor, q *sampletest.AddAsk) (*sampletest.Sum, error) {\n\treturn w.FlowCalls.AddUp(ctx, q)\n}\n",
 	} {
 		require.Contains(t, string(text), want)
 	}
@@ -150,8 +150,8 @@ func TestMethodsOfTheGoClient(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), `
 // AddUp counts what there is.
-func (c *FlowCalls) AddUp(ctx context.Context, q *statetest.AddAsk) (*statetest.Sum, error) {
-	return call[statetest.AddAsk, statetest.Sum](ctx, c.c, 0x0400, true, q)
+func (c *FlowCalls) AddUp(ctx context.Context, q *sampletest.AddAsk) (*sampletest.Sum, error) {
+	return call[sampletest.AddAsk, sampletest.Sum](ctx, c.c, 0x0400, true, q)
 }
 `)
 	require.Equal(t, protocol.Command(0x0400), protocol.OfModel("flow", 0))

@@ -1,4 +1,5 @@
-package statetest
+// Package sampletest is a model for the tests of the edges, which have to serve any.
+package sampletest
 
 import (
 	"context"
@@ -10,7 +11,7 @@ import (
 	"confcenter/state"
 )
 
-// Sample is a model for the tests of the edges. It counts, and remembers who asked last.
+// Sample is a model that counts, and remembers who asked last.
 type Sample struct {
 	mu   sync.Mutex
 	n    int64            // guarded by mu
@@ -86,13 +87,13 @@ func (s *Sample) Used(context.Context) ([]state.Used, error) {
 	return []state.Used{{What: "sums", N: s.n, Limit: 1000}}, nil
 }
 
-// SampleOperations are what can be asked of a Sample.
-var SampleOperations = []state.Operation{
+// Operations are what can be asked of a Sample.
+var Operations = []state.Operation{
 	state.Define("add-up", access.FlowWrite, "POST add", "counts what there is", (*Sample).Add),
 	state.Define("list", access.FlowRead, "GET sums", "lists the sums", (*Sample).List),
 }
 
-// SampleModel is a Sample in place of the model flow.
-func SampleModel(s *Sample) state.Model {
-	return state.Model{Name: "flow", Operations: SampleOperations, Asked: s, Count: &state.Count{}}
+// Model is a Sample in place of the model flow.
+func Model(s *Sample) state.Model {
+	return state.Model{Name: "flow", Operations: Operations, Asked: s, Count: &state.Count{}}
 }
