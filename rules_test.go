@@ -107,6 +107,8 @@ var mayImport = map[string][]string{
 	"storage":             {"access", "codes", "kv", "storage/field", "internal/clock", "internal/health", "internal/jsontext", "internal/memory", "github.com/rs/zerolog"},
 	"server/tcp": {"access/seal", "access", "access/control", "codes", "kv", "kv/follow", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
 		"server/clients", "server/config", "server/gate", "server/loop", "server/model", "server/netio", "server/state", "server/storage", "server/watch", "state", "github.com/rs/zerolog"},
+	"server": {"access", "access/control", "access/quota", "access/seal", "confstore", "confstore/change", "codes", "gateway", "internal/clock", "internal/health", "internal/memory", "internal/metric", "internal/roster", "internal/tlsfiles", "kvlock", "kvstore/replica",
+		"server/tcp", "state/host", "state/review", "state/secret", "storage", "storage/field", "storage/landing", "github.com/rs/zerolog"},
 	"server/loop":          {"codes", "protocol", "internal/clock", "internal/memory", "internal/metric", "internal/ring", "github.com/rs/zerolog"},
 	"server/loop/looptest": {},
 	"server/netio":         {"internal/memory", "codes", "internal/admission", "server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},

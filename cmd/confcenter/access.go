@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,22 +12,15 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
-	"confcenter/access/openid"
 	"confcenter/access/policy"
-	"confcenter/access/quota"
-	"confcenter/access/seal"
-	"confcenter/confstore"
-	"confcenter/confstore/change"
 	"confcenter/gateway"
+	"confcenter/internal/admission"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
-	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/server"
 	"confcenter/server/gate"
 	"confcenter/state/auth"
-	"confcenter/state/host"
 	"confcenter/state/review"
-	"confcenter/state/secret"
 )
 
 // accessOptions are the settings of access control.
@@ -61,8 +53,8 @@ func (o *reviewOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *reviewOptions) config(documents review.Documents, pool *memory.Pool) review.Config {
-	return review.Config{Documents: documents, Memory: pool, MaxChanges: int64(o.most), Keep: o.keep}
+func (o *reviewOptions) config() review.Config {
+	return review.Config{MaxChanges: int64(o.most), Keep: o.keep}
 }
 
 // listenerNames are what --listen-as calls the listeners: their settings.
@@ -127,57 +119,44 @@ func (o *accessOptions) closed(listener string, refuse func(format string, args 
 	}
 }
 
-// gatekeeper decides who gets in.
-type gatekeeper struct {
-	control  *control.Control // nil: there is no access control
-	provider *openid.Provider // that people sign in at; nil: none
-	secrets  gateway.Secrets
-	notes    access.Notes // of the audit; nil: there is none
-	open     []string     // the addresses that other machines reach although there is none
-	close    func()
-}
-
-// openControl opens access control, if it is on, on stores that are open.
-func (o *options) openControl(state *state, store *confstore.Store, certs certificates, log zerolog.Logger) (gatekeeper, error) {
-	var notes access.Notes
-	if state.models.Audit().On() {
-		notes = state.models.Audit().Note
+// openFronts opens what lets peers into a server that is open, and says where they come in.
+func (o *options) openFronts(srv *server.Server, lobby *admission.Lobby, log zerolog.Logger) (f server.Fronts, err error) {
+	if f.Certificates, err = o.openCertificates(log); err != nil {
+		return f, err
+	}
+	if f.Certificates != nil {
+		srv.Own(f.Certificates.Close)
+	}
+	f.TCP = o.tcpConfig(lobby)
+	if !o.http.off() {
+		web := o.http.config()
+		f.HTTP, f.SpareHTTP = &web, !o.http.given && web.TLSListen == ""
 	}
 	if !o.access.on {
-		return gatekeeper{notes: notes, secrets: state.models.Secret(), open: o.reachable(), close: func() {}}, nil
+		if f.HTTP != nil {
+			f.HTTP.Open = o.reachable()
+		}
+		return f, nil
 	}
 	places, err := o.access.parsed()
 	if err != nil {
-		return gatekeeper{}, err
+		return f, err
 	}
-	tokens := state.models.Tokens()
-	if err := ensureAdministrator(tokens, o.data, log); err != nil {
-		return gatekeeper{}, err
+	if err := ensureAdministrator(srv.Models.Tokens(), o.data, log); err != nil {
+		return f, err
 	}
 	provider, err := o.access.signIn.open(log)
 	if err != nil {
-		return gatekeeper{}, err
+		return f, err
 	}
-	quotas := quota.New(clock.Real())
-	quotas.MeasureBy(state.store.Quotas())
-	state.store.Quotas().Obey(quotas)
-	cfg := control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, RefusalDelay: o.access.refusalDelay, Quotas: quotas, Log: log}
-	if certs.files != nil {
-		cfg.Revoked = certs.files.Revoked
+	if provider != nil {
+		srv.Own(func() error { provider.Close(); return nil })
 	}
-	c := control.Open(cfg)
-	if certs.files != nil {
-		certs.files.Follow(c.Renew)
+	if f.HTTP != nil {
+		f.HTTP.OpenID = provider
 	}
-	tokens.Obey(c)
-	tokens.Count(quotas)
-	state.models.Secret().Guard()
-	return gatekeeper{control: c, notes: notes, provider: provider, secrets: state.models.Secret(), close: func() {
-		c.Close()
-		if provider != nil {
-			provider.Close()
-		}
-	}}, nil
+	f.Control = &control.Config{Places: places, Administrators: o.access.administrators, RefusalDelay: o.access.refusalDelay}
+	return f, nil
 }
 
 // tokenFile is the file in --data with the first administrator's token.
@@ -215,56 +194,6 @@ func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) e
 	log.Warn().Str("file", filepath.Join(data, tokenFile)).Str("id", made.ID).
 		Msg("a token for an administrator was made: make others with it, then revoke it and remove the file")
 	return nil
-}
-
-// later is what the documents ask about their changes. It opens after them.
-type later struct {
-	control atomic.Pointer[control.Control]
-	secrets atomic.Pointer[secret.Keys]
-	reviews atomic.Pointer[review.Reviews]
-}
-
-// know has the documents obey from now on; c is nil without access control.
-func (r *later) know(c *control.Control, models *host.Host, documents *confstore.Store) {
-	r.control.Store(c)
-	models.Secret().Over(documents)
-	r.secrets.Store(models.Secret())
-	if c == nil {
-		return
-	}
-	reviews := models.Reviews()
-	reviews.Obey(c)
-	models.Tokens().Await(reviews.HoldToken)
-	r.reviews.Store(reviews)
-}
-
-// ring has the keys of sealed values.
-func (r *later) ring() *seal.Ring {
-	if keys := r.secrets.Load(); keys != nil {
-		return keys.Ring()
-	}
-	return nil
-}
-
-// Marked implements confstore.Approval.
-func (r *later) Marked(name string) bool {
-	reviews := r.reviews.Load()
-	return reviews != nil && reviews.Marked(name)
-}
-
-// Hold implements confstore.Approval. Nothing is marked before there is somebody to hold it.
-func (r *later) Hold(h *change.Held) error { return r.reviews.Load().Hold(h) }
-
-func (r *later) check(name string, before, contents []byte, by *access.Actor) error {
-	return r.control.Load().Check(name, before, contents, by)
-}
-
-func (r *later) lessens(name string, before, contents []byte) bool {
-	return r.control.Load().Lessens(name, before, contents)
-}
-
-func (r *later) mayChange(name string, deletes bool, by *access.Actor) error {
-	return r.control.Load().MayChange(name, deletes, by)
 }
 
 // reachable are the addresses that other machines reach.

@@ -1,20 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"confcenter/confstore"
 	"confcenter/gateway"
-	"confcenter/internal/admission"
-	"confcenter/internal/memory"
-	"confcenter/server/tcp"
 )
 
 // defaultHTTP is the default address of the HTTP side.
@@ -58,79 +50,17 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, state *state, log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config() gateway.Config {
 	return gateway.Config{
-		Control:        access.control,
-		OpenID:         access.provider,
-		Secrets:        access.secrets,
-		Audit:          access.notes,
-		Open:           access.open,
-		TLSListen:      o.tls,
-		TLS:            certs.config,
-		Certificates:   certs.trouble,
-		Restart:        state.restart.helps,
-		Lobby:          lobby,
-		Memory:         budget,
 		Listen:         o.listen,
+		TLSListen:      o.tls,
 		Hosts:          o.hosts,
 		CORSOrigins:    o.origins,
 		MaxConnections: o.maxConnections,
 		SlowRequest:    o.slowRequest,
 		AccessLog:      o.accessLog,
 		Version:        version,
-		Log:            log,
 	}
-}
-
-// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
-// HTTP is off, or if another process has the default port and no other was asked
-// for, so that a second server for TCP alone starts without further flags.
-func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, srv *tcp.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
-	if o.http.off() {
-		return nil, nil
-	}
-	stores := gateway.Stores{Config: store, State: state.edge, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Audit: state.models.Audit(), Lander: state.landed.readings}
-	g, err := gateway.New(o.http.config(lobby, budget, certs, access, state, log), stores, srv)
-	if err != nil {
-		return nil, err
-	}
-	if err = g.Start(); err == nil {
-		return g, nil
-	}
-	err = errors.Join(err, g.Shutdown(context.Background()))
-	if errors.Is(err, syscall.EADDRINUSE) && !o.http.given && o.http.tls == "" {
-		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or turn HTTP off with --http=")
-		return nil, nil
-	}
-	return nil, err
-}
-
-// both is the TCP server and, unless it is off, the HTTP side. They start and stop
-// together.
-type both struct {
-	*tcp.Server
-	http *gateway.Gateway // may be nil
-}
-
-// Done is closed when the HTTP side has ended.
-func (b *both) Done() <-chan struct{} {
-	if b.http == nil {
-		return nil
-	}
-	return b.http.Done()
-}
-
-// Err says why.
-func (b *both) Err() error { return b.http.Err() }
-
-// Shutdown stops both at the same time, so that neither waits for the other's peers.
-func (b *both) Shutdown(ctx context.Context) error {
-	if b.http == nil {
-		return b.Server.Shutdown(ctx)
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- b.http.Shutdown(ctx) }()
-	return errors.Join(b.Server.Shutdown(ctx), <-stopped)
 }
 
 // list is a setting with several values.

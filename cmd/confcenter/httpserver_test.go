@@ -9,15 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-
-	"confcenter/confstore"
-	"confcenter/internal/clock"
-	"confcenter/internal/memory"
 )
 
 // ask sends one request and returns the status and the body.
@@ -72,39 +65,6 @@ func TestHTTPPortTaken(t *testing.T) {
 	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--http", l.Addr().String())...)
 	require.Contains(t, p.log.await(t, "address already in use").Message, "HTTP")
 	require.Equal(t, exitFailed, p.end())
-}
-
-// Two servers with default settings but for their TCP port: the second has no HTTP,
-// and says so.
-func TestDefaultHTTPPortTaken(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	conf, flags := home(t)
-	var text strings.Builder
-	log := zerolog.New(&text)
-	o := &options{data: flags[3], http: httpOptions{listen: l.Addr().String()}}
-	o.state.define(pflag.NewFlagSet("", pflag.ContinueOnError))
-	budget := memory.Divide(memory.Least)
-	taken, err := takeData(o.data, clock.Real(), 0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, taken.Close()) }()
-	engine, lines, err := openEngine(o, budget, log)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, engine.Close()) }()
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3], State: engine, SetTimeout: time.Minute})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	state, err := openState(o, lines, engine, store, budget, log)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, state.close()) }()
-	g, err := startHTTP(o, nil, nil, certificates{}, gatekeeper{}, nil, store, state, log)
-	require.NoError(t, err)
-	require.Nil(t, g)
-	require.Contains(t, text.String(), "HTTP is off: its default port is taken")
-	o.http.given = true
-	_, err = startHTTP(o, nil, nil, certificates{}, gatekeeper{}, nil, store, state, log)
-	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 
 // HTTP's connections are open files like all others, and are kept apart for it.

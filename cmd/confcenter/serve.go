@@ -18,6 +18,7 @@ import (
 	"confcenter/gateway"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
+	"confcenter/server"
 	"confcenter/server/tcp"
 )
 
@@ -115,52 +116,31 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return cannotStart(err)
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	var later later
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: later.check, Lessens: later.lessens, MayChange: later.mayChange, Ring: later.ring, Approval: &later, Log: log,
-		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
+	srv, err := server.Open(o.serverConfig(engine, lines, budget, log))
 	if err != nil {
 		return cannotStart(err)
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	state, err := openState(o, lines, engine, store, budget, log)
+	defer func() { err = errors.Join(err, srv.Close()) }()
+	fronts, err := o.openFronts(srv, lobby, log)
 	if err != nil {
 		return cannotStart(err)
 	}
-	defer func() { err = errors.Join(err, state.close()) }()
-	certs, err := o.openCertificates(log)
-	if err != nil {
+	if err := srv.Start(ctx, fronts); err != nil {
 		return cannotStart(err)
 	}
-	defer func() { err = errors.Join(err, certs.close()) }()
-	access, err := o.openControl(state, store, certs, log)
-	if err != nil {
-		return cannotStart(err)
-	}
-	defer access.close()
-	later.know(access.control, state.models, store)
-	srv := tcp.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(tcp.Stores{Config: store, Revisions: store.Revisions()}))
-	state.server = srv
-	if err := srv.Start(); err != nil {
-		return cannotStart(err)
-	}
-	web, err := startHTTP(o, lobby, budget, certs, access, srv, store, state, log)
-	if err != nil {
-		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
-	}
-	keys := state.store.Stats()
+	keys := engine.Stats()
 	ready := log.Level(min(level, zerolog.InfoLevel)) // scripts wait for this line
-	line := addresses(ready.Info(), srv, web)
-	if state.landed.db != nil {
-		line.Str("landing", state.landed.db.Name())
+	line := addresses(ready.Info(), srv)
+	if name := srv.Database(); name != "" {
+		line.Str("landing", name)
 	}
-	line.Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
+	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Int("http_max_connections", o.http.maxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
 		Msg("ready")
-	a.showConsole(web)
-	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
-	return errors.Join(l.wait(ctx), state.restart.err())
+	a.showConsole(srv.HTTP)
+	l := lifecycle{server: srv, reload: srv.Documents.Reload, signals: signals, limit: o.drainTimeout, log: log}
+	return errors.Join(l.wait(ctx), srv.Failed())
 }
 
 // showConsole says where people look.
@@ -184,12 +164,12 @@ func (a *app) showConsole(web *gateway.Gateway) {
 }
 
 // addresses says where is served.
-func addresses(line *zerolog.Event, srv *tcp.Server, web *gateway.Gateway) *zerolog.Event {
-	line.Stringer("address", srv.Addr())
-	if at := srv.TLSAddr(); at != nil {
+func addresses(line *zerolog.Event, srv *server.Server) *zerolog.Event {
+	line.Stringer("address", srv.TCP.Addr())
+	if at := srv.TCP.TLSAddr(); at != nil {
 		line.Stringer("tls", at)
 	}
-	if web != nil {
+	if web := srv.HTTP; web != nil {
 		line.Stringer("http", web.Addr())
 		if at := web.TLSAddr(); at != nil {
 			line.Stringer("https", at)
@@ -219,16 +199,11 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) tcp.Config {
+func (o *options) tcpConfig(lobby *admission.Lobby) tcp.Config {
 	return tcp.Config{
-		Control:         access.control,
-		Ring:            access.secrets.Ring,
-		Audit:           access.notes,
 		Lobby:           lobby,
-		Memory:          budget.Peers,
 		Listen:          o.listen,
 		TLSListen:       o.tls.listen,
-		TLS:             certs.config,
 		ServerID:        o.serverID,
 		Loops:           o.loops,
 		MaxConnections:  o.maxConnections,
@@ -237,6 +212,5 @@ func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, ce
 		KeepAlive:       o.keepAlive,
 		IdentifyTimeout: o.identifyTimeout,
 		SlowRequest:     o.http.slowRequest,
-		Log:             log,
 	}
 }

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"context"
 	"regexp"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"confcenter/confstore"
-	"confcenter/internal/clock"
-	"confcenter/internal/metric"
 	"confcenter/internal/settings"
-	"confcenter/storage"
-	"confcenter/storage/field"
+	"confcenter/server"
 	"confcenter/storage/landing"
 )
 
@@ -82,104 +76,6 @@ func (d *dsn) Reveal() string { return string(*d) }
 // Type is how help shows the flag's argument.
 func (d *dsn) Type() string { return "dsn" }
 
-// landed is what lands the player storage of a running server. Its zero value lands nothing.
-type landed struct {
-	db     *landing.Database // nil: none
-	lander *landing.Lander
-	follow func() // ends following the configuration
-}
-
-// open reads the settings, and does not connect yet.
-func (o *landingOptions) open(config *confstore.Store, log zerolog.Logger) (l landed, set storage.Settings, err error) {
-	if o.dsn == "" {
-		return landed{}, field.Defaults(), nil
-	}
-	if set, err = o.read(config); err != nil {
-		log.Warn().Str("file", o.settings).Msg("the defaults are used for landing: " + err.Error())
-	}
-	l.db, err = landing.OpenDatabase(string(o.dsn))
-	return l, set, err
-}
-
-// read returns the defaults if there is no such file, and with an error.
-func (o *landingOptions) read(config *confstore.Store) (storage.Settings, error) {
-	node := config.Snapshot().Node(o.settings)
-	if node == nil || !node.Known() || node.Deleted() {
-		return field.Defaults(), nil
-	}
-	text, ready := node.Contents(true)
-	if !ready {
-		node.Prepare(true, false)
-		text, _ = node.Contents(true)
-	}
-	return field.ParseSettings(text)
-}
-
-// startLanding begins to land, unless others do, and to keep to the configuration.
-func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zerolog.Logger) {
-	if s.landed.db == nil {
-		return
-	}
-	changed := make(chan struct{}, 1)
-	s.landed.follow = config.Follow(func(*confstore.Snapshot, []string) { clock.Nudge(changed) }) // if it is full, it will look anyway
-	s.watching.Go(func() {
-		for {
-			select {
-			case <-s.closing:
-				return
-			case <-changed:
-				s.adopt(o, config, log)
-			}
-		}
-	})
-	const who = "server"
-	if !o.lander {
-		// What the server before had claimed, if it was killed, others need not wait for.
-		ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-		defer cancel()
-		if err := s.players.Free(ctx, who); err != nil {
-			log.Warn().Msg("claims of a server that landed by itself end with their time: " + err.Error())
-		}
-		return
-	}
-	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Prover: landing.Self(), Who: who, Log: log})
-}
-
-// adopt puts the settings of the configuration in force, if they are others.
-func (s *state) adopt(o *landingOptions, config *confstore.Store, log zerolog.Logger) {
-	set, err := o.read(config)
-	if err == nil && set == s.players.Settings() {
-		return
-	}
-	if err == nil {
-		err = s.players.Set(context.Background(), set)
-	}
-	if err != nil {
-		log.Warn().Str("file", o.settings).Msg("landing keeps to its settings: " + err.Error())
-		return
-	}
-	log.Info().Str("file", o.settings).Int("tables", set.Tables).Int("batch", set.Batch).Dur("delay", set.Delay).Msg("settings of landing have changed")
-}
-
-// stop ends landing, before the storage is closed.
-func (l *landed) stop() {
-	if l.lander != nil {
-		l.lander.Close()
-	}
-}
-
-// close is for after the storage is closed.
-func (l *landed) close() error {
-	if l.db == nil {
-		return nil
-	}
-	return l.db.Close()
-}
-
-// readings are the lander's numbers.
-func (l *landed) readings() metric.Readings {
-	if l.lander == nil {
-		return nil
-	}
-	return l.lander.Readings()
+func (o *landingOptions) config() server.Landing {
+	return server.Landing{DSN: string(o.dsn), Settings: o.settings, Elsewhere: !o.lander}
 }

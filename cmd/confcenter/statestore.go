@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,18 +13,13 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/health"
 	"confcenter/internal/memory"
-	"confcenter/internal/roster"
-	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
-	"confcenter/server/tcp"
+	"confcenter/server"
 	"confcenter/state/auth"
-	"confcenter/state/history"
 	"confcenter/state/host"
-	"confcenter/state/review"
 	"confcenter/storage"
 )
 
@@ -137,21 +131,6 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 	}
 }
 
-// state is the state store of a running server.
-type state struct {
-	store   *replica.Store
-	edge    *review.Store // the same for whoever writes on behalf of peers
-	locks   *kvlock.Manager
-	players *storage.Storage
-	models  *host.Host
-	server  *tcp.Server // set before it starts
-	landed  landed
-	restart restartDue
-
-	closing  chan struct{}
-	watching sync.WaitGroup
-}
-
 // openEngine opens the state store; --data exists and belongs to this process. lines are those of
 // the audit; nil: there is none.
 func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (store *replica.Store, lines *trail.Trail, err error) {
@@ -172,70 +151,21 @@ func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (store *r
 	return store, lines, nil
 }
 
-// openState opens what lives on the state store, which stays the caller's.
-func openState(o *options, lines *trail.Trail, store *replica.Store, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
-	landed, settings, err := o.landing.open(config, log)
-	if err != nil {
-		return nil, err
+// serverConfig is what the settings say of a server on an open state store.
+func (o *options) serverConfig(engine *replica.Store, lines *trail.Trail, budget *memory.Budget, log zerolog.Logger) server.Config {
+	return server.Config{
+		State:     engine,
+		Documents: confstore.Config{Dir: o.conf, DataDir: o.data},
+		Players:   storage.Config{Moved: o.landing.moved},
+		Models: host.Config{
+			Audit:  o.audit.config(lines),
+			Auth:   auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names(), Waiting: o.access.reviews.keep},
+			Secret: o.secret.config(log),
+			Review: o.access.reviews.config(),
+		},
+		Landing: o.landing.config(),
+		Probe:   func() error { return disk.Probe(disk.Config{Dir: stateDir(o.data)}) },
+		Memory:  budget,
+		Log:     log,
 	}
-	cfg := storage.Config{Store: store, Settings: settings, Moved: o.landing.moved, Memory: budget.Store, Log: log}
-	if landed.db != nil {
-		cfg.Backing = landed.db
-	}
-	players, err := storage.Open(cfg)
-	if err != nil {
-		return nil, errors.Join(err, landed.close())
-	}
-	s := &state{store: store, players: players, landed: landed, closing: make(chan struct{})}
-	s.restart.troubles = []func() *health.Trouble{store.Trouble, config.Trouble}
-	s.restart.probe = func() error { return disk.Probe(disk.Config{Dir: stateDir(o.data)}) }
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Audit: o.audit.config(lines), Auth: auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names(), Waiting: o.access.reviews.keep}, History: history.Config{
-		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
-		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
-	}, Secret: o.secret.config(log), Review: o.access.reviews.config(config, budget.Bodies)})
-	s.edge = s.models.Reviews().Guard(store)
-	s.locks = kvlock.New(s.edge, kvlock.Config{Queues: budget.Queues})
-	s.watching.Go(func() { s.remind(log) })
-	s.startLanding(&o.landing, config, log)
-	return s, nil
-}
-
-// remind logs trouble that stays, and has the disk probed while a restart is due.
-func (s *state) remind(log zerolog.Logger) {
-	ticker, probes := time.NewTicker(time.Second), time.NewTicker(probeEvery)
-	defer ticker.Stop()
-	defer probes.Stop()
-	var reminder health.Reminder
-	for {
-		select {
-		case <-s.closing:
-			return
-		case <-probes.C:
-			s.restart.look()
-		case now := <-ticker.C:
-			if trouble := s.store.Trouble(); reminder.Due(now, trouble) {
-				log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
-					Msg("the state store is served, but takes no writes: " + trouble.Err.Error())
-			}
-		}
-	}
-}
-
-func (s *state) close() error {
-	if s.landed.follow != nil {
-		s.landed.follow()
-	}
-	close(s.closing)
-	s.watching.Wait()
-	s.landed.stop()
-	s.models.Close()
-	s.locks.Close()
-	return errors.Join(s.players.Close(), s.landed.close())
-}
-
-// serve adds the state store to stores.
-func (s *state) serve(stores tcp.Stores) tcp.Stores {
-	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.edge, s.locks, s.store.Stats, s.players
-	stores.Models = s.models.Models()
-	return stores
 }

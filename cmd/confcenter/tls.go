@@ -40,25 +40,14 @@ func (o *tlsOptions) check(wanted bool, refuse func(format string, args ...any))
 	}
 }
 
-// certificates are those that TLS is served with. Without TLS there are none.
-type certificates struct {
-	config  *tls.Config
-	files   *tlsfiles.Files // nil: there is no TLS
-	trouble func() error
-	close   func() error
-}
-
-func (o *options) openCertificates(log zerolog.Logger) (certificates, error) {
+// openCertificates opens those that TLS is served with; nil: there is no TLS.
+func (o *options) openCertificates(log zerolog.Logger) (*tlsfiles.Files, error) {
 	if !o.servesTLS() {
-		return certificates{close: func() error { return nil }}, nil
+		return nil, nil
 	}
 	paths := o.tls.files
 	paths.Optional = o.access.on // there are other ways to say who one is
-	files, err := tlsfiles.Open(paths, clock.Real(), log)
-	if err != nil {
-		return certificates{}, err
-	}
-	return certificates{files.Config(), files, files.Trouble, files.Close}, nil
+	return tlsfiles.Open(paths, clock.Real(), log)
 }
 
 // clientTLS are the settings of TLS that all client verbs share.

@@ -1,10 +1,11 @@
-package main
+package server
 
 import (
 	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/health"
 )
 
@@ -13,7 +14,7 @@ import (
 type restartDue struct {
 	// set at open
 	troubles []func() *health.Trouble
-	probe    func() error // of the data directory; it may hang
+	probe    func() error // Config.Probe
 
 	probing atomic.Bool
 	well    atomic.Int64 // probes in a row that have succeeded
@@ -46,7 +47,7 @@ func (d *restartDue) err() error {
 // look is called every probeEvery. It does not wait: a disk that hangs may never let the probe end, and
 // then only the process ends it.
 func (d *restartDue) look() {
-	if d.due() == nil || !d.probing.CompareAndSwap(false, true) {
+	if d.probe == nil || d.due() == nil || !d.probing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
@@ -66,4 +67,26 @@ func (d *restartDue) helps() error {
 		return nil
 	}
 	return codes.Errorf(codes.Storage, "the data directory can be written again; restart to write again: %w", t.Err)
+}
+
+// remind logs trouble that stays, and has the disk probed while a restart is due.
+func (s *Server) remind(closing <-chan struct{}) {
+	c := clock.Real() // as the disk's troubles have it
+	ticker, probes := c.NewTicker(time.Second), c.NewTicker(probeEvery)
+	defer ticker.Stop()
+	defer probes.Stop()
+	var reminder health.Reminder
+	for {
+		select {
+		case <-closing:
+			return
+		case <-probes.C():
+			s.restart.look()
+		case now := <-ticker.C():
+			if trouble := s.cfg.State.Trouble(); reminder.Due(now, trouble) {
+				s.cfg.Log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+					Msg("the state store is served, but takes no writes: " + trouble.Err.Error())
+			}
+		}
+	}
 }
