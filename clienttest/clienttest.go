@@ -18,6 +18,7 @@ package clienttest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,13 +28,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/confstore"
-	"confcenter/internal/roster"
 	"confcenter/kv"
-	"confcenter/kvlock"
 	"confcenter/kvstore/memory"
+	"confcenter/server"
 	"confcenter/server/tcp"
 	"confcenter/state/host"
-	"confcenter/storage"
 )
 
 // patience is how long an orderly stop may take, and how long a disk is given to answer: a
@@ -72,8 +71,7 @@ type Server struct {
 	opts  Options
 	state *memory.Store // closed while stopped; nil before the first start
 	door  *door
-	tcp   *tcp.Server    // nil while stopped
-	close []func() error // of the stores, in this order
+	whole *server.Server // nil while stopped
 }
 
 // Start starts a server that stops with the test.
@@ -113,43 +111,33 @@ func (s *Server) must(err error) {
 
 func (s *Server) start() {
 	s.t.Helper()
-	log := zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel)
-	cfg := s.opts.Store
-	cfg.Dir, cfg.DataDir, cfg.Log = s.ConfDir, s.DataDir, log
-	cfg.SetTimeout = cmp.Or(cfg.SetTimeout, patience)
-	cfg.DiskPatience = cmp.Or(cfg.DiskPatience, patience)
-	scfg := s.opts.Server
-	scfg.Log = log
-	if scfg.TLSListen == "" {
-		scfg.Listen = "127.0.0.1:0"
-	} else {
-		scfg.Listen, scfg.TLSListen = "", "127.0.0.1:0"
+	cfg := server.Config{
+		Documents: s.opts.Store, Models: s.opts.Models, Clock: s.opts.Server.Clock,
+		Log: zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel),
 	}
-	scfg.Loops = cmp.Or(scfg.Loops, 2)
+	cfg.Documents.Dir, cfg.Documents.DataDir = s.ConfDir, s.DataDir
+	cfg.Documents.SetTimeout = cmp.Or(cfg.Documents.SetTimeout, patience)
+	cfg.Documents.DiskPatience = cmp.Or(cfg.Documents.DiskPatience, patience)
+	front := s.opts.Server
+	if front.TLSListen == "" {
+		front.Listen = "127.0.0.1:0"
+	} else {
+		front.Listen, front.TLSListen = "", "127.0.0.1:0"
+	}
+	front.Loops = cmp.Or(front.Loops, 2)
 	if _, err := os.Stat(s.DataDir); s.state == nil || os.IsNotExist(err) {
-		s.state = memory.New(memory.Config{Clock: scfg.Clock})
+		s.state = memory.New(memory.Config{Clock: cfg.Clock})
 	} else {
 		s.state = s.state.Clone()
 	}
-	state := s.state
-	if cfg.State == nil {
-		cfg.State = state
+	cfg.State = s.state.Store
+	whole, err := server.Open(cfg)
+	s.must(err)
+	if err := whole.Start(context.Background(), server.Fronts{TCP: front}); err != nil {
+		s.must(errors.Join(err, whole.Close()))
 	}
-	store, err := confstore.Open(cfg)
-	s.must(err)
-	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
-	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
-	s.must(err)
-	mcfg := s.opts.Models
-	mcfg.Clock, mcfg.Log, mcfg.History.Documents = scfg.Clock, log, store
-	var side *tcp.Server
-	mcfg.History.Clients = func(after int32, most int) ([]roster.Client, int32) { return side.Clients(after, most) }
-	models := host.Open(state, mcfg)
-	side = tcp.New(scfg, tcp.Stores{Config: store, Revisions: store.Revisions(), State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
-	s.must(side.Start())
-	s.Store, s.State, s.tcp = store, state, side
-	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, store.Close, state.Close}
-	s.door.lead(side.Addr().String())
+	s.Store, s.State, s.whole = whole.Documents, s.state, whole
+	s.door.lead(s.TCP().Addr().String())
 }
 
 // Address is where clients find the server, host:port. It stays the same across
@@ -158,28 +146,31 @@ func (s *Server) Address() string { return s.door.ln.Addr().String() }
 
 // TCP is the server itself, for its numbers and for its own address, which Freeze
 // and Cut do not reach and which every Restart replaces. Nil while stopped.
-func (s *Server) TCP() *tcp.Server { return s.tcp }
+func (s *Server) TCP() *tcp.Server {
+	if s.whole == nil {
+		return nil
+	}
+	return s.whole.TCP
+}
 
 // Stop drains the server and closes the stores. Connections end, and new ones end as soon
 // as they are made. Acknowledged writes are back after Restart.
 func (s *Server) Stop() {
 	s.t.Helper()
-	if s.tcp == nil {
+	if s.whole == nil {
 		return
 	}
 	s.door.abandon()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := s.tcp.Shutdown(ctx); err != nil {
+	if err := s.whole.Shutdown(ctx); err != nil {
 		s.t.Errorf("clienttest: shutdown: %v", err)
 	}
-	s.tcp = nil
 	s.door.lead("")
-	for _, closeOne := range s.close {
-		if err := closeOne(); err != nil {
-			s.t.Errorf("clienttest: close a store: %v", err)
-		}
+	if err := s.whole.Close(); err != nil {
+		s.t.Errorf("clienttest: close the stores: %v", err)
 	}
+	s.whole = nil
 }
 
 // Restart stops the server, if it runs, and starts it again.
