@@ -16,24 +16,21 @@ import (
 	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/policy"
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/gateway"
-	"confcenter/internal/clock"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
-	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/pebblekv/disk/disktest"
 	"confcenter/kvstore/replica"
 	"confcenter/protocol"
+	"confcenter/server"
 	"confcenter/server/tcp"
 	"confcenter/state/auth"
-	"confcenter/state/host"
 )
 
 // crowded is a whole server whose memory and write queue a test can fill.
@@ -69,40 +66,26 @@ func crowd(t *testing.T, change ...func(*control.Config, *tcp.Config)) *crowded 
 	var err error
 	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
 	require.NoError(t, err)
-	docs, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: c.store, SetTimeout: time.Minute})
+	srv, err := server.Open(server.Config{State: c.store, Documents: confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), SetTimeout: time.Minute}, Memory: c.budget})
 	require.NoError(t, err)
-	models := host.Open(c.store, host.Config{})
-	book := quota.New(clock.Real())
-	ruled, served := control.Config{Roles: docs, Tokens: models.Tokens(), Store: models.Store(), Leases: c.store, Quotas: book}, tcp.Config{Listen: "127.0.0.1:0", Memory: c.budget.Peers}
+	t.Cleanup(func() { require.NoError(t, srv.Close()) })
+	ruled, served := control.Config{}, tcp.Config{Listen: "127.0.0.1:0"}
 	for _, fn := range change {
 		fn(&ruled, &served)
 	}
-	rules := control.Open(ruled)
-	c.rules, served.Control = rules, rules
 	for name, groups := range map[string][]string{"root": {policy.Administrators}, "game": nil} {
-		made, err := models.Tokens().Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: groups})
+		made, err := srv.Models.Tokens().Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: groups})
 		require.NoError(t, err)
 		c.tokens[name] = made.Text
 	}
-	locks := kvlock.New(c.store, kvlock.Config{})
-	side := tcp.New(servertest.OnTransport(served), tcp.Stores{Config: docs, State: c.store, Locks: locks, StateStats: c.store.Stats, Models: models.Models()})
-	require.NoError(t, side.Start())
-	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", Control: rules, Memory: c.budget}, gateway.Stores{Config: docs, State: c.store, StateStats: c.store.Stats, Models: models.Models()}, nil)
-	require.NoError(t, err)
-	require.NoError(t, web.Start())
-	c.addr, c.url = side.Addr().String(), "http://"+web.Addr().String()
+	require.NoError(t, srv.Start(t.Context(), server.Fronts{Control: &ruled, TCP: servertest.OnTransport(served), HTTP: &gateway.Config{Listen: "127.0.0.1:0"}}))
+	c.rules, c.addr, c.url = srv.Control, srv.TCP.Addr().String(), "http://"+srv.HTTP.Addr().String()
 	c.store.Quotas().Obey(c)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), servertest.Patience)
 		defer cancel()
 		c.release()
-		require.NoError(t, web.Shutdown(ctx))
-		require.NoError(t, side.Shutdown(ctx))
-		rules.Close()
-		models.Close()
-		locks.Close()
-		require.NoError(t, docs.Close())
-		require.NoError(t, c.store.Close())
+		require.NoError(t, srv.Shutdown(ctx))
 	})
 	return c
 }

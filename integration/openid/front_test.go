@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +22,8 @@ import (
 	"confcenter/integration/openidtest"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/state"
-	"confcenter/state/auth"
-	"confcenter/state/host"
+	"confcenter/server"
+	"confcenter/server/tcp"
 )
 
 // patience is how long a test waits for what must happen.
@@ -66,26 +64,15 @@ func peopleOf(t testing.TB, provider *openidtest.Provider) *front {
 	dir := t.TempDir()
 	keys, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, keys.Close()) })
-	files, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: filepath.Join(dir, "data"), State: keys, SetTimeout: time.Minute})
+	srv, err := server.Open(server.Config{State: keys, Documents: confstore.Config{Dir: t.TempDir(), DataDir: filepath.Join(dir, "data"), SetTimeout: time.Minute}, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
-	models := host.Open(keys, host.Config{})
-	t.Cleanup(models.Close)
-	all := models.Models()
-	tokens := all[slices.IndexFunc(all, func(m state.Model) bool { return m.Name == "auth" })].Asked.(*auth.Tokens)
-	near := state.Embed(keys, nil)
-	t.Cleanup(near.Close)
-	c := control.Open(control.Config{Roles: files, Tokens: tokens, Store: near, Leases: keys, Administrators: []string{"person:ann@example.org"}})
-	t.Cleanup(c.Close)
-
-	g, err := gateway.New(gateway.Config{
-		Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-		Control: c, OpenID: sign, Audit: f.note,
-	}, gateway.Stores{Config: files, State: keys, StateStats: keys.Stats, Models: all}, nil)
-	require.NoError(t, err)
-	require.NoError(t, g.Start())
-	f.url = "http://" + g.Addr().String()
+	t.Cleanup(func() { require.NoError(t, srv.Close()) })
+	require.NoError(t, srv.Start(t.Context(), server.Fronts{
+		Control: &control.Config{Administrators: []string{"person:ann@example.org"}},
+		TCP:     tcp.Config{Listen: "127.0.0.1:0"},
+		HTTP:    &gateway.Config{Listen: "127.0.0.1:0", Version: "test", OpenID: sign, Audit: f.note},
+	}))
+	f.url = "http://" + srv.HTTP.Addr().String()
 	f.client = &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -94,8 +81,8 @@ func peopleOf(t testing.TB, provider *openidtest.Provider) *front {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		f.client.CloseIdleConnections()
-		require.NoError(t, g.Shutdown(ctx))
-		require.NoError(t, g.Err(), "it did not end by itself")
+		require.NoError(t, srv.Shutdown(ctx))
+		require.NoError(t, srv.Err(), "it did not end by itself")
 	})
 	return f
 }

@@ -20,7 +20,8 @@ import (
 	"confcenter/internal/clock/clocktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The event loop library starts goroutines of its own when it is linked.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 const external = "http://127.0.0.1:1"
 
