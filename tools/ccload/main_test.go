@@ -30,7 +30,11 @@ func TestMain(m *testing.M) {
 		main()
 	case "both": // the bench starts both kinds of server
 		if len(os.Args) > 1 && os.Args[1] == "serve" {
-			os.Exit(serveReal(os.Args[2:]))
+			if err := serveReal(os.Args[2:]); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
 		if len(os.Args) > 1 && os.Args[1] == "auth" { // as confcenter does; there is a token already
 			text, err := os.ReadFile(filepath.Join(filepath.Dir(os.Args[len(os.Args)-1]), os.Args[3]+".token"))

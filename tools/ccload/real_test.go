@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,15 +21,13 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/servertest"
 	"confcenter/internal/tlsfiles"
-	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/server"
 	"confcenter/server/gate"
 	"confcenter/server/tcp"
 	"confcenter/state/auth"
-	"confcenter/state/host"
 	"confcenter/storage"
-	"confcenter/storage/landing"
 	_ "confcenter/storage/landing/mysql" // the database that is measured
 )
 
@@ -72,15 +69,14 @@ func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
 	})
 }
 
-// guardReal turns on access control, and writes the tokens of the benchmark beside where confcenter
-// writes the administrator's.
-func guardReal(place, data string, store *confstore.Store, leases control.Leases, models *host.Host) (*control.Control, error) {
+// guardReal writes the tokens of the benchmark beside where confcenter writes the administrator's.
+func guardReal(place, data string, tokens *auth.Tokens) (*control.Config, error) {
 	p, err := control.ParsePlace(place, []string{gate.PlainListener})
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range []string{neighborName, limitedName} {
-		made, err := models.Tokens().Make(context.Background(), &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: name})
+		made, err := tokens.Make(context.Background(), &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: name})
 		if err == nil {
 			err = os.WriteFile(filepath.Join(data, name+".token"), []byte(made.Text+"\n"), 0o600)
 		}
@@ -88,12 +84,11 @@ func guardReal(place, data string, store *confstore.Store, leases control.Leases
 			return nil, err
 		}
 	}
-	c := control.Open(control.Config{Roles: store, Tokens: models.Tokens(), Store: models.Store(), Leases: leases, Places: []control.Place{p}, Log: zerolog.Nop()})
-	return c, nil
+	return &control.Config{Places: []control.Place{p}}, nil
 }
 
 // serveReal is `confcenter serve` as far as the bench needs it.
-func serveReal(args []string) int {
+func serveReal(args []string) (err error) {
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
 	listen, conf, data := flags.String("listen", "", ""), flags.String("conf", "", ""), flags.String("data", "", "")
 	limit := flags.Int("max-connections", 1000, "")
@@ -112,84 +107,36 @@ func serveReal(args []string) int {
 	defer stop()
 	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: *data + "-state"}})
 	if err != nil {
-		fmt.Println(err)
-		return 1
+		return err
 	}
-	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state, SetTimeout: time.Minute})
+	s, err := server.Open(server.Config{
+		State: state, Documents: confstore.Config{Dir: *conf, DataDir: *data, SetTimeout: time.Minute},
+		Players: storage.Config{Moved: *moved}, Landing: server.Landing{DSN: *dsn, Elsewhere: !*lands},
+	})
 	if err != nil {
-		fmt.Println(err)
-		return 1
+		return err
 	}
-	locks := kvlock.New(state, kvlock.Config{})
-	cfg := storage.Config{Store: state, Moved: *moved}
-	var db *landing.Database
-	if *dsn != "" {
-		if db, err = landing.OpenDatabase(*dsn); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		cfg.Backing = db
-	}
-	players, err := storage.Open(cfg)
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	if db != nil && *lands {
-		defer landing.Start(landing.Config{Source: landing.Local(players), Database: db, Who: "server"}).Close()
-	}
-	models := host.Open(state, host.Config{})
-	stores := tcp.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
-	serving := tcp.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	fronts := server.Fronts{TCP: tcp.Config{Listen: *listen, TLSListen: *secureListen, MaxConnections: *limit, Loops: 1}}
 	if *guarded {
-		c, err := guardReal(*place, *data, store, state, models)
-		if err != nil {
-			fmt.Println(err)
-			return 1
+		if fronts.Control, err = guardReal(*place, *data, s.Models.Tokens()); err != nil {
+			return err
 		}
-		defer c.Close()
-		serving.Control = c
 	}
 	if *secureListen != "" {
-		certs, err := tlsfiles.Open(secure, clock.Real(), zerolog.Nop())
-		if err != nil {
-			fmt.Println(err)
-			return 1
+		if fronts.Certificates, err = tlsfiles.Open(secure, clock.Real(), zerolog.Nop()); err != nil {
+			return err
 		}
-		defer certs.Close()
-		serving.TLSListen, serving.TLS = *secureListen, certs.Config()
+		s.Own(fronts.Certificates.Close)
 	}
-	s := tcp.New(serving, stores)
-	if err := s.Start(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	var http *gateway.Gateway
 	if *web != "" {
-		http, err = gateway.New(gateway.Config{Listen: *web, MaxConnections: *streams, Control: serving.Control}, gateway.Stores{Config: store, State: state}, nil)
-		if err == nil {
-			err = http.Start()
-		}
-		if err != nil {
-			fmt.Println(err)
-			return 1
-		}
+		fronts.HTTP = &gateway.Config{Listen: *web, MaxConnections: *streams}
+	}
+	if err := s.Start(ctx, fronts); err != nil {
+		return err
 	}
 	<-ctx.Done()
 	end, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if http != nil {
-		err = http.Shutdown(end)
-	}
-	if err := errors.Join(err, s.Shutdown(end)); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	models.Close()
-	locks.Close()
-	if err := errors.Join(players.Close(), state.Close(), store.Close()); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	return 0
+	return s.Shutdown(end)
 }
