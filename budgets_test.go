@@ -79,7 +79,7 @@ var mostLines = map[string]int{
 	"meta":                               900,
 	"op":                                 300,
 	"protocol":                           4100,
-	"server":                             700,
+	"server":                             600,
 	"server/clients":                     900,
 	"server/config":                      800,
 	"server/edge":                        200,

@@ -6,7 +6,6 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
-	"confcenter/internal/metric"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
@@ -22,12 +21,6 @@ type Landing struct {
 	Elsewhere bool
 }
 
-// landed is what lands the player storage. Its zero value lands nothing.
-type landed struct {
-	db     *landing.Database // nil: none
-	lander *landing.Lander   // nil: others land, or nobody
-}
-
 // openDatabase reads the settings, and does not connect yet.
 func (s *Server) openDatabase() (set storage.Settings, err error) {
 	o := &s.cfg.Landing
@@ -37,7 +30,7 @@ func (s *Server) openDatabase() (set storage.Settings, err error) {
 	if set, err = s.landingSettings(); err != nil {
 		s.cfg.Log.Warn().Str("file", o.Settings).Msg("the defaults are used for landing: " + err.Error())
 	}
-	s.landed.db, err = landing.OpenDatabase(o.DSN)
+	s.Landing, err = landing.OpenDatabase(o.DSN)
 	return set, err
 }
 
@@ -60,7 +53,7 @@ const freeWait = 3 * time.Second
 
 // startLanding begins to land, unless others do, and to keep to the settings.
 func (s *Server) startLanding() {
-	if s.landed.db == nil {
+	if s.Landing == nil {
 		return
 	}
 	changed := make(chan struct{}, 1)
@@ -78,8 +71,8 @@ func (s *Server) startLanding() {
 	s.Own(func() error {
 		unfollow()
 		err := end()
-		if s.landed.lander != nil {
-			s.landed.lander.Close()
+		if s.lander != nil {
+			s.lander.Close()
 		}
 		return err
 	})
@@ -93,7 +86,7 @@ func (s *Server) startLanding() {
 		}
 		return
 	}
-	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.Players), Database: s.landed.db, Prover: landing.Self(), Who: who, Log: s.cfg.Log})
+	s.lander = landing.Start(landing.Config{Source: landing.Local(s.Players), Database: s.Landing, Prover: landing.Self(), Who: who, Log: s.cfg.Log})
 }
 
 // adopt puts the settings of the document in force, if they are others.
@@ -111,20 +104,4 @@ func (s *Server) adopt() {
 		return
 	}
 	s.cfg.Log.Info().Str("file", file).Int("tables", set.Tables).Int("batch", set.Batch).Dur("delay", set.Delay).Msg("settings of landing have changed")
-}
-
-// readings are the lander's numbers.
-func (l *landed) readings() metric.Readings {
-	if l.lander == nil {
-		return nil
-	}
-	return l.lander.Readings()
-}
-
-// Database is the name of the database that player storage is landed in; empty: none.
-func (s *Server) Database() string {
-	if s.landed.db == nil {
-		return ""
-	}
-	return s.landed.db.Name()
 }

@@ -8,15 +8,13 @@
 //	err = srv.Shutdown(ctx)
 //	err = srv.Close()
 //
-// A server is made in two steps, because what guards the way in is kept inside: between Open
-// and Start a caller can have the first token made.
+// Between the two a caller can have the first token made: what guards the way in is kept inside.
 //
 //	Open:   engine ◄── documents ◄── players, models ◄── reviews' guard ◄── locks
 //	Start:  access control ──► TCP (server/tcp) ──► HTTP (gateway)
 //
-// What is a setting comes from the caller. What the parts need of each other is filled in here,
-// whatever the caller has there. An arrow back, from the documents to the access control that
-// judges their changes and opens after them, is in later.go.
+// Settings come from the caller; what the parts need of each other is filled in here. An arrow
+// back, from the documents to those who judge their changes and open after them, is in later.go.
 package server
 
 import (
@@ -39,6 +37,7 @@ import (
 	"confcenter/state/host"
 	"confcenter/state/review"
 	"confcenter/storage"
+	"confcenter/storage/landing"
 )
 
 // Config is what a server keeps, and how.
@@ -63,20 +62,13 @@ type Config struct {
 	Log zerolog.Logger
 }
 
-// draw has all parts draw from one budget.
-func (c *Config) draw(b *memory.Budget) {
-	c.Documents.Documents, c.Documents.Caches, c.Documents.Queues = b.Documents, b.Caches, b.Queues
-	c.Players.Memory, c.Locks.Queues = b.Store, b.Queues
-	c.Models.Pool, c.Models.Review.Memory = b.Queues, b.Bodies
-	c.Models.History.Memory, c.Models.History.Staged = b.Bodies, b.Staged
-}
-
 // Server is a whole server. Make one with Open.
 type Server struct {
 	// set at open
 	Documents *confstore.Store
 	Players   *storage.Storage
 	Models    *host.Host
+	Landing   *landing.Database // of Players; nil: none
 
 	// set by Start
 	Control *control.Control // nil: there is no access control
@@ -88,7 +80,7 @@ type Server struct {
 	edge    *review.Store // the state store for whoever writes on behalf of peers
 	locks   *kvlock.Manager
 	later   later
-	landed  landed
+	lander  *landing.Lander // nil: others land, or nobody
 	restart restartDue
 
 	closers []func() error // of what was opened, in that order
@@ -97,10 +89,14 @@ type Server struct {
 // Open opens what a server keeps. Nobody gets in before Start.
 func Open(cfg Config) (*Server, error) {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
-	if cfg.Memory != nil {
-		cfg.draw(cfg.Memory)
+	if b := cfg.Memory; b != nil {
+		cfg.Documents.Documents, cfg.Documents.Caches, cfg.Documents.Queues = b.Documents, b.Caches, b.Queues
+		cfg.Players.Memory, cfg.Locks.Queues = b.Store, b.Queues
+		cfg.Models.Pool, cfg.Models.Review.Memory = b.Queues, b.Bodies
+		cfg.Models.History.Memory, cfg.Models.History.Staged = b.Bodies, b.Staged
 	}
 	s := &Server{cfg: cfg}
+	s.later.Store(&judges{})
 	s.Own(cfg.State.Close)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -116,8 +112,7 @@ func (s *Server) open() error {
 		return err
 	}
 	s.openModels(s.cfg.Models)
-	s.restart.troubles = []func() *health.Trouble{s.cfg.State.Trouble, s.Documents.Trouble}
-	s.restart.probe = s.cfg.Probe
+	s.restart.troubles, s.restart.probe = []func() *health.Trouble{s.cfg.State.Trouble, s.Documents.Trouble}, s.cfg.Probe
 	s.Own(s.run(s.remind))
 	s.startLanding()
 	return nil
@@ -140,9 +135,9 @@ func (s *Server) openPlayers(cfg storage.Config) (err error) {
 	if cfg.Settings, err = s.openDatabase(); err != nil {
 		return err
 	}
-	if s.landed.db != nil {
-		cfg.Backing = s.landed.db
-		s.Own(s.landed.db.Close)
+	if s.Landing != nil {
+		cfg.Backing = s.Landing
+		s.Own(s.Landing.Close)
 	}
 	cfg.Store, cfg.Clock, cfg.Log = s.cfg.State, cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log
 	if s.Players, err = storage.Open(cfg); err == nil {

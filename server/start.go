@@ -33,22 +33,23 @@ func (s *Server) Start(ctx context.Context, f Fronts) error {
 	if f.Control != nil {
 		s.openControl(*f.Control, f.Certificates)
 	}
-	s.later.know(s.Control, s.Models, s.Documents)
+	s.Models.Secret().Over(s.Documents)
+	s.later.Store(&judges{s.Control, s.Models})
 	if f.Certificates != nil {
 		f.TCP.TLS = f.Certificates.Config()
 	}
-	if err := s.startTCP(f.TCP); err != nil || f.HTTP == nil {
-		return err
+	err := s.startTCP(f.TCP)
+	if err == nil && f.HTTP != nil {
+		if err = s.startHTTP(*f.HTTP, &f); err != nil {
+			err = errors.Join(err, s.TCP.Shutdown(ctx))
+		}
 	}
-	if err := s.startHTTP(*f.HTTP, &f); err != nil {
-		return errors.Join(err, s.TCP.Shutdown(ctx))
-	}
-	return nil
+	return err
 }
 
 // openControl opens access control, and has the state store and the models obey it.
 func (s *Server) openControl(cfg control.Config, certificates *tlsfiles.Files) {
-	state, tokens := s.cfg.State, s.Models.Tokens()
+	state, tokens, reviews := s.cfg.State, s.Models.Tokens(), s.Models.Reviews()
 	cfg.Clock, cfg.Log = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log
 	cfg.Roles, cfg.Tokens, cfg.Store, cfg.Leases = s.Documents, tokens, s.Models.Store(), state
 	cfg.Quotas = quota.New(cfg.Clock)
@@ -64,6 +65,8 @@ func (s *Server) openControl(cfg control.Config, certificates *tlsfiles.Files) {
 	}
 	tokens.Obey(s.Control)
 	tokens.Count(cfg.Quotas)
+	tokens.Await(reviews.HoldToken)
+	reviews.Obey(s.Control)
 	s.Models.Secret().Guard()
 }
 
@@ -87,10 +90,14 @@ func (s *Server) startHTTP(cfg gateway.Config, f *Fronts) error {
 	if f.Certificates != nil {
 		cfg.TLS, cfg.Certificates = f.TCP.TLS, f.Certificates.Trouble
 	}
-	web, err := gateway.New(cfg, gateway.Stores{
+	stores := gateway.Stores{
 		Config: s.Documents, State: s.edge, StateStats: s.cfg.State.Stats, Storage: s.Players,
-		Models: s.Models.Models(), Audit: s.Models.Audit(), Lander: s.landed.readings,
-	}, s.TCP)
+		Models: s.Models.Models(), Audit: s.Models.Audit(),
+	}
+	if s.lander != nil {
+		stores.Lander = s.lander.Readings
+	}
+	web, err := gateway.New(cfg, stores, s.TCP)
 	if err != nil {
 		return err
 	}

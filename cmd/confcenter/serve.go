@@ -131,8 +131,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	keys := engine.Stats()
 	ready := log.Level(min(level, zerolog.InfoLevel)) // scripts wait for this line
 	line := addresses(ready.Info(), srv)
-	if name := srv.Database(); name != "" {
-		line.Str("landing", name)
+	if srv.Landing != nil {
+		line.Str("landing", srv.Landing.Name())
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
