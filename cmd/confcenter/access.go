@@ -127,9 +127,10 @@ func (o *options) openFronts(srv *server.Server, lobby *admission.Lobby, log zer
 	if f.Certificates != nil {
 		srv.Own(f.Certificates.Close)
 	}
-	f.TCP = o.tcpConfig(lobby)
-	if !o.http.off() {
-		web := o.http.config()
+	f.TCP = o.tcp
+	f.TCP.Lobby, f.TCP.TLSListen, f.TCP.SlowRequest = lobby, o.tls.listen, o.http.SlowRequest
+	if web := o.http.Config; !o.http.off() {
+		web.Version = version
 		f.HTTP, f.SpareHTTP = &web, !o.http.given && web.TLSListen == ""
 	}
 	if !o.access.on {
@@ -198,7 +199,7 @@ func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) e
 
 // reachable are the addresses that other machines reach.
 func (o *options) reachable() (list []string) {
-	for _, address := range []string{o.listen, o.http.listen, o.tls.listen, o.http.tls} {
+	for _, address := range []string{o.tcp.Listen, o.http.Listen, o.tls.listen, o.http.TLSListen} {
 		if address == "" {
 			continue // it is off
 		}
@@ -217,7 +218,7 @@ func (o *options) warn(log zerolog.Logger) {
 		}
 	}
 	for _, address := range o.reachable() {
-		secure := address == o.tls.listen || address == o.http.tls
+		secure := address == o.tls.listen || address == o.http.TLSListen
 		if o.access.on && secure {
 			continue
 		}
@@ -231,7 +232,7 @@ func (o *options) warn(log zerolog.Logger) {
 			line.Msg("OPEN ACCESS: anyone who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
 		}
 	}
-	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {
-		log.Warn().Str("address", o.http.listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
+	if open, _ := openAddress(o.http.Listen); open && len(o.http.Hosts) == 0 {
+		log.Warn().Str("address", o.http.Listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
 	}
 }

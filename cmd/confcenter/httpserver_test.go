@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/gateway"
 )
 
 // ask sends one request and returns the status and the body.
@@ -76,7 +78,7 @@ func TestShareOfHTTPInOpenFiles(t *testing.T) {
 	}{
 		{"", 0, 1024, 0}, {"", 10, 1024, 0}, {"127.0.0.1:0", 0, 1024, 256}, {"127.0.0.1:0", 0, 1 << 20, 8192}, {"127.0.0.1:0", 10, 1 << 20, 10},
 	} {
-		o := httpOptions{listen: c.listen, maxConnections: c.asked}
+		o := httpOptions{Config: gateway.Config{Listen: c.listen, MaxConnections: c.asked}}
 		require.Equal(t, c.want, o.connections(c.files), c)
 	}
 }

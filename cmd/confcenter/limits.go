@@ -29,25 +29,25 @@ func (o *options) limitConnections(files int, room int64, log zerolog.Logger) (e
 	if o.tls.listen != "" {
 		tcpCost += memory.TLSCost
 	}
-	if o.http.tls != "" {
+	if o.http.TLSListen != "" {
 		webCost += memory.TLSCost
 	}
-	tcp, web, strangers := o.maxConnections, o.http.maxConnections, o.lobby.strangers
-	o.http.maxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)
+	tcp, web, strangers := o.tcp.MaxConnections, o.http.MaxConnections, o.lobby.strangers
+	o.http.MaxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)
 	if web == 0 {
-		o.http.maxConnections = min(o.http.maxConnections, share(webShare, webCost))
+		o.http.MaxConnections = min(o.http.MaxConnections, share(webShare, webCost))
 	}
 	if strangers == 0 {
 		o.lobby.strangers = min(o.lobby.strangers, share(strangerShare, tcpCost))
 	}
-	o.maxConnections, err = connectionLimit(tcp, files, reservedFiles+o.lobby.strangers+o.http.maxConnections)
+	o.tcp.MaxConnections, err = connectionLimit(tcp, files, reservedFiles+o.lobby.strangers+o.http.MaxConnections)
 	if err != nil {
 		return err
 	}
 	if tcp == 0 {
-		o.maxConnections = min(o.maxConnections, share(16-webShare-strangerShare, tcpCost))
+		o.tcp.MaxConnections = min(o.tcp.MaxConnections, share(16-webShare-strangerShare, tcpCost))
 	}
-	if needed := int64(o.maxConnections+o.lobby.strangers)*tcpCost + int64(o.http.maxConnections)*webCost; needed > room {
+	if needed := int64(o.tcp.MaxConnections+o.lobby.strangers)*tcpCost + int64(o.http.MaxConnections)*webCost; needed > room {
 		log.Warn().Msgf("the connections that may be open need %d bytes of memory, and the budget has %d for them: raise --memory, or lower --max-connections, --http-max-connections or --max-unidentified", needed, room)
 	}
 	return nil
@@ -75,8 +75,8 @@ func (o *httpOptions) connections(files int) int {
 	switch {
 	case o.off():
 		return 0
-	case o.maxConnections > 0:
-		return o.maxConnections
+	case o.MaxConnections > 0:
+		return o.MaxConnections
 	}
 	return min(files/share, enough)
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/gateway"
 	"confcenter/internal/memory"
+	"confcenter/server/tcp"
 )
 
 func TestBudgetIsTheFlagsOrTheMachines(t *testing.T) {
@@ -72,9 +74,9 @@ func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
-			o := options{maxConnections: c.asked, http: httpOptions{listen: "127.0.0.1:0"}}
+			o := options{tcp: tcp.Config{MaxConnections: c.asked}, http: httpOptions{Config: gateway.Config{Listen: "127.0.0.1:0"}}}
 			require.NoError(t, o.limitConnections(files, memory.Divide(c.budget).Connections.Limit(), zerolog.New(&log)))
-			require.Equal(t, []int{c.tcp, c.web, c.lobby}, []int{o.maxConnections, o.http.maxConnections, o.lobby.strangers})
+			require.Equal(t, []int{c.tcp, c.web, c.lobby}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.lobby.strangers})
 			require.Equal(t, c.warns, bytes.Contains(log.Bytes(), []byte("raise --memory")), log.String())
 		})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"confcenter/internal/settings"
 	"confcenter/server/netio"
+	"confcenter/server/tcp"
 )
 
 // envPrefix begins the environment variables of every verb.
@@ -31,28 +32,21 @@ const maxServerID = 2_000_000
 //
 // wide: flags.
 type options struct {
-	listen          string
-	conf            string
-	data            string
-	serverID        int
-	loops           int
-	memory          byteSize
-	maxConnections  int
-	lobby           lobbyOptions
-	logLevel        choice
-	frameExact      bool
-	docLiteral      bool
-	allowOpen       bool
-	keepAlive       time.Duration
-	identifyTimeout time.Duration
-	drainTimeout    time.Duration
-	state           stateOptions
-	landing         landingOptions
-	http            httpOptions
-	tls             tlsOptions
-	access          accessOptions
-	secret          secretOptions
-	audit           auditOptions
+	tcp          tcp.Config
+	conf         string
+	data         string
+	memory       byteSize
+	lobby        lobbyOptions
+	logLevel     choice
+	allowOpen    bool
+	drainTimeout time.Duration
+	state        stateOptions
+	landing      landingOptions
+	http         httpOptions
+	tls          tlsOptions
+	access       accessOptions
+	secret       secretOptions
+	audit        auditOptions
 
 	configFile  string
 	printConfig bool
@@ -70,7 +64,7 @@ const configVariable = envPrefix + "_CONFIG"
 func (o *options) define(command *cobra.Command) {
 	f := command.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
+	f.StringVar(&o.tcp.Listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
 	o.http.define(f)
 	o.tls.define(f)
 	o.access.define(f)
@@ -78,18 +72,18 @@ func (o *options) define(command *cobra.Command) {
 	o.audit.define(command)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
-	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
-	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one per CPU")
+	f.IntVar(&o.tcp.ServerID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
+	f.IntVar(&o.tcp.Loops, "loops", 0, "event loops; 0 = one per CPU")
 	f.Var(&o.memory, "memory", "what the process may use; every purpose has a share, and what does not fit is refused; 0 = three quarters of the control group's limit, or else half of the machine's memory")
-	f.IntVar(&o.maxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
+	f.IntVar(&o.tcp.MaxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
 	o.lobby.define(f)
 	o.logLevel = newLogLevel()
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
-	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
-	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
+	f.BoolVar(&o.tcp.FrameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
+	f.BoolVar(&o.tcp.DocLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
 	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback without --access-control: anyone who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
-	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
-	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
+	f.DurationVar(&o.tcp.KeepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
+	f.DurationVar(&o.tcp.IdentifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
 	o.state.define(f)
 	o.landing.define(f)
@@ -139,7 +133,7 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 func (o *options) check() error {
 	var problems []error
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	for _, at := range []struct{ name, address string }{{"listen", o.listen}, {"http", o.http.listen}, {"tls-listen", o.tls.listen}, {"http-tls", o.http.tls}} {
+	for _, at := range []struct{ name, address string }{{"listen", o.tcp.Listen}, {"http", o.http.Listen}, {"tls-listen", o.tls.listen}, {"http-tls", o.http.TLSListen}} {
 		if at.address == "" && (at.name != "listen" || o.tls.listen != "") {
 			o.access.closed(at.name, refuse)
 			continue // it is off
@@ -155,13 +149,13 @@ func (o *options) check() error {
 				"use 127.0.0.1, or --access-control, or --allow-open if the network in front of it is trusted", at.name, at.address)
 		}
 	}
-	if o.serverID < 1 || o.serverID > maxServerID {
-		refuse("server-id = %d: must be from 1 to %d", o.serverID, maxServerID)
+	if o.tcp.ServerID < 1 || o.tcp.ServerID > maxServerID {
+		refuse("server-id = %d: must be from 1 to %d", o.tcp.ServerID, maxServerID)
 	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"loops", o.loops}, {"max-connections", o.maxConnections}, {"http-max-connections", o.http.maxConnections}} {
+	}{{"loops", o.tcp.Loops}, {"max-connections", o.tcp.MaxConnections}, {"http-max-connections", o.http.MaxConnections}} {
 		if n.value < 0 {
 			refuse("%s = %d: must not be negative", n.name, n.value)
 		}
@@ -171,8 +165,8 @@ func (o *options) check() error {
 		name         string
 		value, least time.Duration
 	}{
-		{"keep-alive", o.keepAlive, time.Millisecond}, {"identify-timeout", o.identifyTimeout, time.Millisecond},
-		{"drain-timeout", o.drainTimeout, time.Millisecond}, {"slow-request", o.http.slowRequest, time.Millisecond},
+		{"keep-alive", o.tcp.KeepAlive, time.Millisecond}, {"identify-timeout", o.tcp.IdentifyTimeout, time.Millisecond},
+		{"drain-timeout", o.drainTimeout, time.Millisecond}, {"slow-request", o.http.SlowRequest, time.Millisecond},
 		{"kv-log-age", o.state.logAge, time.Second}, {"kv-history-age", o.state.historyAge, time.Second},
 	} {
 		if d.value < d.least {

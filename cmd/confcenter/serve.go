@@ -16,10 +16,8 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/gateway"
-	"confcenter/internal/admission"
 	"confcenter/internal/memory"
 	"confcenter/server"
-	"confcenter/server/tcp"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -98,7 +96,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err := o.limitConnections(files, budget.Connections.Limit(), log); err != nil {
 		return usageError{err}
 	}
-	lobby := o.lobby.open(o.maxConnections, budget.Connections)
+	lobby := o.lobby.open(o.tcp.MaxConnections, budget.Connections)
 	defer keepMemory(budget)()
 	o.warn(log)
 	if err := o.state.checkState(o.data); err != nil {
@@ -136,7 +134,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
-		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Int("http_max_connections", o.http.maxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
+		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
 		Msg("ready")
 	a.showConsole(srv.HTTP)
 	l := lifecycle{server: srv, reload: srv.Documents.Reload, signals: signals, limit: o.drainTimeout, log: log}
@@ -197,20 +195,4 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 		}
 	}
 	return count
-}
-
-func (o *options) tcpConfig(lobby *admission.Lobby) tcp.Config {
-	return tcp.Config{
-		Lobby:           lobby,
-		Listen:          o.listen,
-		TLSListen:       o.tls.listen,
-		ServerID:        o.serverID,
-		Loops:           o.loops,
-		MaxConnections:  o.maxConnections,
-		FrameExact:      o.frameExact,
-		DocLiteral:      o.docLiteral,
-		KeepAlive:       o.keepAlive,
-		IdentifyTimeout: o.identifyTimeout,
-		SlowRequest:     o.http.slowRequest,
-	}
 }

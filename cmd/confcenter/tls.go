@@ -27,7 +27,7 @@ func (o *tlsOptions) define(f *pflag.FlagSet) {
 }
 
 // servesTLS reports whether anything is served with TLS.
-func (o *options) servesTLS() bool { return o.tls.listen != "" || o.http.tls != "" }
+func (o *options) servesTLS() bool { return o.tls.listen != "" || o.http.TLSListen != "" }
 
 func (o *tlsOptions) check(wanted bool, refuse func(format string, args ...any)) {
 	switch {
