@@ -167,7 +167,7 @@ func (o *options) check() error {
 	}{
 		{"keep-alive", o.tcp.KeepAlive, time.Millisecond}, {"identify-timeout", o.tcp.IdentifyTimeout, time.Millisecond},
 		{"drain-timeout", o.drainTimeout, time.Millisecond}, {"slow-request", o.http.SlowRequest, time.Millisecond},
-		{"kv-log-age", o.state.logAge, time.Second}, {"kv-history-age", o.state.historyAge, time.Second},
+		{"kv-log-age", o.state.LogAge, time.Second}, {"kv-history-age", o.state.HistoryAge, time.Second},
 	} {
 		if d.value < d.least {
 			refuse("%s = %s: must be at least %s", d.name, d.value, d.least)

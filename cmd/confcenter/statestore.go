@@ -25,31 +25,23 @@ import (
 
 // stateOptions are the settings of the state store.
 type stateOptions struct {
-	memory          byteSize
-	logBytes        byteSize
-	logAge          time.Duration
-	historyVersions int
-	historyBytes    byteSize
-	historyAge      time.Duration
-	quota           byteSize
-	reserve         byteSize
-	ackBeforeDisk   bool
-	acceptLoss      bool
+	disk.Config
+	memory byteSize
 }
 
 func (o *stateOptions) define(f *pflag.FlagSet) {
-	o.logBytes, o.historyBytes, o.reserve = 512<<20, 1<<30, 256<<20
+	o.LogBytes, o.HistoryBytes, o.ReserveBytes = 512<<20, 1<<30, 256<<20
 	f.Var(&o.memory, "kv-memory", "memory that keys and values of the state store may take; beyond it only deletes are accepted; 0 = its share of --memory, 26 %")
-	f.Var(&o.logBytes, "kv-log-bytes", "changes kept for watches that were away, in bytes")
-	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "how long changes are kept for watches that were away")
-	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept per key; -1 = none")
-	f.Var(&o.historyBytes, "kv-history-bytes", "older versions kept of all keys together, in bytes")
-	f.DurationVar(&o.historyAge, "kv-history-age", 7*24*time.Hour, "how long older versions are kept")
-	f.Var(&o.quota, "kv-quota", "disk space at which the state store accepts only deletes; 0 = no limit")
-	f.Var(&o.reserve, "kv-reserve", "free disk space that writes to the state store must leave")
-	f.BoolVar(&o.ackBeforeDisk, "kv-ack-before-disk-may-lose-writes", false,
+	f.Var((*byteSize)(&o.LogBytes), "kv-log-bytes", "changes kept for watches that were away, in bytes")
+	f.DurationVar(&o.LogAge, "kv-log-age", 24*time.Hour, "how long changes are kept for watches that were away")
+	f.IntVar(&o.HistoryVersions, "kv-history-versions", 100, "older versions kept per key; -1 = none")
+	f.Var((*byteSize)(&o.HistoryBytes), "kv-history-bytes", "older versions kept of all keys together, in bytes")
+	f.DurationVar(&o.HistoryAge, "kv-history-age", 7*24*time.Hour, "how long older versions are kept")
+	f.Var((*byteSize)(&o.QuotaBytes), "kv-quota", "disk space at which the state store accepts only deletes; 0 = no limit")
+	f.Var((*byteSize)(&o.ReserveBytes), "kv-reserve", "free disk space that writes to the state store must leave")
+	f.BoolVar(&o.AckBeforeDisk, "kv-ack-before-disk-may-lose-writes", false,
 		"acknowledge writes of keys before they are on disk: faster, but a crash of the machine loses the last ones, although their writers were told they succeeded")
-	f.BoolVar(&o.acceptLoss, "kv-accept-loss", false,
+	f.BoolVar(&o.AcceptLoss, "kv-accept-loss", false,
 		"for one start: serve what is left of a state store that has lost acknowledged writes")
 }
 
@@ -62,16 +54,16 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 	for _, size := range []struct {
 		name  string
 		value byteSize
-	}{{"kv-log-bytes", o.logBytes}, {"kv-history-bytes", o.historyBytes}, {"kv-reserve", o.reserve}} {
+	}{{"kv-log-bytes", byteSize(o.LogBytes)}, {"kv-history-bytes", byteSize(o.HistoryBytes)}, {"kv-reserve", byteSize(o.ReserveBytes)}} {
 		if size.value < 1 {
 			refuse("%s = %s: must be above 0", size.name, &size.value)
 		}
 	}
-	if o.reserve < leastReserve {
-		refuse("kv-reserve = %s: must be at least %s, since the store writes tens of MiB at once", &o.reserve, &leastReserve)
+	if byteSize(o.ReserveBytes) < leastReserve {
+		refuse("kv-reserve = %s: must be at least %s, since the store writes tens of MiB at once", (*byteSize)(&o.ReserveBytes), &leastReserve)
 	}
-	if o.historyVersions < -1 || o.historyVersions == 0 {
-		refuse("kv-history-versions = %d: must be above 0, or -1 for none", o.historyVersions)
+	if o.HistoryVersions < -1 || o.HistoryVersions == 0 {
+		refuse("kv-history-versions = %d: must be above 0, or -1 for none", o.HistoryVersions)
 	}
 }
 
@@ -88,7 +80,7 @@ const stateMark = "state.made"
 // checkState returns why the state store must not be opened: there was one, and it is gone.
 func (o *stateOptions) checkState(data string) error {
 	_, err := os.Stat(filepath.Join(data, stateMark))
-	if err != nil || !stateIsNew(data) || o.acceptLoss {
+	if err != nil || !stateIsNew(data) || o.AcceptLoss {
 		return nil
 	}
 	return codes.Errorf(codes.Storage, "the state store is gone: %s is missing or empty, although it held one. Mount it or restore it from a copy, or start once with --kv-accept-loss to begin with an empty one", stateDir(data))
@@ -112,32 +104,14 @@ func markState(data string) error {
 	return nil
 }
 
-func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Logger) pebblekv.Config {
-	return pebblekv.Config{
-		Disk: disk.Config{
-			Dir:             stateDir(data),
-			AckBeforeDisk:   o.ackBeforeDisk,
-			AcceptLoss:      o.acceptLoss,
-			LogBytes:        int64(o.logBytes),
-			LogAge:          o.logAge,
-			HistoryVersions: o.historyVersions,
-			HistoryBytes:    int64(o.historyBytes),
-			HistoryAge:      o.historyAge,
-			QuotaBytes:      int64(o.quota),
-			ReserveBytes:    int64(o.reserve),
-			Engine:          budget.Engine,
-		},
-		Replica: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log},
-	}
-}
-
 // openEngine opens the state store; --data exists and belongs to this process. lines are those of
 // the audit; nil: there is none.
 func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (store *replica.Store, lines *trail.Trail, err error) {
-	if o.state.ackBeforeDisk {
+	if o.state.AckBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
-	cfg := o.state.config(o.data, budget, log)
+	cfg := pebblekv.Config{Disk: o.state.Config, Replica: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
+	cfg.Disk.Dir, cfg.Disk.Engine = stateDir(o.data), budget.Engine
 	if o.audit.level(o.access.on) != auditOff {
 		lines = trail.New(recentAudit)
 	}
