@@ -8,7 +8,8 @@
 //	err = srv.Shutdown(ctx)
 //	err = srv.Close()
 //
-// Between the two a caller can have the first token made: what guards the way in is kept inside.
+// Between Open and Start a caller can have the first token made: what guards the way in is among
+// what a server keeps.
 //
 //	Open:   engine ◄── documents ◄── players, models ◄── reviews' guard ◄── locks
 //	Start:  access control ──► TCP (server/tcp) ──► HTTP (gateway)
