@@ -414,7 +414,7 @@ func TestSymlinksInsideAreFollowed(t *testing.T) {
 	require.Equal(t, []string{"file.json"}, names(k.next()))
 	require.NoError(t, os.Symlink("..", k.path("real/loop")))
 	k.put("real/a.json", `2`)
-	require.Equal(t, []string{"dir/a.json", "file.json", "real/a.json"}, names(k.next()))
+	k.all("dir/a.json", "file.json", "real/a.json") // each name of the file settles by itself
 	require.NoError(t, os.Remove(k.path("dir")))
 	require.Equal(t, []string{"dir/a.json"}, names(k.next()))
 	k.reopen()
