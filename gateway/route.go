@@ -134,8 +134,14 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.route = rt
 	peer := peerOf(r)
+	long := err == nil && rt.body > 0 && r.ContentLength > rt.body
 	var denied error
-	if err == nil {
+	switch {
+	case long: // whoever sent it
+		w.Rights = new(guard.Caller)
+		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
+		err = tooLarge(rt.body)
+	case err == nil:
 		denied = p.gateway.identify(w, r)
 		err = peer.count(p.gateway.quotas(), w, w.Rights.Identity())
 	}
@@ -144,7 +150,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	} else {
 		peer.spoke()
 	}
-	if refusal := peer.pays(p.gateway, w, r); refusal != nil {
+	if refusal := peer.pays(p.gateway, w, r); refusal != nil && !long {
 		err = refusal
 	}
 	if err == nil {
@@ -230,14 +236,10 @@ func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
 	_, _ = io.CopyN(io.Discard, body, most)
 }
 
-// limitBody refuses a body whose announced length is too long, or for which there is no
-// memory now, and limits the reading of one without a length.
+// limitBody refuses a body for which there is no memory now, and limits the reading of one without a length.
 func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	switch {
 	case r.ContentLength == 0 || rt.body == 0:
-	case r.ContentLength > rt.body:
-		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
-		return tooLarge(rt.body)
 	case r.ContentLength < 0:
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
 	default:
