@@ -5,7 +5,6 @@ import (
 
 	jsoniter "github.com/json-iterator/go"
 
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
@@ -70,12 +69,12 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	}
 	var streams []viewerBody
 	more := 0
-	if w.Rights.Whole(policy.Read, policy.Clients) == nil { // who reads them has no name
+	if w.Sees()(op.Whole(policy.Read, policy.Clients)) { // who reads them has no name
 		streams, more = g.streams.list()
 	}
 	w.b, list.separator = append(w.b, `],"streams":[`...), ""
 	for i := range streams {
-		if !streams[i].named(w.Rights) {
+		if !streams[i].named(w.Sees()) {
 			streams[i].keysBody = keysBody{}
 		}
 		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
@@ -125,10 +124,10 @@ func (l *listWriter) clients() error {
 			return err
 		}
 		for i := range page {
-			if !l.w.Rights.Sees(op.Client(policy.Read, page[i].Name)) {
+			if !l.w.Sees()(op.Client(policy.Read, page[i].Name)) {
 				continue
 			}
-			one := clientBodyOf(&page[i], l.w.Rights)
+			one := clientBodyOf(&page[i], l.w.Sees())
 			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
 				return err
 			}
@@ -172,19 +171,19 @@ func sizeOfClient(c *roster.Client) int {
 
 func (b *viewerBody) size() int { return memory.VersionCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
 
-// clientBodyOf is what by is told of a client. What it follows and holds is listed as far as by may
+// clientBodyOf is what is told of a client. What it follows and holds is listed as far as who asks may
 // read that: its name is nobody else's business.
-func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
+func clientBodyOf(c *roster.Client, sees op.Sees) clientBody {
 	one := clientBody{
 		ID: c.ID, Name: c.Name, Tag: c.Tag, Address: c.Address, Since: c.Since.UnixMilli(), Main: c.Main,
 		Subscriptions: []roster.Subscription{}, More: c.More, Watches: c.Watches,
 		Watching: []keysBody{}, Locks: []roster.Lock{}, Leases: make([]leaseBody, len(c.Leases)),
 	}
-	if c.Main != "" && !by.Names(c.Main) {
+	if c.Main != "" && !sees.Names(c.Main) {
 		one.Main = ""
 	}
 	for _, s := range c.Subscriptions {
-		if by.Names(s.File) {
+		if sees.Names(s.File) {
 			one.Subscriptions = append(one.Subscriptions, s)
 		} else {
 			one.More++
@@ -195,12 +194,12 @@ func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 		if filter.Exact {
 			keys = keysBody{NS: filter.NS, Key: filter.Text}
 		}
-		if keys.named(by) {
+		if keys.named(sees) {
 			one.Watching = append(one.Watching, keys)
 		}
 	}
 	for _, lock := range c.Locks {
-		if by.Sees(op.Key(policy.Read, lock.NS, lock.Key)) {
+		if sees(op.Key(policy.Read, lock.NS, lock.Key)) {
 			one.Locks = append(one.Locks, lock)
 		}
 	}
@@ -210,24 +209,24 @@ func clientBodyOf(c *roster.Client, by *guard.Caller) clientBody {
 	return one
 }
 
-// named reports whether c may be told which keys these are.
-func (b *keysBody) named(c *guard.Caller) bool {
+// named reports whether who asks may be told which keys these are.
+func (b *keysBody) named(sees op.Sees) bool {
 	switch {
 	case b.NS == "":
 		return true // those of all namespaces: that is no name
 	case b.Key != "":
-		return c.Sees(op.Key(policy.Read, b.NS, b.Key))
+		return sees(op.Key(policy.Read, b.NS, b.Key))
 	}
-	return c.Sees(op.Keys(policy.Read, op.Every, b.NS, b.Prefix))
+	return sees(op.Keys(policy.Read, op.Every, b.NS, b.Prefix))
 }
 
-// named reports whether c may be told what the stream is of.
-func (b *viewerBody) named(c *guard.Caller) bool {
+// named reports whether who asks may be told what the stream is of.
+func (b *viewerBody) named(sees op.Sees) bool {
 	switch {
 	case b.Kind != "config":
-		return b.keysBody.named(c)
+		return b.keysBody.named(sees)
 	case b.Key != "":
-		return c.Names(b.Key)
+		return sees.Names(b.Key)
 	}
-	return b.Prefix == "" || c.Sees(op.Documents(policy.Read, b.Prefix))
+	return b.Prefix == "" || sees(op.Documents(policy.Read, b.Prefix))
 }

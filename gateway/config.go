@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/access/seal"
 	"confcenter/codes"
@@ -141,7 +140,7 @@ func (f *fileState) version() int64 {
 
 // appendFile appends the members that describe the state of a file, and leaves the
 // object open. Of its bases it names those that may be read.
-func appendFile(dst []byte, f *fileState, rights *guard.Caller) []byte {
+func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
 	mtime, resolved, size := int32(0), int32(0), 0
@@ -164,7 +163,7 @@ func appendFile(dst []byte, f *fileState, rights *guard.Caller) []byte {
 	if f.node != nil {
 		separator := ""
 		for _, base := range f.node.Bases() {
-			if rights.Names(base) {
+			if sees.Names(base) {
 				dst = jsontext.AppendQuote(append(dst, separator...), base)
 				separator = ","
 			}
@@ -183,7 +182,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		return err
 	}
 	now := g.stores.Config.Snapshot()
-	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.Rights.Names(f.name) })
+	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.Sees().Names(f.name) })
 	size := entryOverhead
 	for i := range files {
 		size += memory.VersionCost + len(files[i].name) + len(files[i].fault)
@@ -196,7 +195,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i], w.Rights), '}')
+		b = append(appendFile(b, &files[i], w.Sees()), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
@@ -279,7 +278,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	w.setTag(file.tag())
-	b := appendFile(w.b, &file, w.Rights)
+	b := appendFile(w.b, &file, w.Sees())
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -334,7 +333,7 @@ func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
 	if err := w.grow(len(text)); err != nil {
 		return nil, err
 	}
-	return w.Rights.Revealed(g.cfg.ring(), text), nil
+	return w.Revealed(text), nil
 }
 
 // indentation is the one that the config store writes.
@@ -385,7 +384,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	origins, complete := node.Origins()
 	if w.Rights != nil {
-		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.Rights.Names(o.Name) })
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.Sees().Names(o.Name) })
 	}
 	size := len(text) + entryOverhead
 	for i := range origins {

@@ -49,7 +49,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	sub.path, sub.cut = q.Path, documentCut
 	if q.Reveal {
-		sub.reveal = w.Rights.Apart().Revealer(g.cfg.ring, true).Documents
+		sub.reveal = w.Apart().Revealer(true).Documents
 	}
 	return g.runStream(w, r, sub, style)
 }

@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"reflect"
 
-	"confcenter/access/guard"
-	"confcenter/kv"
+	"confcenter/access/policy"
 	"confcenter/op"
 )
 
@@ -22,7 +21,7 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.join(wake)()
-	s := &configTeller{feed: g.configFeed, rights: w.Rights}
+	s := &configTeller{feed: g.configFeed, sees: w.Sees()}
 	s.sseWriter = g.newSSE(w, r, func() {})
 	defer s.close()
 	s.out.size = s.size
@@ -34,9 +33,9 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 // state of a file when it gets to it.
 type configTeller struct {
 	*sseWriter
-	feed   *configFeed
-	rights *guard.Caller  // files that it may not watch are not told of
-	at     configPosition // before what was noted since
+	feed *configFeed
+	sees op.Sees        // files that it may not watch are not told of
+	at   configPosition // before what was noted since
 
 	changes []change // to tell of, in order; shared
 	known   uint64   // the peer knows everything up to that sequence, before changes
@@ -133,14 +132,14 @@ func (s *configTeller) tell() {
 }
 
 func (s *configTeller) file(file *fileState, id int64) {
-	if s.rights.Needs(op.WatchDocuments(nil, kv.Filter{Text: file.name, Exact: true})...) != nil {
+	if !s.sees(op.Document(policy.Watch, file.name)) || !s.sees.Names(file.name) {
 		if id != noID { // how far the reader has got, all the same: it is no event
 			s.b = append(s.gateway.appendIDLine(s.b, id), '\n')
 		}
 		return
 	}
 	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
-		dst = appendFile(dst, file, s.rights)
+		dst = appendFile(dst, file, s.sees)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/op"
 )
 
 const configStreamURL = configRoot + "stream"
@@ -274,7 +276,7 @@ func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
 	files["e.json"], files["f0100x.json"], files["z.json"] = "{", "{", "{" // never good
 	k := startConfig(t, files)
 	base := k.seq()
-	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed}
+	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed, sees: func(op.Thing) bool { return true }}
 	s.begin(0, false, true)
 	var text string
 	piece := func() bool {

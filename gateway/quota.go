@@ -9,9 +9,6 @@ import (
 	"confcenter/op"
 )
 
-// quotas counts what senders use; nil: nothing does.
-func (g *Gateway) quotas() *quota.Book { return g.edge.Quotas }
-
 // count has the connection be counted among those of who asks, and w have their account. Probes,
 // metrics and status are answered in any case.
 func (p *peer) count(b *quota.Book, w *reply, id *access.Identity) error {
@@ -91,5 +88,5 @@ func (g *Gateway) watched(ns string) (quota.Watch, error) {
 	if ns == "" {
 		return quota.Watch{}, nil
 	}
-	return g.quotas().Watch(nil, ns)
+	return g.edge.Quotas.Watch(nil, ns)
 }

@@ -9,7 +9,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/guard"
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 )
@@ -143,7 +142,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = tooLarge(rt.body)
 	case err == nil:
 		denied = p.gateway.identify(w, r)
-		err = peer.count(p.gateway.quotas(), w, w.Rights.Identity())
+		err = peer.count(p.gateway.edge.Quotas, w, w.Rights.Identity())
 	}
 	if err == nil && p.gateway.known(w) {
 		err = peer.settle(w)
@@ -164,27 +163,11 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
 	}
-	if err == nil && rt.stream {
-		err = swallow(w, r)
-	}
-	if err == nil && rt.stream {
-		err = p.gateway.takeStream()
-	}
-	if err == nil && rt.stream {
-		var counted quota.Watch
-		if counted, err = p.gateway.quotas().Watch(w.Account, ""); err != nil {
-			p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
-		}
-		defer counted.End()
-	}
-	if err == nil && rt.stream {
-		ctx, cut := context.WithCancel(r.Context())
-		defer cut()
-		r = r.WithContext(ctx)
-		defer p.gateway.cfg.Memory.Connections.Give(memory.StreamCost)
-		defer p.gateway.streams.enter(w, stream{viewer: p.gateway.viewerOf(r, rt), rights: w.Rights.Apart(), cut: cut})()
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case rt.stream:
+		r, err = p.gateway.serveStream(w, r, rt)
+	default:
 		err = rt.handle(w, r)
 	}
 	if err != nil {
@@ -197,6 +180,31 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if tires(err) {
 		peer.tire(p.gateway, w, r)
 	}
+}
+
+// serveStream has the route's handler serve a stream, which is counted, and cut off when its sender may do less:
+// the request that it returns says whether it was.
+func (g *Gateway) serveStream(w *reply, r *http.Request, rt *route) (*http.Request, error) {
+	if err := swallow(w, r); err != nil {
+		return r, err
+	}
+	if err := g.takeStream(); err != nil {
+		return r, err
+	}
+	defer g.cfg.Memory.Connections.Give(memory.StreamCost)
+	counted, err := g.edge.Quotas.Watch(w.Account, "")
+	if err != nil {
+		return r, err
+	}
+	defer counted.End()
+	ctx, cut := context.WithCancel(r.Context())
+	defer cut()
+	live := r.WithContext(ctx)
+	defer g.streams.enter(w, stream{viewer: g.viewerOf(r, rt), rights: w.Rights.Apart(), cut: cut})()
+	if err = rt.handle(w, live); ctx.Err() != nil {
+		r = live
+	}
+	return r, err
 }
 
 // identify finds out who the sender is and what they may do.

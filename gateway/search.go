@@ -10,11 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/server/edge"
 )
 
 // Limits of a search. It runs on the goroutine of its request and on snapshots, so
@@ -210,7 +210,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	read := 0
 	for i := range files {
 		file := &files[i]
-		if file.state() == stateDeleted || !w.Rights.Names(file.name) {
+		if file.state() == stateDeleted || !w.Sees().Names(file.name) {
 			continue
 		}
 		if len(body.Files) == maxHitFiles || s.spent() {
@@ -345,7 +345,7 @@ func (s *search) broken(found *foundFile) {
 
 // findKeys is storeKeys for keys that contain a text or, with values, whose value
 // does. When it must stop early, scanned is the key after which to continue.
-func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool, reveal *guard.Revealer) error {
+func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool, reveal *edge.Revealer) error {
 	s, done, err := g.beginSearch(w, r, text)
 	if err != nil {
 		return err

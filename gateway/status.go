@@ -8,9 +8,9 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/confstore"
 	"confcenter/internal/metric"
+	"confcenter/op"
 )
 
 // adminRoutes are for operators: health, metrics, and the current figures that the
@@ -126,7 +126,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		numbers.Fill(body.Store)
 	}
 	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems(w.Rights)}
+		body.Config = &configBody{Problems: g.problems(w.Sees())}
 		numbers.Fill(body.Config)
 	}
 	if g.stores.Storage != nil {
@@ -154,11 +154,11 @@ func pushes(fleet metric.Readings) int64 {
 	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
 }
 
-// problems are those of what c may read: figures are for more people than names are.
-func (g *Gateway) problems(c *guard.Caller) []problemBody {
+// problems are those of what who asks may read: figures are for more people than names are.
+func (g *Gateway) problems(sees op.Sees) []problemBody {
 	list := []problemBody{}
 	for _, p := range g.stores.Config.Problems() {
-		if !c.Names(p.Name) {
+		if !sees.Names(p.Name) {
 			continue
 		}
 		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})

@@ -73,7 +73,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 		return err
 	}
 	list, size := g.stores.Storage.Regions(), 0
-	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return !w.Rights.Sees(op.Owners(policy.Read, o.App, o.Region, "")) })
+	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return !w.Sees()(op.Owners(policy.Read, o.App, o.Region, "")) })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}

@@ -76,7 +76,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
-	limit, keysOnly, reveal := p.count("limit"), p.flag("keys_only"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	limit, keysOnly, reveal := p.count("limit"), p.flag("keys_only"), w.Revealer(p.flag("reveal"))
 	list.CountOnly = p.flag("count")
 	contains, values := p.text("contains"), p.flag("values")
 	if contains != "" && list.CountOnly {
@@ -126,7 +126,7 @@ func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	past, reveal := p.has("revision"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	past, reveal := p.has("revision"), w.Revealer(p.flag("reveal"))
 	rev := kv.Revision(p.count("revision"))
 	if err := p.end(); err != nil {
 		return err
@@ -186,7 +186,7 @@ func noSuchKey(ns, key string) error {
 func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
-	before, limit, reveal := kv.Revision(p.count("before")), p.count("limit"), w.Rights.Revealer(g.cfg.ring, p.flag("reveal"))
+	before, limit, reveal := kv.Revision(p.count("before")), p.count("limit"), w.Revealer(p.flag("reveal"))
 	if err := p.end(); err != nil {
 		return err
 	}

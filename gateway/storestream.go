@@ -61,7 +61,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		return err
 	}
 	if reveal {
-		sub.reveal = w.Rights.Apart().Revealer(g.cfg.ring, true).Events
+		sub.reveal = w.Apart().Revealer(true).Events
 	}
 	return g.runStream(w, r, sub, style)
 }

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"slices"
 
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/server/edge"
 )
 
 // maxReadBack bounds what the gets of one transaction may return.
@@ -50,7 +50,7 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	out.Bool(kvjson.Held, res.Held)
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Flag(kvjson.Replayed, res.Replayed)
-	branches[res.Held].append(&out, res, w.Rights.Revealer(g.cfg.ring, reveal))
+	branches[res.Held].append(&out, res, w.Revealer(reveal))
 	return w.sendObject(&out)
 }
 
@@ -68,7 +68,7 @@ func branchOf(ops []kv.Op) branch {
 	return branch{kvjson.FormsOf(ops), puts}
 }
 
-func (br branch) append(out *kvjson.Writer, res *kv.Result, reveal *guard.Revealer) {
+func (br branch) append(out *kvjson.Writer, res *kv.Result, reveal *edge.Revealer) {
 	did := res.Ops
 	if res.Replayed {
 		did = slices.Clone(did)

@@ -1,7 +1,10 @@
 package guard
 
 import (
+	"strings"
+
 	"confcenter/access/policy"
+	"confcenter/access/seal"
 	"confcenter/kv"
 	"confcenter/meta"
 	"confcenter/op"
@@ -92,4 +95,18 @@ func shown(t *op.Thing) string {
 		return name + "/*"
 	}
 	return name + "*"
+}
+
+// Reveals reports whether the caller may know a value that was sealed there: config:NAME or
+// kv:NAMESPACE/KEY. It is a
+// right to where a value comes from, wherever it is read.
+func (c *Caller) Reveals(origin string) bool {
+	if c == nil {
+		return true
+	}
+	if name, ok := strings.CutPrefix(origin, seal.OfDocument); ok {
+		return c.Sees(op.Document(policy.Reveal, name))
+	}
+	ns, key, ok := seal.KeyOf(origin)
+	return ok && c.Sees(op.Key(policy.Reveal, ns, key))
 }

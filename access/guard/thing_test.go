@@ -8,6 +8,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
+	"confcenter/access/seal"
 	"confcenter/op"
 )
 
@@ -24,4 +25,13 @@ func TestThingsTakeNoMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}))
+}
+
+// A role's secrets belong to the roles; what is not known to be anybody's is nobody's.
+func TestAnOriginThatIsNobodysIsNotRevealed(t *testing.T) {
+	all := guardtest.Caller(t, "* config", "* kv")
+	for _, origin := range []string{"", "config", "cert:a", "_access/a.json", seal.OfDocument + policy.RolePrefix + "a.json"} {
+		require.False(t, all.Reveals(origin), origin)
+	}
+	require.True(t, guardtest.Caller(t, "grant roles").Reveals(seal.OfDocument+policy.RolePrefix+"a.json"))
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/memory"
@@ -63,16 +62,16 @@ func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) boo
 // seenBy tells of whom s may read, off its loop: itself always, and of those that have not said who
 // they are only if it may read of all.
 func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
-	rights := s.Rights.Apart()
-	all := rights.Whole(policy.Read, policy.Clients) == nil
+	sees := s.Request.Apart().Sees()
+	all := sees(op.Whole(policy.Read, policy.Clients))
 	return func(of *gate.Session, c *gate.Client) bool {
 		switch {
-		case rights == nil || of == s:
+		case of == s:
 			return true
 		case c == nil:
 			return all
 		}
-		return rights.Sees(op.Client(policy.Read, c.Prop("svrname")))
+		return sees(op.Client(policy.Read, c.Prop("svrname")))
 	}
 }
 
@@ -143,9 +142,9 @@ func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	switch string(req.Text("op")) {
 	case "get":
 		out := s.Begin(h.Command.Reply(), h.Seq)
-		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id, s.Rights)), false))
+		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id, s.Sees())), false))
 	case "set":
-		f.departed.forgive(id, s.Rights)
+		f.departed.forgive(id, s.Sees())
 		s.Result(h, 0, "success")
 	default:
 		s.Result(h, int(codes.BadOp), "leak of op param")
@@ -179,12 +178,12 @@ func (d *departed) add(g gonePeer) {
 }
 
 // list returns those that may be read; id 0 means all.
-func (d *departed) list(id int32, rights *guard.Caller) [][]protocol.Property {
+func (d *departed) list(id int32, sees op.Sees) [][]protocol.Property {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list [][]protocol.Property
 	for _, g := range d.gone {
-		if (id == 0 || g.id == id) && rights.Sees(op.Client(policy.Read, g.svrname)) {
+		if (id == 0 || g.id == id) && sees(op.Client(policy.Read, g.svrname)) {
 			list = append(list, []protocol.Property{
 				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
 				{Name: "svrname", Value: g.svrname}, {Name: "shell", Value: g.shell}, {Name: "progi", Value: g.program},
@@ -196,11 +195,11 @@ func (d *departed) list(id int32, rights *guard.Caller) [][]protocol.Property {
 }
 
 // forgive forgets those that may be deleted; id 0 means all.
-func (d *departed) forgive(id int32, rights *guard.Caller) {
+func (d *departed) forgive(id int32, sees op.Sees) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool {
-		return (id == 0 || g.id == id) && rights.Sees(op.Client(policy.Delete, g.svrname))
+		return (id == 0 || g.id == id) && sees(op.Client(policy.Delete, g.svrname))
 	})
 }
 

@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/memory"
 	"confcenter/meta"
+	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -148,24 +149,24 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // reveal answers with the sealed values that the peer may know; of the others with their marks. Without
 // a value there is none at the path, unless it leads into one that is sealed.
 func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQuery, node *confstore.Node, value []byte, end string) {
-	ring, mtime := s.Ring(), node.Mtime(q.Inherit)
+	mtime := node.Mtime(q.Inherit)
 	if value != nil && len(value) < loop.WholeFrame {
 		out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
-		s.End(append(ring.AppendRevealed(out, value, s.Rights.Reveals), end...))
+		s.End(append(s.AppendRevealed(out, value), end...))
 		return
 	}
-	rights, inherit, name, path := s.Rights.Apart(), q.Inherit, bytes.Clone(q.FileRaw), bytes.Clone(q.Path)
+	r, inherit, name, path := s.Request.Apart(), q.Inherit, bytes.Clone(q.FileRaw), bytes.Clone(q.Path)
 	s.Later(h, func(dst []byte) []byte {
 		dst = protocol.AppendConfigStart(dst, mtime, name)
 		if value != nil {
-			return append(ring.AppendRevealed(dst, value, rights.Reveals), end...)
+			return append(r.AppendRevealed(dst, value), end...)
 		}
 		whole, ready := node.Contents(inherit)
 		for !ready {
 			node.Prepare(inherit, false)
 			whole, ready = node.Contents(inherit)
 		}
-		found, ok := jsonpath.Lookup(rights.Revealed(ring, whole), path)
+		found, ok := jsonpath.Lookup(r.Revealed(whole), path)
 		if !ok {
 			found = jsonNull
 		}
@@ -261,29 +262,29 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // getConfigNames lists all files. CppCloud ignores the body, so only a request for detail
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
-	snap, group, rights := f.store.Snapshot(), s.Group(), s.Rights.Apart()
+	snap, group, r := f.store.Snapshot(), s.Group(), s.Request.Apart()
 	detail, who := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail"), s.Taker()
 	s.Later(h, func(dst []byte) []byte {
 		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", For: who}
 		if !detail {
-			names := nameList(snap, rights)
+			names := nameList(snap, r)
 			list.Size = len(names)
 			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
 		}
-		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !rights.Names(p.Name) })
+		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !r.Sees().Names(p.Name) })
 		list.Size = detailSize(snap, problems)
 		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
-		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, rights) })
+		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, r.Sees()) })
 	})
 	return true
 }
 
 // nameList lists the names that may be told.
-func nameList(snap *confstore.Snapshot, rights *guard.Caller) []byte {
-	if rights == nil {
+func nameList(snap *confstore.Snapshot, r *edge.Request) []byte {
+	if r.Rights == nil {
 		return snap.NameList()
 	}
-	return snap.AppendNames(nil, rights.Names)
+	return snap.AppendNames(nil, r.Sees().Names)
 }
 
 // detailSize is about what files and problems take until and in a reply.
@@ -298,10 +299,10 @@ func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
 	return size
 }
 
-func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, rights *guard.Caller) []byte {
+func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, sees op.Sees) []byte {
 	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
-		if !rights.Names(name) {
+		if !sees.Names(name) {
 			continue
 		}
 		node := snap.Node(name)

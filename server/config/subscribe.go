@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/memory"
 	"confcenter/meta"
+	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -87,7 +87,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 		mtime = node.Mtime(want.Inherit)
 	}
 	sub.first = max(sub.first, mtime)
-	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit, s.Rights)))
+	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit, s.Sees())))
 	if want.HasMtime && mtime > want.Mtime {
 		catchUp(s, sub, mtime)
 	}
@@ -104,12 +104,12 @@ func (f *Handlers) noSuchFile(s *gate.Session, h protocol.Header, want protocol.
 
 // monitored is the text of CppCloud's answer. The names of bases are told only to those who may
 // read them.
-func monitored(file string, node *confstore.Node, inherit bool, rights *guard.Caller) string {
+func monitored(file string, node *confstore.Node, inherit bool, sees op.Sees) string {
 	var b strings.Builder
 	b.WriteString("monitor ")
 	if inherit && node != nil {
 		for _, base := range node.Bases() {
-			if !rights.Names(base) {
+			if !sees.Names(base) {
 				continue
 			}
 			b.WriteString(base)

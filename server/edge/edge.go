@@ -15,7 +15,6 @@ import (
 	"confcenter/access/quota"
 	"confcenter/access/seal"
 	"confcenter/internal/admission"
-	"confcenter/kv"
 	"confcenter/op"
 )
 
@@ -142,11 +141,8 @@ func (m *Room) keep(things []op.Thing) {
 	}
 }
 
-// Seal seals the values of a transaction that ask for it.
-func (r *Request) Seal(txn *kv.Txn) error { return guard.SealTxn(r.Ring(), txn) }
-
-// Revealer reveals sealed values to the sender, if that is asked for, as long as the request is on its goroutine.
-func (r *Request) Revealer(asked bool) *guard.Revealer { return r.Rights.Revealer(r.Ring, asked) }
+// Sees is what the sender may be told of, as long as it is asked on the request's goroutine.
+func (r *Request) Sees() op.Sees { return r.Rights.Sees }
 
 // Context is ctx with the sender, for what leaves out what they may not see.
 func (r *Request) Context(ctx context.Context) context.Context { return guard.With(ctx, r.Rights) }

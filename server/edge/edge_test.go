@@ -27,9 +27,7 @@ func requestBy(t *testing.T, e *edge.Edge, rules ...string) *edge.Request {
 	return &edge.Request{Edge: e, Room: new(edge.Room), Rights: guardtest.Caller(t, rules...), Size: 100}
 }
 
-func put(ns string) *kv.Txn {
-	return &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: ns, Key: "k", Value: kv.StringValue("v")}}}
-}
+func putTo(ns string) *kv.Txn { return &kv.Txn{Then: []kv.Op{put(ns, "k")}} }
 
 // readOnly is a concern that the server does not have: what belongs to a tenant may only be read. It knows
 // neither operations nor who brings them.
@@ -54,9 +52,9 @@ func TestAConcernIsOneStage(t *testing.T) {
 		things  []op.Thing
 		refused bool
 	}{
-		"a put":                    {op.Txn(nil, put("game")), true},
-		"a put elsewhere":          {op.Txn(nil, put("other")), false},
-		"a transaction with one":   {op.Txn(nil, &kv.Txn{Else: put("game").Then}), true},
+		"a put":                    {op.Txn(nil, putTo("game")), true},
+		"a put elsewhere":          {op.Txn(nil, putTo("other")), false},
+		"a transaction with one":   {op.Txn(nil, &kv.Txn{Else: putTo("game").Then}), true},
 		"a read":                   {op.Past(nil, "game", "k"), false},
 		"a lock":                   {op.Lock(nil, "game", "k"), true},
 		"a watch":                  {op.Watch(nil, kv.Filter{NS: "game"}), false},
@@ -78,7 +76,7 @@ func TestAConcernIsOneStage(t *testing.T) {
 func TestRightsAreDecidedFirst(t *testing.T) {
 	e := &edge.Edge{Stages: []edge.Stage{readOnly("game")}}
 	r := requestBy(t, e, "read kv:game")
-	require.ErrorContains(t, r.Judge(start, op.Txn(r.Things(), put("game"))), `you may not write "kv:game/k"`)
+	require.ErrorContains(t, r.Judge(start, op.Txn(r.Things(), putTo("game"))), `you may not write "kv:game/k"`)
 }
 
 // limited is an edge on which namespaces have so many requests a second.
@@ -92,14 +90,14 @@ func limited(t *testing.T, what ...string) *edge.Edge {
 
 func TestEachNamespacePaysOnceForARequest(t *testing.T) {
 	e := limited(t, "kv:a", "kv:b")
-	both := &kv.Txn{Then: append(append(put("a").Then, put("b").Then...), put("a").Then...)}
+	both := &kv.Txn{Then: append(append(putTo("a").Then, putTo("b").Then...), putTo("a").Then...)}
 	r := requestBy(t, e, "* *")
 	require.NoError(t, r.Judge(start, op.Txn(r.Things(), both)), "a is there twice, and pays once")
 	require.NoError(t, r.Judge(start, op.Txn(r.Things(), both)), "the same request, which has waited")
 	r.Next()
-	require.Equal(t, codes.Busy, codes.Of(r.Judge(start, op.Txn(r.Things(), put("b")))))
+	require.Equal(t, codes.Busy, codes.Of(r.Judge(start, op.Txn(r.Things(), putTo("b")))))
 	require.Equal(t, codes.Busy, codes.Of(r.Apart().Judge(start, op.Past(nil, "a", "k"))), "on another goroutine")
-	require.NoError(t, r.Judge(start.Add(time.Second), op.Txn(r.Things(), put("b"))))
+	require.NoError(t, r.Judge(start.Add(time.Second), op.Txn(r.Things(), putTo("b"))))
 }
 
 // Signs of life, and what gives something back, are never refused for what others have sent.

@@ -1,11 +1,11 @@
 package state
 
 import (
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -35,7 +35,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err == nil {
-		err = guard.Unsealed(q.Value)
+		err = edge.Unsealed(q.Value)
 	}
 	if err != nil {
 		s.Refuse(h, err)

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"slices"
 
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -19,7 +19,7 @@ type kvWriting struct {
 	slot    uint64
 	h       protocol.Header
 	request protocol.KVWrite
-	reveal  *guard.Revealer // of the reply; nil: nothing
+	reveal  *edge.Revealer // of the reply; nil: nothing
 }
 
 // maxFree is how many of them a loop keeps for reuse.

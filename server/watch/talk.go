@@ -3,11 +3,11 @@ package watch
 import (
 	"context"
 
-	"confcenter/access/guard"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -20,7 +20,7 @@ type talk struct {
 	marks          bool // watches get bookmarks
 	read           func(*protocol.Request) (request, error)
 	about          func([]op.Thing, kv.Filter) []op.Thing
-	reveal         func(*guard.Revealer, []kv.Event) []kv.Event
+	reveal         func(*edge.Revealer, []kv.Event) []kv.Event
 	append         func(dst []byte, ev protocol.KVEvents, form form) []byte
 	event          protocol.Command
 	cuts           [forms]follow.Cut // what fits into a frame of each form
@@ -47,7 +47,7 @@ var ofKeys = &talk{
 		to.form = formOf(q.Prev, q.Raw)
 		return to, err
 	},
-	about: op.Watch, reveal: (*guard.Revealer).Events,
+	about: op.Watch, reveal: (*edge.Revealer).Events,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
 	},
@@ -63,7 +63,7 @@ var ofDocuments = &talk{
 		to.form = formOf(q.Prev, q.Changes)
 		return to, err
 	},
-	about: op.WatchDocuments, reveal: (*guard.Revealer).Documents,
+	about: op.WatchDocuments, reveal: (*edge.Revealer).Documents,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
 	},

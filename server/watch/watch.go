@@ -6,13 +6,13 @@ import (
 	"context"
 	"slices"
 
-	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 )
 
@@ -34,7 +34,7 @@ type watch struct {
 	topic *topic
 	count quota.Watch
 	// reveal reveals what the peer may know; nil: nothing. Only a worker uses it, while busy.
-	reveal *guard.Revealer
+	reveal *edge.Revealer
 
 	cursor *follow.Cursor // its position; the loop's, or a worker's while busy
 
@@ -200,7 +200,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	k.last++
 	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, count: count, marked: rev}
 	if want.reveals {
-		w.reveal = k.s.Rights.Apart().Revealer(k.s.Ring, true)
+		w.reveal = k.s.Request.Apart().Revealer(true)
 	}
 	k.byID[w.id] = w
 	k.hub.add(w)

@@ -1,43 +1,36 @@
-package guard
+package edge
 
 import (
 	"fmt"
-	"strings"
 
-	"confcenter/access/policy"
+	"confcenter/access/guard"
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
-	"confcenter/op"
 )
 
-// Reveals reports whether the caller may know a value that was sealed there: config:NAME or
-// kv:NAMESPACE/KEY. It is a
-// right to where a value comes from, wherever it is read.
-func (c *Caller) Reveals(origin string) bool {
-	if c == nil {
-		return true
-	}
-	if name, ok := strings.CutPrefix(origin, seal.OfDocument); ok {
-		return c.Sees(op.Document(policy.Reveal, name))
-	}
-	ns, key, ok := seal.KeyOf(origin)
-	return ok && c.Sees(op.Key(policy.Reveal, ns, key))
+// Revealed is valid JSON with those of its sealed values revealed that the sender may know; valid
+// itself if there are none. The result is the sender's alone, and not to be kept for others.
+func (r *Request) Revealed(valid []byte) []byte { return revealText(r.Rights, r.Ring(), valid) }
+
+// AppendRevealed is Revealed for JSON that is known to have sealed values.
+func (r *Request) AppendRevealed(dst, valid []byte) []byte {
+	return r.Ring().AppendRevealed(dst, valid, r.Rights.Reveals)
 }
 
-// Revealed is valid JSON with those of its sealed values revealed that the caller may know; valid
-// itself if there are none. The result is the caller's alone, and not to be kept for others.
-func (c *Caller) Revealed(ring *seal.Ring, valid []byte) []byte {
+func revealText(c *guard.Caller, ring *seal.Ring, valid []byte) []byte {
 	if ring == nil || !seal.Has(valid) {
 		return valid
 	}
 	return ring.AppendRevealed(nil, valid, c.Reveals)
 }
 
-// SealTxn seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
+// Seal seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
 // asked, which a digest tells nobody who lacks the keys. What cannot be sealed is refused.
-func SealTxn(ring *seal.Ring, t *kv.Txn) error {
+func (r *Request) Seal(t *kv.Txn) error { return sealTxn(r.Ring(), t) }
+
+func sealTxn(ring *seal.Ring, t *kv.Txn) error {
 	for i := range t.If {
 		if err := Unsealed(t.If[i].Value); err != nil {
 			return err
@@ -119,21 +112,21 @@ func spelled(t *kv.Txn) []byte {
 	return b
 }
 
-// Revealer reveals what a caller may know of what is read. The nil Revealer reveals nothing. What it is
+// Revealer reveals what a sender may know of what is read. The nil Revealer reveals nothing. What it is
 // given stays as it is, because it is others', too, and is returned where there is nothing to reveal.
 // What it returns is the caller's alone.
 type Revealer struct {
-	caller *Caller
+	caller *guard.Caller
 	ring   func() *seal.Ring
 }
 
-// Revealer reveals to the caller, for as long as it is asked on the caller's goroutine or c is [Caller.Apart],
-// if asked is set.
-func (c *Caller) Revealer(ring func() *seal.Ring, asked bool) *Revealer {
+// Revealer reveals sealed values to the sender, if that is asked for, as long as it is asked on the request's
+// goroutine.
+func (r *Request) Revealer(asked bool) *Revealer {
 	if !asked {
 		return nil
 	}
-	return &Revealer{c, ring}
+	return &Revealer{r.Rights, r.Ring}
 }
 
 // Entry reveals an entry of a key, which may be nil.
@@ -149,7 +142,7 @@ func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
 	if value, ok := opened(r.caller, ring, e.Value.Data); ok {
 		revealed.Value = value
 	} else {
-		revealed.Value.Data = r.caller.Revealed(ring, e.Value.Data)
+		revealed.Value.Data = revealText(r.caller, ring, e.Value.Data)
 	}
 	return &revealed
 }
@@ -189,7 +182,7 @@ func (r *Revealer) Documents(list []kv.Event) []kv.Event {
 			return e
 		}
 		revealed := *e
-		revealed.Value.Data = r.caller.Revealed(r.ring(), e.Value.Data)
+		revealed.Value.Data = revealText(r.caller, r.ring(), e.Value.Data)
 		return &revealed
 	})
 }
@@ -204,7 +197,7 @@ func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 }
 
 // opened is the value of a type of its own that a mark stands for, if valid is nothing else.
-func opened(c *Caller, ring *seal.Ring, valid []byte) (v kv.Value, ok bool) {
+func opened(c *guard.Caller, ring *seal.Ring, valid []byte) (v kv.Value, ok bool) {
 	o, ok := ring.OpenWhole(valid, c.Reveals)
 	if !ok || o.Type == "" {
 		return v, false
