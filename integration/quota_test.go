@@ -182,6 +182,19 @@ func TestANamespaceIsLimited(t *testing.T) {
 }
 
 // Who can help gets in when nobody else does, and what is asked for most is answered.
+// The words by which a watch on documents says which of them it means are no namespaces of keys.
+func TestDocumentsAreInNoNamespace(t *testing.T) {
+	srv, root, _, token := limited(t, `[{"what": ["kv:own", "kv:resolved"], "watches": 1, "requests": 1}]`)
+	require.Contains(t, root.Call(protocol.SetConfig, `{"filename":"app/a.json","contents":{}}`), `"code":0`)
+	p := as(t, srv, token)
+	for range 3 {
+		require.Contains(t, p.Call(protocol.CfWatch, `{"name":"app/a"}`), `"code":0`)
+		require.Contains(t, p.Call(protocol.CfWatch, `{"name":"app/a","resolved":1}`), `"code":0`)
+	}
+	require.Contains(t, p.Call(protocol.KVWatch, `{"ns":"own"}`), `"code":0`)
+	overQuota(t, p.Call(protocol.KVWatch, `{"ns":"own"}`), 503, "requests")
+}
+
 func TestAFullServerAnswersAdministratorsAndProbes(t *testing.T) {
 	srv, _, admin, token := limited(t, `[]`, "--max-connections", "3", "--http-max-connections", "2", "--rate", "1/s")
 	for range 2 { // the administrator has one

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/memory"
 	"confcenter/meta"
 	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 )
@@ -22,7 +22,7 @@ type subscription struct {
 	name string    // set at open: the name as the peer wrote it
 	path string    // set at open: key path, empty for the whole document
 
-	count quota.Watch // set at open
+	count edge.Watch // set at open
 
 	// loop only
 	inherit bool
@@ -149,7 +149,7 @@ func (f *follower) add(want protocol.Subscription, file string, seq uint64) (*su
 		return nil, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
 	var err error
-	if sub.count, err = f.s.CountWatch(""); err != nil {
+	if sub.count, err = f.s.Watch(""); err != nil {
 		return nil, err
 	}
 	f.s.Group().Memory.Add(sub.size())

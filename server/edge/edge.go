@@ -141,6 +141,15 @@ func (m *Room) keep(things []op.Thing) {
 	}
 }
 
+// Watch is a watch, a subscription or a stream that is counted, until End.
+type Watch struct{ quota.Watch }
+
+// Watch counts one of the sender, and of a namespace of keys unless ns is empty, or refuses it.
+func (r *Request) Watch(ns string) (Watch, error) {
+	counted, err := r.Quotas.Watch(r.Account, ns)
+	return Watch{counted}, err
+}
+
 // Sees is what the sender may be told of, as long as it is asked on the request's goroutine.
 func (r *Request) Sees() op.Sees { return r.Rights.Sees }
 

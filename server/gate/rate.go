@@ -76,11 +76,6 @@ func (s *Session) Judge(things []op.Thing) error {
 	return err
 }
 
-// CountWatch counts a watch on a namespace, which is empty for what is not in one, or refuses it.
-func (s *Session) CountWatch(ns string) (quota.Watch, error) {
-	return s.Quotas.Watch(s.Account, ns)
-}
-
 // enter has the session count as who its peer has proved to be.
 func (s *Session) enter(who *access.Identity) error {
 	if s.Account.Is(who) {

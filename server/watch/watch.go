@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -32,7 +31,7 @@ type watch struct {
 	form  form
 	path  string // only of what changes there; empty: everything
 	topic *topic
-	count quota.Watch
+	count edge.Watch
 	// reveal reveals what the peer may know; nil: nothing. Only a worker uses it, while busy.
 	reveal *edge.Revealer
 
@@ -178,7 +177,11 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 		g.Count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
-	count, err := k.s.CountWatch(want.Filter.NS)
+	ns := ""
+	if k.f.talk == ofKeys {
+		ns = want.Filter.NS
+	}
+	count, err := k.s.Watch(ns)
 	if err != nil {
 		g.Count.WatchLimit.Add(1)
 		return nil, 0, err
