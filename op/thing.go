@@ -112,6 +112,11 @@ func (t *Thing) Part(i int) string { return t.parts[i] }
 // Parts is how many parts of the name are given. The last of those of Every and Any is a beginning.
 func (t *Thing) Parts() int { return int(t.n) }
 
+// Changes reports whether the thing is changed or taken hold of, not only read.
+func (t *Thing) Changes() bool {
+	return t.Do&(policy.Write|policy.Delete|policy.Lock|policy.Lease|policy.Land|policy.Grant) != 0
+}
+
 // AppendName appends the name, or the beginning of names, as [policy.Permits] take it.
 func (t *Thing) AppendName(dst []byte) []byte { return policy.AppendName(dst, t.parts[:t.n]...) }
 

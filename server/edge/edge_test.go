@@ -36,7 +36,7 @@ func readOnly(tenant string) edge.Stage {
 		for i := range things {
 			t := &things[i]
 			ns := string(t.AppendNamespace(nil))
-			if t.Do&(policy.Write|policy.Delete|policy.Lock|policy.Lease) != 0 && (strings.HasPrefix(ns, tenant) || t.Class == policy.Config && strings.HasPrefix(t.Part(0), tenant+"/")) {
+			if t.Changes() && (strings.HasPrefix(ns, tenant) || t.Class == policy.Config && strings.HasPrefix(t.Part(0), tenant+"/")) {
 				return codes.Errorf(codes.Forbidden, "what is %s's may only be read for now", tenant)
 			}
 		}
