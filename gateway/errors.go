@@ -16,7 +16,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
 )
 
@@ -127,7 +127,7 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	body := appendNumber(make([]byte, 0, 256), `{"code":`, int64(code))
 	body = appendQuoted(body, `,"error":`, code.Name())
 	body = appendQuoted(body, `,"detail":`, codes.Message(err))
-	if mismatch := (*storage.Mismatch)(nil); errors.As(err, &mismatch) {
+	if mismatch := (*field.Mismatch)(nil); errors.As(err, &mismatch) {
 		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
 		storagejson.WriteVersions(&out, mismatch.Fields)
 		body = out.Buf

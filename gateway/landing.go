@@ -103,7 +103,7 @@ func (g *Gateway) landingDrop(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	confirm := p.count("confirm")
 	all := len(p.values) == 0
-	one := field.Ref{Owner: storage.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
+	one := field.Ref{Owner: field.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
 	if err := p.end(); err != nil {
 		return err
 	}

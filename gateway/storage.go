@@ -20,18 +20,18 @@ import (
 
 // PlayerStorage is what the gateway needs of player storage: *storage.Storage.
 type PlayerStorage interface {
-	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
-	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
-	Do(w *storage.Write, done func(*storage.Outcome, error))
-	Regions() []storage.Owner
-	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
+	Load(ctx context.Context, o field.Owner, names []string) ([]field.Field, error)
+	GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error)
+	Do(w *field.Write, done func(*field.Outcome, error))
+	Regions() []field.Owner
+	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []field.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	// LandedThrough is the version up to which all of the owner's fields are landed.
-	LandedThrough(o storage.Owner) int64
+	LandedThrough(o field.Owner) int64
 
 	Stats() storage.Stats
-	Status() []storage.TableStatus
-	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
+	Status() []field.TableStatus
+	Errors(after field.Ref, limit int) (list []field.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []field.Ref) (int, error)
 	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
 }
@@ -51,10 +51,10 @@ func (g *Gateway) storageRoutes() []route {
 		{method: get, pattern: storageRoot, name: "storage.regions", right: access.StorageRead, named: true, handle: g.storageRegions},
 		{method: get, pattern: place, name: "storage.owners", right: access.StorageRead, named: true, handle: g.storageOwners},
 		{method: get, pattern: owner, name: "storage.get", right: access.StorageRead, named: true, handle: g.storageGet},
-		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Update)},
-		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Incr)},
-		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Remove)},
-		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Restore)},
+		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Update)},
+		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Incr)},
+		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Remove)},
+		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Restore)},
 		{method: get, pattern: landingRoot, name: "landing.status", right: access.LandingRead, quiet: true, handle: g.landingStatus},
 		{method: get, pattern: landingRoot + "/errors", name: "landing.errors", right: access.LandingRead, quiet: true, handle: g.landingErrors},
 		{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", right: access.LandingWrite, body: g.cfg.MaxBody, handle: g.landingRetry},
@@ -63,8 +63,8 @@ func (g *Gateway) storageRoutes() []route {
 }
 
 // ownerOf is the owner that the path names.
-func ownerOf(r *http.Request) storage.Owner {
-	return storage.Owner{App: r.PathValue("appId"), Region: r.PathValue("regionId"), Logic: r.PathValue("logicType"), ID: r.PathValue("ownerId")}
+func ownerOf(r *http.Request) field.Owner {
+	return field.Owner{App: r.PathValue("appId"), Region: r.PathValue("regionId"), Logic: r.PathValue("logicType"), ID: r.PathValue("ownerId")}
 }
 
 // storageRegions lists the apps and regions that have fields.
@@ -73,7 +73,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 		return err
 	}
 	list, size := g.stores.Storage.Regions(), 0
-	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return !w.Sees()(op.Owners(policy.Read, o.App, o.Region, "")) })
+	list = slices.DeleteFunc(list, func(o field.Owner) bool { return !w.Sees()(op.Owners(policy.Read, o.App, o.Region, "")) })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}
@@ -129,9 +129,9 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 	p, owner := parametersOf(r), ownerOf(r)
 	names := p.names()
-	ask := storage.Ask{After: p.text("after"), Limit: int(min(p.count("limit"), kv.MaxList)), Revision: kv.Revision(p.count("revision"))}
+	ask := field.Ask{After: p.text("after"), Limit: int(min(p.count("limit"), kv.MaxList)), Revision: kv.Revision(p.count("revision"))}
 	versions, dirty := p.flag("versions"), p.flag("dirty")
-	if names != nil && (ask != storage.Ask{}) {
+	if names != nil && (ask != field.Ask{}) {
 		p.fail(codes.Errorf(codes.BadRequest, "names excludes after, limit and revision, which are for all fields"))
 	}
 	if err := p.end(); err != nil {
@@ -145,7 +145,7 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return g.sendFields(w, owner, storage.Page{Fields: fields}, false, versions, dirty)
+		return g.sendFields(w, owner, field.Page{Fields: fields}, false, versions, dirty)
 	}
 	page, err := g.stores.Storage.GetAll(r.Context(), owner, ask)
 	if err != nil {
@@ -155,7 +155,7 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 }
 
 // sendFields answers with fields. Those of a page have a revision, which is 0 of a new store.
-func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, paged, versions, dirty bool) error {
+func (g *Gateway) sendFields(w *reply, owner field.Owner, page field.Page, paged, versions, dirty bool) error {
 	size := storagejson.SizeOf(page.Fields)
 	if size > maxReadBack {
 		return codes.Errorf(codes.TooLarge, "these fields have %d bytes as JSON and the limit of one reply is %d; name fewer at a time", size, maxReadBack)
@@ -191,7 +191,7 @@ func (p *parameters) names() []string {
 }
 
 // storageWrite changes fields of an owner.
-func (g *Gateway) storageWrite(kind storage.Kind) handler {
+func (g *Gateway) storageWrite(kind field.Kind) handler {
 	return func(w *reply, r *http.Request) error {
 		if err := parametersOf(r).end(); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 		if err != nil {
 			return err
 		}
-		write := &storage.Write{Owner: ownerOf(r), Kind: kind, Actor: by}
+		write := &field.Write{Owner: ownerOf(r), Kind: kind, Actor: by}
 		storagejson.ReadWrite(&m.Reader, write)
 		if err := m.End(); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 }
 
 // costOf is about what a write takes.
-func costOf(write *storage.Write) int64 {
+func costOf(write *field.Write) int64 {
 	size := memory.WaiterCost * (len(write.Fields) + len(write.Deltas) + len(write.Names) + len(write.Expect))
 	for i := range write.Fields {
 		size += len(write.Fields[i].Name) + len(write.Fields[i].Value)
@@ -240,9 +240,9 @@ func costOf(write *storage.Write) int64 {
 // change returns when the write is durable or has failed. It does not wait any longer when
 // the peer is gone or the gateway ends, because a write may wait for a database that is down;
 // it stands either way.
-func (g *Gateway) change(r *http.Request, write *storage.Write) (*storage.Outcome, error) {
+func (g *Gateway) change(r *http.Request, write *field.Write) (*field.Outcome, error) {
 	late := codes.Errorf(codes.Timeout, "no one waits for the answer any more; whether fields have changed is not known")
-	return kv.Await(r.Context(), late, func(done func(*storage.Outcome, error)) error {
+	return kv.Await(r.Context(), late, func(done func(*field.Outcome, error)) error {
 		g.stores.Storage.Do(write, done)
 		return nil
 	})

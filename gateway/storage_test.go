@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock/clocktest"
-	"confcenter/storage"
 	"confcenter/storage/field"
 )
 
@@ -113,7 +112,7 @@ func TestStorageIDsMayBeAnything(t *testing.T) {
 	for i, id := range ids {
 		path := strings.ReplaceAll(ownerPath(id, "1", id, id), "/..", "/%2E%2E")
 		require.Equal(t, 200, k.do("PATCH", path, fmt.Sprintf(`{"fields":{%q:"%d"}}`, "f", i)).status, id)
-		want := field.Ref{Owner: storage.Owner{App: id, Region: "1", Logic: id, ID: id}, Name: "f"}
+		want := field.Ref{Owner: field.Owner{App: id, Region: "1", Logic: id, ID: id}, Name: "f"}
 		require.Equal(t, fmt.Sprint(i), string(fake.fields[want].Value), id)
 		require.JSONEq(t, fmt.Sprintf(`{"fields":{"f":"%d"}}`, i), k.get(path+"?names=f").body, id)
 		var list struct {
@@ -144,12 +143,12 @@ func TestStorageFieldsMayBeCalledAnything(t *testing.T) {
 // Pages and what is named are bounded, so no answer is.
 func TestStorageAnswersAreBounded(t *testing.T) {
 	k, fake := startStorage(t)
-	o := storage.Owner{App: "1", Region: "1", Logic: "player", ID: "7"}
+	o := field.Owner{App: "1", Region: "1", Logic: "player", ID: "7"}
 	value := []byte(strings.Repeat("x", 1<<20))
 	query := url.Values{}
 	for i := range 9 {
 		name := fmt.Sprint("f", i)
-		fake.fields[field.Ref{Owner: o, Name: name}] = storage.Field{Name: name, Value: value, Version: 1}
+		fake.fields[field.Ref{Owner: o, Name: name}] = field.Field{Name: name, Value: value, Version: 1}
 		query.Add("name", name)
 	}
 	p := ownerPath("1", "1", "player", "7")
@@ -191,9 +190,9 @@ func TestShutdownDoesNotWaitForStorage(t *testing.T) {
 
 func TestLandingRoutes(t *testing.T) {
 	k, fake := startStorage(t)
-	o := storage.Owner{App: "1", Region: "1", Logic: "player", ID: "7/8"}
+	o := field.Owner{App: "1", Region: "1", Logic: "player", ID: "7/8"}
 	for i := range 3 {
-		fake.refused = append(fake.refused, storage.ErrorRow{Owner: o, Name: fmt.Sprint("f", i), List: "dirtyKey:0error", Revision: 4, Reason: "Data too long", Attempts: 2, First: 5, Next: 6, Dropped: i == 2})
+		fake.refused = append(fake.refused, field.ErrorRow{Owner: o, Name: fmt.Sprint("f", i), List: "dirtyKey:0error", Revision: 4, Reason: "Data too long", Attempts: 2, First: 5, Next: 6, Dropped: i == 2})
 	}
 	row := func(i int, more string) string {
 		return fmt.Sprintf(`{"appId":"1","regionId":"1","logicType":"player","ownerId":"7/8","name":"f%d","list":"dirtyKey:0error","revision":4,"reason":"Data too long","attempts":2,"first":5,"next":6%s}`, i, more)
@@ -233,7 +232,7 @@ func TestLandingRoutes(t *testing.T) {
 // H38: dirty count, error count and last landing per table.
 func TestH38StatusPerTable(t *testing.T) {
 	fake := newFakeStorage()
-	fake.tables = append(fake.tables, storage.TableStatus{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error", Saving: "dirtyKey:1saving"})
+	fake.tables = append(fake.tables, field.TableStatus{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error", Saving: "dirtyKey:1saving"})
 	k := start(t, func(cfg *Config, stores *Stores) {
 		cfg.Clock, stores.Storage = clocktest.NewFake(time.UnixMilli(storeTime)), fake
 	})

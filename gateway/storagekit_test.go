@@ -16,11 +16,11 @@ import (
 // fakeStorage is as much of player storage as the routes can tell from the real one. It is
 // used by one request at a time.
 type fakeStorage struct {
-	fields  map[field.Ref]storage.Field
+	fields  map[field.Ref]field.Field
 	version int64
-	landed  int64                 // all versions up to this one are landed
-	tables  []storage.TableStatus // as Status tells them
-	refused []storage.ErrorRow
+	landed  int64               // all versions up to this one are landed
+	tables  []field.TableStatus // as Status tells them
+	refused []field.ErrorRow
 	asked   []field.Ref   // of the last Retry or Drop
 	confirm int64         // of the last Drop
 	hold    chan struct{} // if it is set, writes wait for it to be closed
@@ -28,13 +28,13 @@ type fakeStorage struct {
 }
 
 func newFakeStorage() *fakeStorage {
-	return &fakeStorage{fields: map[field.Ref]storage.Field{}, tables: []storage.TableStatus{{
+	return &fakeStorage{fields: map[field.Ref]field.Field{}, tables: []field.TableStatus{{
 		Table: 0, List: "dirtyKey:0", Errors: "dirtyKey:0error", Dirty: 3, Oldest: storeTime - 5000, Refused: 1, Landed: 40, Last: storeTime - 2000, Rate: 7, Cursor: 9,
 	}}}
 }
 
 // Load implements PlayerStorage, as do the others.
-func (f *fakeStorage) Load(_ context.Context, o storage.Owner, names []string) (list []storage.Field, err error) {
+func (f *fakeStorage) Load(_ context.Context, o field.Owner, names []string) (list []field.Field, err error) {
 	for _, name := range names {
 		if field, ok := f.fields[field.Ref{Owner: o, Name: name}]; ok && !field.Removed {
 			list = append(list, field)
@@ -43,7 +43,7 @@ func (f *fakeStorage) Load(_ context.Context, o storage.Owner, names []string) (
 	return list, o.Check()
 }
 
-func (f *fakeStorage) GetAll(_ context.Context, o storage.Owner, ask storage.Ask) (page storage.Page, err error) {
+func (f *fakeStorage) GetAll(_ context.Context, o field.Owner, ask field.Ask) (page field.Page, err error) {
 	names := slices.SortedFunc(maps.Keys(f.fields), func(a, b field.Ref) int { return strings.Compare(a.Key(), b.Key()) })
 	page.Revision = kv.Revision(f.version + 1)
 	for _, name := range names {
@@ -57,7 +57,7 @@ func (f *fakeStorage) GetAll(_ context.Context, o storage.Owner, ask storage.Ask
 	return page, o.Check()
 }
 
-func (f *fakeStorage) Do(w *storage.Write, done func(*storage.Outcome, error)) {
+func (f *fakeStorage) Do(w *field.Write, done func(*field.Outcome, error)) {
 	if f.hold != nil {
 		f.holds <- struct{}{}
 		go func() {
@@ -69,21 +69,21 @@ func (f *fakeStorage) Do(w *storage.Write, done func(*storage.Outcome, error)) {
 	done(f.do(w))
 }
 
-func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
+func (f *fakeStorage) do(w *field.Write) (*field.Outcome, error) {
 	if err := w.Owner.Check(); err != nil {
 		return nil, err
 	}
-	mismatch := &storage.Mismatch{}
+	mismatch := &field.Mismatch{}
 	for name, version := range w.Expect {
 		if now := f.fields[field.Ref{Owner: w.Owner, Name: name}]; now.Version != version {
-			mismatch.Fields = append(mismatch.Fields, storage.Field{Name: name, Version: now.Version})
+			mismatch.Fields = append(mismatch.Fields, field.Field{Name: name, Version: now.Version})
 		}
 	}
 	if len(mismatch.Fields) > 0 {
 		return nil, mismatch
 	}
-	out := &storage.Outcome{Replayed: w.Token == "again"}
-	set := func(name string, change func(*storage.Field)) {
+	out := &field.Outcome{Replayed: w.Token == "again"}
+	set := func(name string, change func(*field.Field)) {
 		at := field.Ref{Owner: w.Owner, Name: name}
 		field, was := f.fields[at]
 		if was && w.WantPrev && !field.Removed {
@@ -96,16 +96,16 @@ func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
 		out.Fields = append(out.Fields, field)
 	}
 	for _, put := range w.Fields {
-		set(put.Name, func(field *storage.Field) { field.Value, field.Removed = put.Value, false })
+		set(put.Name, func(field *field.Field) { field.Value, field.Removed = put.Value, false })
 	}
 	for _, delta := range w.Deltas {
-		set(delta.Name, func(field *storage.Field) {
+		set(delta.Name, func(field *field.Field) {
 			n, _ := strconv.ParseInt(string(field.Value), 10, 64)
 			field.Value = strconv.AppendInt(nil, n+delta.By, 10)
 		})
 	}
 	for _, name := range w.Names {
-		set(name, func(field *storage.Field) { field.Removed = w.Kind == storage.Remove })
+		set(name, func(one *field.Field) { one.Removed = w.Kind == field.Remove })
 	}
 	out.Revision = kv.Revision(f.version)
 	if len(out.Fields) == 0 {
@@ -118,15 +118,15 @@ func (f *fakeStorage) Stats() storage.Stats {
 	return storage.Stats{Queries: 1, Evicted: 2, PurgedFields: 3, PurgedRows: 4, Limits: []storage.Limit{{Name: "pages", Use: 5, Most: 6, Met: 7}}}
 }
 
-func (f *fakeStorage) Regions() []storage.Owner { return []storage.Owner{{App: "1", Region: "1"}} }
+func (f *fakeStorage) Regions() []field.Owner { return []field.Owner{{App: "1", Region: "1"}} }
 
-func (f *fakeStorage) Owners(_ context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error) {
+func (f *fakeStorage) Owners(_ context.Context, app, region, logic, after string, limit int) (list []field.Owner, next string, err error) {
 	for at := range f.fields {
 		if o := at.Owner; o.App == app && o.Region == region && (logic == "" || o.Logic == logic) && o.Key() > after && !slices.Contains(list, o) {
 			list = append(list, o)
 		}
 	}
-	slices.SortFunc(list, func(a, b storage.Owner) int { return strings.Compare(a.Key(), b.Key()) })
+	slices.SortFunc(list, func(a, b field.Owner) int { return strings.Compare(a.Key(), b.Key()) })
 	if len(list) > limit {
 		list, next = list[:limit], list[limit-1].Key()
 	}
@@ -138,11 +138,11 @@ func (f *fakeStorage) Count(ctx context.Context, app, region, logic string) (int
 	return int64(len(list)), err
 }
 
-func (f *fakeStorage) LandedThrough(storage.Owner) int64 { return f.landed }
+func (f *fakeStorage) LandedThrough(field.Owner) int64 { return f.landed }
 
-func (f *fakeStorage) Status() []storage.TableStatus { return f.tables }
+func (f *fakeStorage) Status() []field.TableStatus { return f.tables }
 
-func (f *fakeStorage) Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool) {
+func (f *fakeStorage) Errors(after field.Ref, limit int) (list []field.ErrorRow, more bool) {
 	for _, e := range f.refused {
 		if at := (field.Ref{Owner: e.Owner, Name: e.Name}); after.Name == "" || at.Key() > after.Key() {
 			list = append(list, e)

@@ -18,6 +18,7 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 func TestConsoleStorage(t *testing.T) {
@@ -87,10 +88,10 @@ type noRows struct{}
 
 func (noRows) Admit(storage.Judge, bool) {}
 
-func (noRows) Fields(context.Context, storage.Owner, []string) ([]storage.Row, error) {
+func (noRows) Fields(context.Context, field.Owner, []string) ([]field.Row, error) {
 	return nil, nil
 }
-func (noRows) All(context.Context, storage.Owner) ([]storage.Row, error)      { return nil, nil }
+func (noRows) All(context.Context, field.Owner) ([]field.Row, error)          { return nil, nil }
 func (noRows) Owners(context.Context, storage.OwnerQuery, func([]byte)) error { return nil }
 func (noRows) Purge(context.Context, storage.Purge) (storage.Purged, error) {
 	return storage.Purged{}, nil
@@ -130,10 +131,10 @@ func (l *landed) land() (rows int) {
 	if batch == nil {
 		return 0
 	}
-	var failed []storage.Failure
+	var failed []field.Failure
 	for i := range batch.Rows {
 		if row := &batch.Rows[i]; row.Name == "bad" {
-			failed = append(failed, storage.Failure{Table: row.Table(), Key: row.Key(), Reason: "Data too long for column 'value'"})
+			failed = append(failed, field.Failure{Table: row.Table(), Key: row.Key(), Reason: "Data too long for column 'value'"})
 		}
 	}
 	require.NoError(l.t, l.Landed(l.t.Context(), l.fence, batch, failed))

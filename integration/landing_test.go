@@ -19,7 +19,7 @@ import (
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	_ "confcenter/storage/landing/mysql" // databases of the tests
 	_ "confcenter/storage/landing/postgres"
@@ -37,7 +37,7 @@ func bagOf(t *testing.T, p *Process) (bag *client.Owner, done func()) {
 // landsIn waits until the database has these fields of the bag of one owner.
 func landsIn(t *testing.T, d *landing.Database, want map[string]string) {
 	t.Helper()
-	bag := storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}
+	bag := field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}
 	var got map[string]string
 	require.Eventually(t, func() bool {
 		rows, err := d.All(t.Context(), bag)

@@ -18,7 +18,7 @@ import (
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -181,7 +181,7 @@ func TestATableThatCannotBeReadIsSaidToBeSo(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 	}
-	_, err = d.Write(t.Context(), []storage.DirtyRow{{Row: storage.Row{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: []byte("1"), Version: 1}}})
+	_, err = d.Write(t.Context(), []field.DirtyRow{{Row: field.Row{Owner: field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: []byte("1"), Version: 1}}})
 	require.NoError(t, err)
 	p := StartProcess(t, conf, "--landing", "sqlite:"+file)
 	status, body := fields(t, p)

@@ -11,7 +11,7 @@ import (
 	"confcenter/client"
 	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -60,7 +60,7 @@ func landerOfAnotherDatabase(t *testing.T, flags []string, own string, want ...s
 			require.NotContains(t, lander.Said(), password)
 		}
 	}
-	rows, err := d.All(t.Context(), storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"})
+	rows, err := d.All(t.Context(), field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	if flags != nil {
@@ -82,7 +82,7 @@ func landerOfAnotherDatabase(t *testing.T, flags []string, own string, want ...s
 }
 
 // countOwners counts those who have fields beside an owner, and that one.
-func countOwners(t *testing.T, p *Process, o storage.Owner) int64 {
+func countOwners(t *testing.T, p *Process, o field.Owner) int64 {
 	t.Helper()
 	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{p.Addr}, Name: "owners-test"})
 	require.NoError(t, err)

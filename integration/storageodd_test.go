@@ -22,7 +22,6 @@ import (
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
@@ -39,7 +38,7 @@ type odd struct {
 
 // oddField is one that somebody might think of.
 type oddField struct {
-	owner       storage.Owner
+	owner       field.Owner
 	name, value string
 }
 
@@ -98,18 +97,18 @@ func oddFields() (list []oddField) {
 	for i, name := range names {
 		value := values[i%len(values)]
 		list = append(list,
-			oddField{storage.Owner{App: "1", Region: "1", Logic: "odd", ID: "42"}, name, value},
-			oddField{storage.Owner{App: "1", Region: "1", Logic: name, ID: names[(i+1)%len(names)]}, "k", name})
+			oddField{field.Owner{App: "1", Region: "1", Logic: "odd", ID: "42"}, name, value},
+			oddField{field.Owner{App: "1", Region: "1", Logic: name, ID: names[(i+1)%len(names)]}, "k", name})
 		if len(name) < 9 {
-			list = append(list, oddField{storage.Owner{App: name, Region: "r", Logic: "l", ID: "o"}, "k", "app " + name}, oddField{storage.Owner{App: "r", Region: name, Logic: "l", ID: "o"}, "k", "region " + name})
+			list = append(list, oddField{field.Owner{App: name, Region: "r", Logic: "l", ID: "o"}, "k", "app " + name}, oddField{field.Owner{App: "r", Region: name, Logic: "l", ID: "o"}, "k", "region " + name})
 		}
 	}
 	long := strings.Repeat("é", 60)
-	return append(list, oddField{storage.Owner{App: "1", Region: "1", Logic: long, ID: long[:100]}, strings.Repeat("k", 33), "255 bytes"})
+	return append(list, oddField{field.Owner{App: "1", Region: "1", Logic: long, ID: long[:100]}, strings.Repeat("k", 33), "255 bytes"})
 }
 
 // withOwner is the owner's members, and those given, as JSON.
-func withOwner(o storage.Owner, members map[string]any) string {
+func withOwner(o field.Owner, members map[string]any) string {
 	all := map[string]any{"appId": o.App, "regionId": o.Region, "logicType": o.Logic, "ownerId": o.ID}
 	for name, value := range members {
 		all[name] = value
@@ -121,7 +120,7 @@ func withOwner(o storage.Owner, members map[string]any) string {
 	return string(text)
 }
 
-func (o *odd) path(owner storage.Owner) string {
+func (o *odd) path(owner field.Owner) string {
 	path := "storage"
 	for _, part := range []string{owner.App, owner.Region, owner.Logic, owner.ID} {
 		path += "/" + strings.ReplaceAll(url.PathEscape(part), ".", "%2E")
@@ -137,7 +136,7 @@ func values(name, value string) map[string]any {
 }
 
 // arguments are those of a verb with a flag.
-func arguments(verb, flag string, owner storage.Owner, arg string) []string {
+func arguments(verb, flag string, owner field.Owner, arg string) []string {
 	return []string{verb, flag, "--app", owner.App, "--region", owner.Region, "--", owner.Logic, owner.ID, arg}
 }
 
@@ -186,22 +185,22 @@ func (o *odd) reads(i int, f oddField, want string) {
 	require.Equal(o.t, map[string]string{f.name: want}, got, "%q", f)
 }
 
-func (o *odd) raw(owner storage.Owner, name string) string {
+func (o *odd) raw(owner field.Owner, name string) string {
 	code, out, stderr := o.cli.run("", arguments("get", "-oraw", owner, name)...)
 	require.Zero(o.t, code, "%q %q: %s", owner, name, stderr)
 	return out
 }
 
 // row is a field in the database.
-func (o *odd) row(owner storage.Owner, name string) storage.Row {
+func (o *odd) row(owner field.Owner, name string) field.Row {
 	rows, err := o.d.Fields(o.t.Context(), owner, []string{name})
 	require.NoError(o.t, err)
 	require.Len(o.t, rows, 1, "%q %q", owner, name)
 	return rows[0]
 }
 
-func oddOwner(id string) storage.Owner {
-	return storage.Owner{App: "1", Region: "1", Logic: "owner", ID: id}
+func oddOwner(id string) field.Owner {
+	return field.Owner{App: "1", Region: "1", Logic: "owner", ID: id}
 }
 
 const greatest, least = "9223372036854775807", "-9223372036854775808"

@@ -6,7 +6,6 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
-	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
@@ -22,7 +21,7 @@ type Landing struct {
 }
 
 // openDatabase reads the settings, and does not connect yet.
-func (s *Server) openDatabase() (set storage.Settings, err error) {
+func (s *Server) openDatabase() (set field.Settings, err error) {
 	o := &s.cfg.Landing
 	if o.DSN == "" {
 		return s.cfg.Players.Settings, nil
@@ -35,7 +34,7 @@ func (s *Server) openDatabase() (set storage.Settings, err error) {
 }
 
 // landingSettings returns the defaults if there is no such document, and with an error.
-func (s *Server) landingSettings() (storage.Settings, error) {
+func (s *Server) landingSettings() (field.Settings, error) {
 	node := s.Documents.Snapshot().Node(s.cfg.Landing.Settings)
 	if node == nil || !node.Known() || node.Deleted() {
 		return field.Defaults(), nil

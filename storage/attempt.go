@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // maxTries is how often a write is attempted. Writes that were on their way before it had its
@@ -32,7 +33,7 @@ func (j *job) goOn() {
 type state struct {
 	key   string
 	entry *kv.Entry
-	row   *Row
+	row   *field.Row
 }
 
 // value is the field's live value.
@@ -58,14 +59,14 @@ func (f *state) removed(s *Storage) ([]byte, bool) {
 	return nil, false
 }
 
-func (f *state) field(name string, base int64) Field {
+func (f *state) field(name string, base int64) field.Field {
 	switch {
 	case live(f.entry):
 		return fieldOf(f.entry, name, base)
 	case f.entry == nil && f.row != nil && !f.row.Removed:
 		return rowField(f.row)
 	}
-	return Field{Name: name}
+	return field.Field{Name: name}
 }
 
 // same is the condition that the field is still as it was.
@@ -135,9 +136,9 @@ func (j *job) decide(txn *kv.Txn, states map[string]*state) error {
 		return err
 	}
 	switch j.w.Kind {
-	case Update, Incr:
+	case field.Update, field.Incr:
 		return j.decideSet(txn, states)
-	case Remove:
+	case field.Remove:
 		for _, name := range j.names {
 			if v, ok := states[name].value(); ok {
 				j.put(txn, states[name], kv.Value{Type: kv.Removed, Data: v.Data})
@@ -163,7 +164,7 @@ func (j *job) decide(txn *kv.Txn, states map[string]*state) error {
 
 func (j *job) decideSet(txn *kv.Txn, states map[string]*state) error {
 	txn.Then = j.set(nil)
-	if j.w.Kind == Update {
+	if j.w.Kind == field.Update {
 		return nil
 	}
 	for i, d := range j.w.Deltas {
@@ -187,7 +188,7 @@ func (j *job) put(txn *kv.Txn, f *state, v kv.Value) {
 
 // expected reports whether the fields have the expected versions.
 func (j *job) expected(states map[string]*state) error {
-	var other []Field
+	var other []field.Field
 	base := j.s.Base()
 	for _, name := range slices.Sorted(maps.Keys(j.w.Expect)) {
 		if f := states[name].field(name, base); f.Version != j.w.Expect[name] {
@@ -195,7 +196,7 @@ func (j *job) expected(states map[string]*state) error {
 		}
 	}
 	if len(other) > 0 {
-		return &Mismatch{Fields: other}
+		return &field.Mismatch{Fields: other}
 	}
 	return nil
 }

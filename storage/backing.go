@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // OwnerQuery says which owners to list.
@@ -45,9 +46,9 @@ type Backing interface {
 	// With moved the database is taken as it is: it need not have the tables that it had.
 	Admit(judge Judge, moved bool)
 	// Fields returns the rows of those fields that there are.
-	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
+	Fields(ctx context.Context, o field.Owner, names []string) ([]field.Row, error)
 	// All returns all rows of an owner; codes.TooLarge if they take more than MaxOwner.
-	All(ctx context.Context, o Owner) ([]Row, error)
+	All(ctx context.Context, o field.Owner) ([]field.Row, error)
 	// Owners calls each with the query_all_key of owners, in the order of their bytes; each
 	// must not keep it.
 	Owners(ctx context.Context, q OwnerQuery, each func(key []byte)) error

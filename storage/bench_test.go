@@ -60,7 +60,7 @@ func BenchmarkUpdate(b *testing.B) {
 			o, done := player, make(chan error, 1)
 			o.ID = strconv.FormatInt(id.Add(1), 10)
 			for p.Next() {
-				k.Do(&Write{Owner: o, Kind: Update, Fields: []Field{{Name: "data", Value: []byte("value")}}}, func(_ *Outcome, err error) { done <- err })
+				k.Do(&field.Write{Owner: o, Kind: field.Update, Fields: []field.Field{{Name: "data", Value: []byte("value")}}}, func(_ *field.Outcome, err error) { done <- err })
 				require.NoError(b, <-done)
 			}
 		})

@@ -9,17 +9,18 @@ import (
 	"sync"
 
 	"confcenter/internal/memory"
+	"confcenter/storage/field"
 )
 
 // rowSet is what is known of an owner's rows.
 type rowSet struct {
-	rows map[string]*Row // nil: the database has none
-	all  bool            // the database has no others
+	rows map[string]*field.Row // nil: the database has none
+	all  bool                  // the database has no others
 	size int64
 }
 
 // row returns a row, nil if there is none, and whether that is known.
-func (r *rowSet) row(name string) (row *Row, known bool) {
+func (r *rowSet) row(name string) (row *field.Row, known bool) {
 	if r == nil {
 		return nil, false
 	}
@@ -48,9 +49,9 @@ func (r *rowSet) clone() *rowSet {
 }
 
 // add adds what a query has found.
-func (r *rowSet) add(name string, row *Row) {
+func (r *rowSet) add(name string, row *field.Row) {
 	if r.rows == nil {
-		r.rows = map[string]*Row{}
+		r.rows = map[string]*field.Row{}
 	}
 	if old, known := r.rows[name]; known {
 		r.size -= sizeOf(name, old)
@@ -59,7 +60,7 @@ func (r *rowSet) add(name string, row *Row) {
 	r.size += sizeOf(name, row)
 }
 
-func sizeOf(name string, row *Row) int64 {
+func sizeOf(name string, row *field.Row) int64 {
 	n := memory.EntryCost + len(name)
 	if row != nil {
 		n += len(row.Value)
@@ -88,7 +89,7 @@ func newCache(pool *memory.Pool) *cache {
 	return &cache{pool: pool, owners: map[string]*list.Element{}}
 }
 
-func (c *cache) row(id string, name string) (*Row, bool) {
+func (c *cache) row(id string, name string) (*field.Row, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.owners[id]

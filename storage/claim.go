@@ -7,22 +7,23 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // Claim gives a dirty table to the lander of that name, which no other one that runs may have,
 // or prolongs its claim. The claim ends when it is given back, and when it was not prolonged for
 // the lock time of the settings.
-func (s *Storage) Claim(ctx context.Context, table int, who string) (Claim, error) {
+func (s *Storage) Claim(ctx context.Context, table int, who string) (field.Claim, error) {
 	if who == "" {
-		return Claim{}, codes.Errorf(codes.BadRequest, "a lander needs a name")
+		return field.Claim{}, codes.Errorf(codes.BadRequest, "a lander needs a name")
 	}
 	if b, err := s.Dirty(ctx, table, 1); err != nil || b == nil {
-		return Claim{Idle: true}, err
+		return field.Claim{Idle: true}, err
 	}
 	ns, key := LockOf(table)
 	e, _ := s.store.Get([]byte(ns), []byte(key))
 	if e != nil && string(e.Value.Data) != who {
-		return Claim{Holder: string(e.Value.Data)}, nil
+		return field.Claim{Holder: string(e.Value.Data)}, nil
 	}
 	txn := &kv.Txn{If: []kv.Compare{kv.Absent(ns, key)},
 		Then: []kv.Op{{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(who), TTL: s.Settings().LockTime}}}
@@ -31,13 +32,13 @@ func (s *Storage) Claim(ctx context.Context, table int, who string) (Claim, erro
 	}
 	result, err := s.commit(ctx, txn)
 	if err != nil || !result.Held { // another one was faster
-		return Claim{}, err
+		return field.Claim{}, err
 	}
-	return Claim{Fence: result.Ops[0].Entry.Create}, nil
+	return field.Claim{Fence: result.Ops[0].Entry.Create}, nil
 }
 
 // LockOf is the lock that a lander of the dirty table has to hold; its fence goes with Landed.
-func LockOf(table int) (ns, key string) { return Landing, numbered("lock/", table) }
+func LockOf(table int) (ns, key string) { return field.Landing, numbered("lock/", table) }
 
 // numbered is the key of what a dirty table has in Landing.
 func numbered(what string, table int) string { return what + strconv.Itoa(table) }

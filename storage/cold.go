@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // cold is what has left memory, or was never there: fields that only the database has.
@@ -72,7 +73,7 @@ func (c *cold) use(hash uint64) { c.used.mark(hash) }
 
 // maybe reports whether the database may have fields of an owner that memory has not.
 func (c *cold) maybe(ns []byte, hash uint64) bool {
-	if c.doubt.Load() && c.doubtful(string(ns[len(Prefix):])) {
+	if c.doubt.Load() && c.doubtful(string(ns[len(field.Prefix):])) {
 		return true
 	}
 	return inFilter(c.s.store, hash)
@@ -94,7 +95,7 @@ func (c *cold) doubtful(table string) bool {
 // knows reports whether all owners of a table are in the store's filter. That of a store that was
 // restored may be older than the table.
 func (c *cold) knows(table string) bool {
-	e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table))
+	e, _ := c.s.store.Get([]byte(field.Landing), []byte(knownPrefix+table))
 	return e != nil && string(e.Value.Data) == c.life
 }
 
@@ -137,7 +138,7 @@ func (c *cold) fill(j *job, states map[string]*state, absent []string) (known bo
 	if len(missing) == 0 {
 		return true, nil
 	}
-	return false, c.loadFor(j, missing, j.w.Kind != Update)
+	return false, c.loadFor(j, missing, j.w.Kind != field.Update)
 }
 
 // loadFor has fields of a job's owner loaded, or all of them, and the job attempted again. Of
@@ -159,13 +160,13 @@ func (c *cold) loadFor(j *job, names []string, all bool) error {
 }
 
 // load reads rows of an owner from the database, and waits for them.
-func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all bool) (*rowSet, error) {
+func (c *cold) load(ctx context.Context, id string, o field.Owner, names []string, all bool) (*rowSet, error) {
 	return kv.Await(ctx, nil, func(done func(*rowSet, error)) error { return c.loads.ask(id, o, names, all, done) })
 }
 
 // Load returns those fields that there are, all of one state, and waits if they have to be read
 // from the database. Many who ask for fields of one owner cost one query.
-func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, error) {
+func (s *Storage) Load(ctx context.Context, o field.Owner, names []string) ([]field.Field, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -186,7 +187,7 @@ func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, e
 }
 
 // whole is all rows of an owner that memory may lack; nil if it lacks none.
-func (s *Storage) whole(ctx context.Context, o Owner) (*rowSet, error) {
+func (s *Storage) whole(ctx context.Context, o field.Owner) (*rowSet, error) {
 	if s.cold == nil {
 		return nil, nil
 	}
@@ -223,11 +224,11 @@ func (c *cold) know(txn *kv.Txn, given map[string]bool) (done func()) {
 }
 
 func (c *cold) knownOp(table string) kv.Op {
-	return kv.Op{Kind: kv.OpPut, NS: Landing, Key: knownPrefix + table, Value: kv.StringValue(c.life)}
+	return kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: knownPrefix + table, Value: kv.StringValue(c.life)}
 }
 
 // rowField is the field of a row. One that others have written has no version; 0 would say
 // that it is absent.
-func rowField(r *Row) Field {
-	return Field{Name: r.Name, Value: r.Value, Version: max(1, r.Version), Removed: r.Removed, Updated: r.Updated}
+func rowField(r *field.Row) field.Field {
+	return field.Field{Name: r.Name, Value: r.Value, Version: max(1, r.Version), Removed: r.Removed, Updated: r.Updated}
 }

@@ -31,7 +31,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			value string
 			at    time.Time
 		}
-		model, gone := map[Owner]map[string]string{}, map[field.Ref]last{}
+		model, gone := map[field.Owner]map[string]string{}, map[field.Ref]last{}
 		versions := map[field.Ref]int64{}
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 			o := player
@@ -42,7 +42,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			}
 			fields := model[o]
 			old, there := fields[f.Name]
-			set := func(value string, out *Outcome, err error) {
+			set := func(value string, out *field.Outcome, err error) {
 				require.NoError(rt, err)
 				fields[f.Name] = value
 				delete(gone, f)
@@ -56,11 +56,11 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			switch rapid.IntRange(0, 10).Draw(rt, "step") {
 			case 0:
 				value := rapid.SampledFrom([]string{"1", "text", ""}).Draw(rt, "value")
-				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Field{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
+				out, err := k.try(&field.Write{Owner: o, Kind: field.Update, Fields: []field.Field{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
 				set(value, out, err)
 				require.Equal(rt, prev && there, len(out.Prev) > 0)
 			case 1:
-				out, err := k.try(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: f.Name, By: 2}}, WantPrev: prev})
+				out, err := k.try(&field.Write{Owner: o, Kind: field.Incr, Deltas: []field.Delta{{Name: f.Name, By: 2}}, WantPrev: prev})
 				n, isNumber := strconv.Atoi(old)
 				if there && isNumber != nil {
 					require.ErrorIs(rt, err, codes.WrongType)
@@ -75,7 +75,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 					gone[f] = last{old, k.clock.Now()}
 				}
 			case 3:
-				_, err := k.try(&Write{Owner: o, Kind: Restore, Names: []string{f.Name}})
+				_, err := k.try(&field.Write{Owner: o, Kind: field.Restore, Names: []string{f.Name}})
 				was, wasThere := gone[f]
 				if age := k.Settings().Purge; age > 0 && k.clock.Now().Sub(was.at) >= age {
 					wasThere = false

@@ -99,7 +99,7 @@ func TestH22AColdFieldIsIncrementedFromWhereItWas(t *testing.T) {
 	k.chill()
 	require.Equal(t, "8", k.incr(player, "n", 1))
 	require.Equal(t, "1", k.incr(player, "new", 1))
-	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}, {Name: "text", By: 1}}})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}, {Name: "text", By: 1}}})
 	require.ErrorIs(t, err, codes.WrongType)
 	require.Equal(t, map[string]string{"n": "8", "new": "1", "text": "x"}, k.all(player))
 }
@@ -109,25 +109,25 @@ func TestWritesLookAtColdFields(t *testing.T) {
 	k := startCold(t, sql)
 	version := k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"}).Fields[0].Version
 	k.chill()
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": 0}})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": 0}})
 	require.ErrorIs(t, err, codes.Conflict)
-	out := k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": version}, WantPrev: true})
+	out := k.do(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": version}, WantPrev: true})
 	require.Equal(t, map[string]string{"a": "1"}, texts(out.Prev))
-	out = k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"b": "y"}), WantPrev: true})
+	out = k.do(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"b": "y"}), WantPrev: true})
 	require.Equal(t, map[string]string{"b": "2"}, texts(out.Prev))
-	out = k.do(&Write{Owner: player, Kind: Remove, Names: []string{"c", "nope"}, WantPrev: true})
+	out = k.do(&field.Write{Owner: player, Kind: field.Remove, Names: []string{"c", "nope"}, WantPrev: true})
 	require.Equal(t, map[string]string{"c": "3"}, texts(out.Prev))
 	require.Equal(t, map[string]string{"a": "x", "b": "y"}, k.all(player))
 	k.chill()
 	require.True(t, sql.row(player, "c").Removed)
-	require.Equal(t, map[string]string{"c": "3"}, texts(k.do(&Write{Owner: player, Kind: Restore, Names: []string{"c"}}).Fields))
+	require.Equal(t, map[string]string{"c": "3"}, texts(k.do(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"c"}}).Fields))
 	require.Equal(t, map[string]string{"a": "x", "b": "y", "c": "3"}, k.all(player))
 }
 
 func TestH6AndH7AnyIdAndAnyValueSurvivesTheDatabase(t *testing.T) {
 	sql := newDatabase()
 	k := startCold(t, sql)
-	owners := []Owner{{App: "a:b", Region: "c", Logic: "x", ID: "y"}, {App: "a", Region: "b:c", Logic: "x", ID: "y"}, {App: "1", Region: "1", Logic: "a:b", ID: "c"}, {App: "1", Region: "1", Logic: "a", ID: "b:c"}, {App: "a&%'{}", Region: "é_", Logic: "\n", ID: "\u0085%"}}
+	owners := []field.Owner{{App: "a:b", Region: "c", Logic: "x", ID: "y"}, {App: "a", Region: "b:c", Logic: "x", ID: "y"}, {App: "1", Region: "1", Logic: "a:b", ID: "c"}, {App: "1", Region: "1", Logic: "a", ID: "b:c"}, {App: "a&%'{}", Region: "é_", Logic: "\n", ID: "\u0085%"}}
 	for i, o := range owners {
 		k.update(o, map[string]string{"k&:%'{}é": "\x00\xff" + strconv.Itoa(i), ":": ""})
 	}
@@ -139,9 +139,9 @@ func TestH6AndH7AnyIdAndAnyValueSurvivesTheDatabase(t *testing.T) {
 
 func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(r *Row) bool { return r.Owner.ID == "refused" }
+	sql.poison = func(r *field.Row) bool { return r.Owner.ID == "refused" }
 	k := startCold(t, sql)
-	owner := func(id string) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: id} }
+	owner := func(id string) field.Owner { return field.Owner{App: "1", Region: "1", Logic: "user", ID: id} }
 	for _, id := range []string{"idle", "read", "written", "refused", "dirty"} {
 		k.update(owner(id), map[string]string{"a": "1", "b": "2"})
 	}
@@ -260,7 +260,7 @@ func TestManyRequestsForAnOwnerAreOneQuery(t *testing.T) {
 // limited number of queries at a time.
 func TestAFloodOfOwnersIsBounded(t *testing.T) {
 	sql := newDatabase()
-	sql.insert(Row{Owner: player, Name: "a"})
+	sql.insert(field.Row{Owner: player, Name: "a"})
 	sql.down = true
 	k := startCold(t, sql)
 	o := player
@@ -275,7 +275,7 @@ func TestAFloodOfOwnersIsBounded(t *testing.T) {
 		_, ok := k.warm(o, "a")
 		require.False(t, ok, "nobody knows yet which owners there are")
 		all.Add(1)
-		k.Do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}}, func(_ *Outcome, err error) {
+		k.Do(&field.Write{Owner: o, Kind: field.Incr, Deltas: []field.Delta{{Name: "a", By: 1}}}, func(_ *field.Outcome, err error) {
 			defer all.Done()
 			mu.Lock()
 			defer mu.Unlock()
@@ -314,8 +314,8 @@ func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
 	k.update(player, map[string]string{"a": "1", "n": "7"})
 	k.land()
 	version := sql.row(player, "a").Version
-	other := Owner{App: "2", Region: "2", Logic: "user", ID: "1"}
-	sql.insert(Row{Owner: other, Name: "a", Value: []byte("imported")}, Row{Owner: player, Name: "far", Value: []byte("1"), Version: version + 1e15})
+	other := field.Owner{App: "2", Region: "2", Logic: "user", ID: "1"}
+	sql.insert(field.Row{Owner: other, Name: "a", Value: []byte("imported")}, field.Row{Owner: player, Name: "far", Value: []byte("1"), Version: version + 1e15})
 
 	k = startCold(t, sql) // with nothing of its own
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
@@ -331,7 +331,7 @@ func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
 
 	o := player
 	o.ID = "late"
-	sql.insert(Row{Owner: o, Name: "a", Value: []byte("late")})
+	sql.insert(field.Row{Owner: o, Name: "a", Value: []byte("late")})
 	require.Empty(t, k.get(o, "a"), "nobody said so")
 	require.NoError(t, k.Rescan(t.Context(), o.Table()))
 	require.Equal(t, map[string]string{"a": "late"}, k.get(o, "a"))
@@ -447,7 +447,7 @@ func TestOwnersTooLargeToBeLoadedAgainStayInMemory(t *testing.T) {
 	k.settle()
 	k.cold.most = 1000
 	k.update(player, map[string]string{"a": strings.Repeat("a", 600), "b": strings.Repeat("b", 600)})
-	k.update(Owner{App: "1", Region: "1", Logic: "user", ID: "small"}, map[string]string{"a": "1"})
+	k.update(field.Owner{App: "1", Region: "1", Logic: "user", ID: "small"}, map[string]string{"a": "1"})
 	require.Equal(t, 1, k.chill())
 	_, ok := k.warm(player, "a", "b")
 	require.True(t, ok)

@@ -73,7 +73,7 @@ func TestH30AcknowledgedFieldsAreReadAndLandAfterARestart(t *testing.T) {
 	restart()
 	k.settle()
 	require.Zero(t, k.Status()[0].Dirty)
-	require.Empty(t, k.get(Owner{App: "1", Region: "1", Logic: "user", ID: "new"}, "a"))
+	require.Empty(t, k.get(field.Owner{App: "1", Region: "1", Logic: "user", ID: "new"}, "a"))
 }
 
 func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
 	n := 0
 	for _, size := range []int{32 << 10, 1 << 10, 1} { // down to the last byte
 		for {
-			if _, err := k.try(&Write{Owner: Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(n)}, Kind: Update, Fields: []Field{{Name: "a", Value: make([]byte, size)}}}); err != nil {
+			if _, err := k.try(&field.Write{Owner: field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(n)}, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: make([]byte, size)}}}); err != nil {
 				require.ErrorIs(t, err, codes.Quota)
 				break
 			}
@@ -93,6 +93,6 @@ func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
 	require.NoError(t, err)
 	k.fences[0] = claim.Fence
 	require.Equal(t, n, k.chill())
-	require.Len(t, sql.live(Owner{App: "1", Region: "1", Logic: "user", ID: "0"}), 1)
+	require.Len(t, sql.live(field.Owner{App: "1", Region: "1", Logic: "user", ID: "0"}), 1)
 	k.update(player, map[string]string{"a": "1"})
 }

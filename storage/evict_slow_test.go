@@ -14,6 +14,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	kvmemory "confcenter/kvstore/memory"
+	"confcenter/storage/field"
 )
 
 // Near the limit of memory landed owners leave, those used longest ago first, and no write is
@@ -26,8 +27,8 @@ func TestOwnersLeaveBeforeTheMemoryIsFull(t *testing.T) {
 		c.Store = k
 	})
 	w := &watchman{c: k.cold, forgetter: k.cfg.Store.(kv.Forgetter), memory: pool, swept: k.clock.Now()}
-	owner := func(i int) Owner {
-		return Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)}
+	owner := func(i int) field.Owner {
+		return field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)}
 	}
 	const owners = 4000 // three times as many as there is room for
 	for i := range owners {
@@ -55,7 +56,7 @@ func TestOwnersLeaveBeforeTheMemoryIsFull(t *testing.T) {
 	}
 
 	for i := owners; ; i++ { // nothing is landed, until it is full
-		if _, err := k.try(&Write{Owner: owner(i), Kind: Update, Fields: puts(map[string]string{"a": strings.Repeat("x", 2000)})}); err != nil {
+		if _, err := k.try(&field.Write{Owner: owner(i), Kind: field.Update, Fields: puts(map[string]string{"a": strings.Repeat("x", 2000)})}); err != nil {
 			require.ErrorIs(t, err, codes.Quota)
 			break
 		}

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // A bucket of the filter is 8 KiB, and most owners have one of their own: written for each
@@ -23,7 +24,7 @@ func TestOwnersThatLeaveTogetherWriteEachBucketOnce(t *testing.T) {
 	const owners = 3 * evictOwners
 	buckets := map[int]bool{}
 	for i := range owners {
-		o := Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)}
+		o := field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)}
 		k.update(o, map[string]string{"a": "1"})
 		buckets[bucketOf(hashOf(o.Namespace(), o.Key()))] = true
 	}
@@ -39,7 +40,7 @@ func (k *kit) bucketVersions() map[string]int64 {
 	versions := map[string]int64{}
 	v := k.engine.View()
 	defer v.Close()
-	require.NoError(k.t, each(v, Landing, filterPrefix, func(e *kv.Entry) { versions[e.Key] = e.Version }))
+	require.NoError(k.t, each(v, field.Landing, filterPrefix, func(e *kv.Entry) { versions[e.Key] = e.Version }))
 	return versions
 }
 
@@ -74,7 +75,7 @@ func TestAScanWritesEachBucketOnce(t *testing.T) {
 		require.EqualValues(t, 1, version, key)
 	}
 	for _, id := range []string{"0000000", "0099999", "0149999"} {
-		o := Owner{App: "1", Region: "1", Logic: "user", ID: id}
+		o := field.Owner{App: "1", Region: "1", Logic: "user", ID: id}
 		require.True(t, inFilter(k.engine, hashOf(o.Namespace(), o.Key())), id)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // The filter tells which owners may have fields that are only in the database. It is made of
@@ -34,7 +35,7 @@ func appendBucketKey(dst []byte, bucket int) []byte {
 func inFilter(store kv.Store, hash uint64) bool {
 	l := lookups.Get().(*lookup)
 	defer lookups.Put(l)
-	l.bucket = append(appendBucketKey(l.bucket[:0], bucketOf(hash)), Landing...)
+	l.bucket = append(appendBucketKey(l.bucket[:0], bucketOf(hash)), field.Landing...)
 	n := len(filterPrefix) + bucketBits/4
 	e, _ := store.Get(l.bucket[n:], l.bucket[:n])
 	return e != nil && inBucket(e.Value.Data, uint32(hash))
@@ -116,11 +117,11 @@ func (c *cold) addToFilter(ctx context.Context, owners *prints) error {
 		owners[bucket] = list[:0]
 		key := appendBucketKey(nil, bucket)
 		var old []byte
-		if e, _ := c.s.store.Get([]byte(Landing), key); e != nil {
+		if e, _ := c.s.store.Get([]byte(field.Landing), key); e != nil {
 			old = e.Value.Data
 		}
 		if list = slices.DeleteFunc(list, func(print uint32) bool { return inBucket(old, print) }); len(list) > 0 {
-			ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: string(key), Value: kv.BytesValue(withPrints(old, list))})
+			ops = append(ops, kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: string(key), Value: kv.BytesValue(withPrints(old, list))})
 		}
 		const atOnce = 64 // buckets
 		if len(ops) == atOnce || len(ops) > 0 && bucket == len(owners)-1 {

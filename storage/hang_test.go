@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // Those who ask a database that hangs must not wait for one time-out after another: neither for
@@ -17,7 +18,7 @@ func TestADatabaseThatHangsIsWaitedForOnce(t *testing.T) {
 	k := startCold(t, sql)
 	k.settle()
 	const owners, each = 3 * maxLoaders, 20
-	owner := func(i int) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
+	owner := func(i int) field.Owner { return field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
 	for i := range owners {
 		k.update(owner(i), map[string]string{"n": "1", "warm": "1"})
 	}
@@ -27,7 +28,7 @@ func TestADatabaseThatHangsIsWaitedForOnce(t *testing.T) {
 	answers := make(chan error, owners*each)
 	for i := range owners {
 		for range each {
-			k.Do(&Write{Owner: owner(i), Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}}}, func(_ *Outcome, err error) { answers <- err })
+			k.Do(&field.Write{Owner: owner(i), Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}}}, func(_ *field.Outcome, err error) { answers <- err })
 		}
 	}
 	require.Eventually(t, func() bool { return sql.queries() == maxLoaders }, patience, time.Millisecond)

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // Identity is what a database says of itself.
@@ -49,7 +50,7 @@ const (
 // Stays reports whether an entry is right as of any revision: what the database is called does
 // not change when a store goes back in time.
 func Stays(ns, key string) bool {
-	return ns == Landing && (key == databaseKey || key == storeKey)
+	return ns == field.Landing && (key == databaseKey || key == storeKey)
 }
 
 // moveOn is how to go on with another database than the one before.
@@ -68,7 +69,7 @@ type identity struct {
 }
 
 func (i *identity) text(key string) string {
-	e, _ := i.s.store.Get([]byte(Landing), []byte(key))
+	e, _ := i.s.store.Get([]byte(field.Landing), []byte(key))
 	if e == nil {
 		return ""
 	}
@@ -76,7 +77,7 @@ func (i *identity) text(key string) string {
 }
 
 func (i *identity) remember(ctx context.Context, key, text string) error {
-	txn := kv.PutTxn(Landing, key, kv.StringValue(text))
+	txn := kv.PutTxn(field.Landing, key, kv.StringValue(text))
 	txn.Must = true // also if the store is full: what is landed can leave it
 	_, err := i.s.commit(ctx, txn)
 	return err
@@ -89,8 +90,8 @@ func (i *identity) name(ctx context.Context) (string, error) {
 	if name := i.text(storeKey); name != "" {
 		return name, nil
 	}
-	txn := kv.PutTxn(Landing, storeKey, kv.StringValue(rand.Text()))
-	txn.Must, txn.If = true, []kv.Compare{kv.Absent(Landing, storeKey)} // another server of the store may be faster
+	txn := kv.PutTxn(field.Landing, storeKey, kv.StringValue(rand.Text()))
+	txn.Must, txn.If = true, []kv.Compare{kv.Absent(field.Landing, storeKey)} // another server of the store may be faster
 	if _, err := i.s.commit(ctx, txn); err != nil && !errors.Is(err, codes.Conflict) {
 		return "", err
 	}
@@ -177,7 +178,7 @@ func listed(names []string) string {
 func (i *identity) tables() (list []string, err error) {
 	v := i.s.store.View()
 	defer v.Close()
-	err = each(v, Landing, knownPrefix, func(e *kv.Entry) { list = append(list, e.Key[len(knownPrefix):]) })
+	err = each(v, field.Landing, knownPrefix, func(e *kv.Entry) { list = append(list, e.Key[len(knownPrefix):]) })
 	return list, err
 }
 
@@ -193,7 +194,7 @@ func (i *identity) forget(ctx context.Context) error {
 	keys := []string{databaseKey}
 	v := i.s.store.View()
 	for _, prefix := range []string{knownPrefix, cursorPrefix} {
-		if err := each(v, Landing, prefix, func(e *kv.Entry) { keys = append(keys, e.Key) }); err != nil {
+		if err := each(v, field.Landing, prefix, func(e *kv.Entry) { keys = append(keys, e.Key) }); err != nil {
 			v.Close()
 			return err
 		}
@@ -202,7 +203,7 @@ func (i *identity) forget(ctx context.Context) error {
 	for some := range slices.Chunk(keys, opsAtOnce) {
 		txn := &kv.Txn{}
 		for _, key := range some {
-			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpDelete, NS: Landing, Key: key})
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpDelete, NS: field.Landing, Key: key})
 		}
 		if _, err := i.s.commit(ctx, txn); err != nil {
 			return err
@@ -232,9 +233,11 @@ type nowhere struct{ why *Unusable }
 
 func (n nowhere) Admit(Judge, bool) {}
 
-func (n nowhere) Fields(context.Context, Owner, []string) ([]Row, error) { return nil, n.why }
+func (n nowhere) Fields(context.Context, field.Owner, []string) ([]field.Row, error) {
+	return nil, n.why
+}
 
-func (n nowhere) All(context.Context, Owner) ([]Row, error) { return nil, n.why }
+func (n nowhere) All(context.Context, field.Owner) ([]field.Row, error) { return nil, n.why }
 
 func (n nowhere) Owners(context.Context, OwnerQuery, func([]byte)) error { return n.why }
 

@@ -10,12 +10,13 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // The two players of these tests: one whose fields are cold, and one who is in memory.
 var (
-	coldOne = Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}
-	warmOne = Owner{App: "1", Region: "1", Logic: "user", ID: "warm"}
+	coldOne = field.Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}
+	warmOne = field.Owner{App: "1", Region: "1", Logic: "user", ID: "warm"}
 )
 
 // startLanded opens a Storage that has landed both players in a database.
@@ -23,7 +24,7 @@ func startLanded(t *testing.T, sql *database) (*kit, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	k := startOn(t, sql, func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(log)) })
 	k.settle()
-	for _, o := range []Owner{coldOne, warmOne} {
+	for _, o := range []field.Owner{coldOne, warmOne} {
 		k.update(o, map[string]string{"n": "7", "name": "Ann"})
 	}
 	k.chill()
@@ -36,12 +37,12 @@ func startLanded(t *testing.T, sql *database) (*kit, *bytes.Buffer) {
 func (k *kit) isClosed(why ...string) {
 	k.t.Helper()
 	_, read := k.Load(k.t.Context(), coldOne, []string{"n"})
-	_, all := k.GetAll(k.t.Context(), coldOne, Ask{})
+	_, all := k.GetAll(k.t.Context(), coldOne, field.Ask{})
 	_, _, list := k.Owners(k.t.Context(), "1", "1", "", "", 0)
 	errs := []error{read, all, list}
-	for _, w := range []Write{
-		{Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}}}, {Kind: Update, Fields: puts(map[string]string{"n": "1"})},
-		{Kind: Remove, Names: []string{"n"}}, {Kind: Restore, Names: []string{"n"}},
+	for _, w := range []field.Write{
+		{Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}}}, {Kind: field.Update, Fields: puts(map[string]string{"n": "1"})},
+		{Kind: field.Remove, Names: []string{"n"}}, {Kind: field.Restore, Names: []string{"n"}},
 	} {
 		w.Owner = coldOne
 		_, err := k.try(&w)
@@ -120,7 +121,7 @@ func TestOneStoreLandsInADatabase(t *testing.T) {
 	for _, name := range []string{sql.is.Database, mine, other.identity.text(storeKey)} {
 		require.ErrorContains(t, err, name)
 	}
-	_, err = other.try(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "1"})})
+	_, err = other.try(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"a": "1"})})
 	require.ErrorIs(t, err, codes.Unreachable, "it would never be landed")
 
 	second := start(t) // a server of the same store
@@ -146,7 +147,7 @@ func TestADatabaseThatDoesNotAnswerIsNotAnotherOne(t *testing.T) {
 	k, _ := startLanded(t, sql)
 	sql.set(func(d *database) { d.down = true })
 	k.reopen()
-	k.update(Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}, map[string]string{"other": "1"})
+	k.update(field.Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}, map[string]string{"other": "1"})
 	_, err := k.Load(t.Context(), coldOne, []string{"n"})
 	require.ErrorContains(t, err, "does not answer")
 	sql.set(func(d *database) { d.down = false })
@@ -159,7 +160,7 @@ func TestAnOlderDataDirectoryAdoptsTheDatabaseThatHasItsTables(t *testing.T) {
 	k, log := startLanded(t, sql)
 	k.shut()
 	for _, key := range []string{databaseKey, storeKey} {
-		txn := &kv.Txn{System: true, Then: []kv.Op{{Kind: kv.OpDelete, NS: Landing, Key: key}}}
+		txn := &kv.Txn{System: true, Then: []kv.Op{{Kind: kv.OpDelete, NS: field.Landing, Key: key}}}
 		_, err := kv.Commit(t.Context(), k.engine, txn)
 		require.NoError(t, err)
 	}
@@ -179,8 +180,8 @@ func TestAnOlderDataDirectoryAdoptsTheDatabaseThatHasItsTables(t *testing.T) {
 	k.with(sql, false)
 	k.settle()
 	require.Equal(t, 1, strings.Count(log.String(), "belongs to this landing database from now on"), "it adopts once")
-	require.True(t, Stays(Landing, databaseKey) && Stays(Landing, storeKey), "a store that goes back in time still knows it")
-	require.False(t, Stays(Landing, knownPrefix+"1_1"))
+	require.True(t, Stays(field.Landing, databaseKey) && Stays(field.Landing, storeKey), "a store that goes back in time still knows it")
+	require.False(t, Stays(field.Landing, knownPrefix+"1_1"))
 }
 
 // What is in memory is landed in the next database, too: it may be all that there is of it.
@@ -205,14 +206,14 @@ func TestADatabaseThatHasMovedGetsWhatIsInMemory(t *testing.T) {
 func TestARestoredStoreLooksForAllOwners(t *testing.T) {
 	sql := newDatabase()
 	k, _ := startLanded(t, sql)
-	later := Owner{App: "1", Region: "1", Logic: "user", ID: "later"}
-	sql.insert(Row{Owner: later, Name: "a", Value: []byte("1")}) // landed after the backup
+	later := field.Owner{App: "1", Region: "1", Logic: "user", ID: "later"}
+	sql.insert(field.Row{Owner: later, Name: "a", Value: []byte("1")}) // landed after the backup
 	k.reopen()
 	k.settle()
 	require.Empty(t, k.get(later, "a"), "it is known that there is none")
 	k.shut()
 	for _, old := range []kv.Value{kv.StringValue("of the store before"), kv.BoolValue(true)} {
-		txn := kv.PutTxn(Landing, knownPrefix+"1_1", old)
+		txn := kv.PutTxn(field.Landing, knownPrefix+"1_1", old)
 		txn.System = true
 		_, err := kv.Commit(t.Context(), k.engine, txn)
 		require.NoError(t, err)
@@ -234,7 +235,7 @@ func (unwritable) Commit(*kv.Txn, func(*kv.Result, error)) error { return codes.
 // A store that takes no writes is read all the same, whatever it could not be told yet.
 func TestADatabaseIsReadThatCannotBeRemembered(t *testing.T) {
 	sql := newDatabase()
-	sql.insert(Row{Owner: player, Name: "a", Value: []byte("1")})
+	sql.insert(field.Row{Owner: player, Name: "a", Value: []byte("1")})
 	k := startOn(t, nil)
 	k.shut()
 	k.cfg.Store, k.cfg.Backing = unwritable{k.engine.(kv.Archive)}, sql

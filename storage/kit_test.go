@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = time.Minute
 
 // player is the owner most tests are about.
-var player = Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
+var player = field.Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
 
 // kit is a Storage in a test.
 type kit struct {
@@ -87,14 +87,14 @@ func (k *kit) reopen() {
 }
 
 type outcome struct {
-	out *Outcome
+	out *field.Outcome
 	err error
 }
 
-func (k *kit) try(w *Write) (*Outcome, error) {
+func (k *kit) try(w *field.Write) (*field.Outcome, error) {
 	k.t.Helper()
 	got := make(chan outcome, 1)
-	k.Do(w, func(out *Outcome, err error) { got <- outcome{out, err} })
+	k.Do(w, func(out *field.Outcome, err error) { got <- outcome{out, err} })
 	select {
 	case o := <-got:
 		return o.out, o.err
@@ -104,37 +104,37 @@ func (k *kit) try(w *Write) (*Outcome, error) {
 	}
 }
 
-func (k *kit) do(w *Write) *Outcome {
+func (k *kit) do(w *field.Write) *field.Outcome {
 	k.t.Helper()
 	out, err := k.try(w)
 	require.NoError(k.t, err)
 	return out
 }
 
-func puts(fields map[string]string) (list []Field) {
+func puts(fields map[string]string) (list []field.Field) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		list = append(list, Field{Name: name, Value: []byte(fields[name])})
+		list = append(list, field.Field{Name: name, Value: []byte(fields[name])})
 	}
 	return list
 }
 
-func (k *kit) update(o Owner, fields map[string]string) *Outcome {
+func (k *kit) update(o field.Owner, fields map[string]string) *field.Outcome {
 	k.t.Helper()
-	return k.do(&Write{Owner: o, Kind: Update, Fields: puts(fields)})
+	return k.do(&field.Write{Owner: o, Kind: field.Update, Fields: puts(fields)})
 }
 
-func (k *kit) incr(o Owner, name string, by int64) string {
+func (k *kit) incr(o field.Owner, name string, by int64) string {
 	k.t.Helper()
-	out := k.do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: name, By: by}}})
+	out := k.do(&field.Write{Owner: o, Kind: field.Incr, Deltas: []field.Delta{{Name: name, By: by}}})
 	return string(out.Fields[0].Value)
 }
 
-func (k *kit) remove(o Owner, names ...string) *Outcome {
+func (k *kit) remove(o field.Owner, names ...string) *field.Outcome {
 	k.t.Helper()
-	return k.do(&Write{Owner: o, Kind: Remove, Names: names})
+	return k.do(&field.Write{Owner: o, Kind: field.Remove, Names: names})
 }
 
-func texts(fields []Field) map[string]string {
+func texts(fields []field.Field) map[string]string {
 	m := map[string]string{}
 	for _, f := range fields {
 		m[f.Name] = string(f.Value)
@@ -143,10 +143,10 @@ func texts(fields []Field) map[string]string {
 }
 
 // warm reads fields from memory; ok is false if that does not know them.
-func (k *kit) warm(o Owner, names ...string) (fields []Field, ok bool) {
+func (k *kit) warm(o field.Owner, names ...string) (fields []field.Field, ok bool) {
 	g := getOf(o, names...)
 	both := []Get{g, g}
-	var alone []Field
+	var alone []field.Field
 	for before := !ok; before != ok; { // else it has just become known which owners the database has
 		_, before = k.Storage.get(&o, names, nil, nil)
 		k.GetEach(both)
@@ -159,7 +159,7 @@ func (k *kit) warm(o Owner, names ...string) (fields []Field, ok bool) {
 	return both[0].Fields, ok
 }
 
-func getOf(o Owner, names ...string) Get {
+func getOf(o field.Owner, names ...string) Get {
 	g := Get{App: []byte(o.App), Region: []byte(o.Region), Logic: []byte(o.Logic), ID: []byte(o.ID)}
 	for _, name := range names {
 		g.Names = append(g.Names, []byte(name))
@@ -168,7 +168,7 @@ func getOf(o Owner, names ...string) Get {
 }
 
 // get reads fields, from the database if need be.
-func (k *kit) get(o Owner, names ...string) map[string]string {
+func (k *kit) get(o field.Owner, names ...string) map[string]string {
 	k.t.Helper()
 	fields, ok := k.warm(o, names...)
 	if !ok {
@@ -179,7 +179,7 @@ func (k *kit) get(o Owner, names ...string) map[string]string {
 	return texts(fields)
 }
 
-func (k *kit) field(o Owner, name string) Field {
+func (k *kit) field(o field.Owner, name string) field.Field {
 	k.t.Helper()
 	fields, err := k.Load(context.Background(), o, []string{name})
 	require.NoError(k.t, err)
@@ -188,10 +188,10 @@ func (k *kit) field(o Owner, name string) Field {
 }
 
 // all reads all fields, in small pages.
-func (k *kit) all(o Owner) map[string]string {
+func (k *kit) all(o field.Owner) map[string]string {
 	k.t.Helper()
 	m := map[string]string{}
-	for ask := (Ask{Limit: 3}); ; {
+	for ask := (field.Ask{Limit: 3}); ; {
 		page, err := k.GetAll(context.Background(), o, ask)
 		require.NoError(k.t, err)
 		maps.Copy(m, texts(page.Fields))
@@ -254,13 +254,13 @@ func (k *kit) landOnce(table int) bool {
 // conditional upsert of the real ones.
 type database struct {
 	mu     sync.Mutex
-	rows   map[string]map[string]Row // guarded by mu
-	reads  int                       // queries for fields and owners; guarded by mu
-	down   bool                      // guarded by mu
-	poison func(*Row) bool           // rows it refuses; guarded by mu
-	writes int                       // statements; guarded by mu
-	put    int                       // rows; guarded by mu
-	hold   chan struct{}             // if not nil, reads wait for it; guarded by mu
+	rows   map[string]map[string]field.Row // guarded by mu
+	reads  int                             // queries for fields and owners; guarded by mu
+	down   bool                            // guarded by mu
+	poison func(*field.Row) bool           // rows it refuses; guarded by mu
+	writes int                             // statements; guarded by mu
+	put    int                             // rows; guarded by mu
+	hold   chan struct{}                   // if not nil, reads wait for it; guarded by mu
 
 	admit sync.Mutex // held while the database is judged
 	is    Identity   // guarded by mu
@@ -287,7 +287,7 @@ func (d *database) admitted(ctx context.Context) error {
 	}
 }
 
-func newDatabase() *database { return &database{rows: map[string]map[string]Row{}} }
+func newDatabase() *database { return &database{rows: map[string]map[string]field.Row{}} }
 
 func (d *database) read(ctx context.Context) error {
 	d.mu.Lock()
@@ -307,7 +307,7 @@ func (d *database) read(ctx context.Context) error {
 	return d.admitted(ctx)
 }
 
-func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []Row, err error) {
+func (d *database) Fields(ctx context.Context, o field.Owner, names []string) (list []field.Row, err error) {
 	if err := d.read(ctx); err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []
 	return list, nil
 }
 
-func (d *database) All(ctx context.Context, o Owner) (list []Row, err error) {
+func (d *database) All(ctx context.Context, o field.Owner) (list []field.Row, err error) {
 	if err := d.read(ctx); err != nil {
 		return nil, err
 	}
@@ -345,7 +345,7 @@ func (d *database) Owners(ctx context.Context, q OwnerQuery, each func(key []byt
 		return codes.Errorf(codes.Unreachable, "the database is down")
 	}
 	found := map[string]bool{}
-	for _, r := range d.rows[Owner{App: q.App, Region: q.Region}.Table()] {
+	for _, r := range d.rows[field.Owner{App: q.App, Region: q.Region}.Table()] {
 		if (q.Removed || !r.Removed) && r.Owner.Key() > q.After && (q.Logic == "" || r.Owner.Logic == q.Logic) {
 			found[r.Owner.Key()] = true
 		}
@@ -363,7 +363,7 @@ func (d *database) Purge(_ context.Context, p Purge) (done Purged, err error) {
 	if d.down {
 		return done, codes.Errorf(codes.Unreachable, "the database is down")
 	}
-	rows := d.rows[Owner{App: p.App, Region: p.Region}.Table()]
+	rows := d.rows[field.Owner{App: p.App, Region: p.Region}.Table()]
 	owners := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
@@ -401,7 +401,7 @@ func (d *database) Tables(ctx context.Context) ([]string, error) {
 
 // write writes a batch. newer is the greatest version of a row that is not older than what was
 // to be written but differs from it.
-func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
+func (d *database) write(b *field.Batch) (failed []field.Failure, newer int64, err error) {
 	if err := d.admitted(context.Background()); err != nil {
 		return nil, 0, err
 	}
@@ -414,7 +414,7 @@ func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
 	for i := range b.Rows {
 		r := b.Rows[i].Row
 		if d.poison != nil && d.poison(&r) {
-			failed = append(failed, Failure{Table: r.Table(), Key: r.Key(), Reason: "poison"})
+			failed = append(failed, field.Failure{Table: r.Table(), Key: r.Key(), Reason: "poison"})
 			continue
 		}
 		if old, ok := d.rows[r.Table()][r.Key()]; ok {
@@ -430,7 +430,7 @@ func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
 	return failed, newer, nil
 }
 
-func (d *database) insert(rows ...Row) {
+func (d *database) insert(rows ...field.Row) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range rows {
@@ -438,15 +438,15 @@ func (d *database) insert(rows ...Row) {
 	}
 }
 
-func (d *database) insertLocked(r Row) {
+func (d *database) insertLocked(r field.Row) {
 	table := r.Table()
 	if d.rows[table] == nil {
-		d.rows[table] = map[string]Row{}
+		d.rows[table] = map[string]field.Row{}
 	}
 	d.rows[table][r.Key()] = r
 }
 
-func (d *database) row(o Owner, name string) Row {
+func (d *database) row(o field.Owner, name string) field.Row {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rows[o.Table()][field.Ref{Owner: o, Name: name}.Key()]
@@ -465,7 +465,7 @@ func (d *database) queries() int {
 }
 
 // live is the text of all live rows of an owner.
-func (d *database) live(o Owner) map[string]string {
+func (d *database) live(o field.Owner) map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := map[string]string{}

@@ -27,7 +27,7 @@ func tableOf(cursorKey string) (int, bool) {
 // about limit rows (0: the settings'), and more if one transaction wrote more. It returns nil if
 // there is nothing to land, and waits for nothing. It fails while the store takes no writes until a
 // restart.
-func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
+func (s *Storage) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
 	if s.dirty == nil {
 		return nil, errNoBacking()
 	}
@@ -46,7 +46,7 @@ func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
 		return nil, codes.Errorf(codes.BadRequest, "there is no dirty table %d: there are %d", table, len(d.tables))
 	}
 	t := &d.tables[table]
-	b := &Batch{Table: table, Tables: len(d.tables), After: t.cursor, Through: t.cursor}
+	b := &field.Batch{Table: table, Tables: len(d.tables), After: t.cursor, Through: t.cursor}
 	d.takeNoted(b, t, max(1, limit/2), s.Base())
 	d.take(b, t, limit, s.Base())
 	if b.Through == b.After && len(b.Rows) == 0 {
@@ -57,7 +57,7 @@ func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
 }
 
 // take adds whole transactions, the oldest first, until there are enough rows.
-func (d *ledger) take(b *Batch, t *table, limit int, base int64) {
+func (d *ledger) take(b *field.Batch, t *table, limit int, base int64) {
 	bytes := 0
 	for i := range t.marks {
 		m := &t.marks[i]
@@ -92,7 +92,7 @@ func (t *table) give(r *region) {
 
 // takeNoted adds refused rows whose time has come, unless they have changed since and are dirty
 // again.
-func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
+func (d *ledger) takeNoted(b *field.Batch, t *table, limit int, base int64) {
 	now := d.clock.Now().UnixMilli()
 	var taken []*note // they are due until it is known what became of them
 	// What is to wait longer than anything does was told so before the time of day was set back.
@@ -121,17 +121,17 @@ func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
 	}
 }
 
-func (d *ledger) row(r *region, e *kv.Entry, base int64) (DirtyRow, bool) {
+func (d *ledger) row(r *region, e *kv.Entry, base int64) (field.DirtyRow, bool) {
 	o, ok := r.owner(e.Key)
 	if !ok {
-		return DirtyRow{}, false
+		return field.DirtyRow{}, false
 	}
 	name, ok := field.ParseName(e.Key[field.OwnerLen(e.Key)+1:])
-	row := Row{Owner: o, Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: !live(e), Created: e.Updated, Updated: e.Updated}
+	row := field.Row{Owner: o, Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: !live(e), Created: e.Updated, Updated: e.Updated}
 	if row.Removed {
 		row.RemovedAt = e.Updated
 	}
-	return DirtyRow{Row: row, Revision: e.Mod}, ok
+	return field.DirtyRow{Row: row, Revision: e.Mod}, ok
 }
 
 // Landed says that all rows of a batch are in the database, in that version or a later one,
@@ -139,7 +139,7 @@ func (d *ledger) row(r *region, e *kv.Entry, base int64) (DirtyRow, bool) {
 // and those that failed, need to be there. It fails with codes.FenceLost if the lock of LockOf
 // is not held with that fence, and with codes.Conflict if the batch is not the table's next
 // one any more, or an operator has decided about a failed row meanwhile: take another one then.
-func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, failed []Failure) error {
+func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
 	if s.dirty == nil {
 		return errNoBacking()
 	}
@@ -151,7 +151,7 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 		return err
 	}
 	if b.Through > b.After {
-		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(b.Table), Value: kv.IntValue(int64(b.Through))})
+		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: cursorKey(b.Table), Value: kv.IntValue(int64(b.Through))})
 	}
 	// The cursor moves with the last of the notes: if one of the transactions before it is not
 	// followed by it, the fields that they note are still dirty.
@@ -185,18 +185,18 @@ func cursorKey(table int) string { return numbered(cursorPrefix, table) }
 func numberIs(key string, n, absent int64) kv.Compare {
 	if n == absent {
 		// An entry that is there never has that number: it is only written to have another.
-		return kv.Absent(Landing, key)
+		return kv.Absent(field.Landing, key)
 	}
-	return kv.Compare{NS: Landing, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.IntValue(n)}
+	return kv.Compare{NS: field.Landing, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.IntValue(n)}
 }
 
 // resolve returns the operations on the list of errors: failures are noted, and what is in the
 // database now is taken off. same are the conditions of as many of them, the first ones.
-func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, same []kv.Compare, err error) {
+func (d *ledger) resolve(b *field.Batch, failed []field.Failure, pause int64) (ops []kv.Op, same []kv.Compare, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	refused := make(map[string]bool, len(failed))
-	rows := make(map[string]*DirtyRow, len(b.Rows))
+	rows := make(map[string]*field.DirtyRow, len(b.Rows))
 	for i := range b.Rows {
 		r := &b.Rows[i]
 		rows[noteKey(r.Table(), r.Key())] = r
@@ -213,11 +213,11 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, 
 		}
 		refused[key] = true
 		n := d.refused(f, row, pause)
-		ops, same = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()}), append(same, n.unchanged())
+		ops, same = append(ops, kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: key, Value: n.value()}), append(same, n.unchanged())
 	}
 	for key := range rows {
 		if d.notes[key] != nil && !refused[key] {
-			ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: Landing, Key: key})
+			ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: field.Landing, Key: key})
 		}
 	}
 	if n := len(d.notes) + fresh; fresh > 0 && n > d.most {
@@ -248,7 +248,7 @@ func (d *ledger) given(i int) map[string]bool {
 }
 
 // count remembers for the status that rows were landed.
-func (d *ledger) count(b *Batch, failed int) {
+func (d *ledger) count(b *field.Batch, failed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if b.Table >= len(d.tables) {
@@ -280,7 +280,7 @@ func (s *Storage) Newer(ctx context.Context, version int64) error {
 	if version < b.now.Load() {
 		return nil
 	}
-	if _, err := s.commit(ctx, kv.PutTxn(Landing, baseKey, kv.IntValue(version+1))); err != nil {
+	if _, err := s.commit(ctx, kv.PutTxn(field.Landing, baseKey, kv.IntValue(version+1))); err != nil {
 		return err
 	}
 	b.now.Store(version + 1)
@@ -288,11 +288,11 @@ func (s *Storage) Newer(ctx context.Context, version int64) error {
 }
 
 // Settings are those in force.
-func (s *Storage) Settings() Settings { return *s.set.Load() }
+func (s *Storage) Settings() field.Settings { return *s.set.Load() }
 
 // Set puts other settings in force. If the number of dirty tables changes, what is dirty is
 // found in the new ones, at once and without loss.
-func (s *Storage) Set(ctx context.Context, set Settings) error {
+func (s *Storage) Set(ctx context.Context, set field.Settings) error {
 	if set.Tables < 1 || set.Tables > field.MaxTables {
 		return codes.Errorf(codes.BadRequest, "%d dirty tables are out of range: the limits are 1 and %d", set.Tables, field.MaxTables)
 	}
@@ -329,13 +329,13 @@ func (s *Storage) divide(ctx context.Context, n int) error {
 	}
 	txn := &kv.Txn{Must: true, If: []kv.Compare{numberIs(layoutKey, int64(old), 1)}}
 	for i := range max(n, old) {
-		op := kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(i), Value: kv.IntValue(int64(least))}
+		op := kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: cursorKey(i), Value: kv.IntValue(int64(least))}
 		if i >= n || least == 0 {
-			op = kv.Op{Kind: kv.OpDelete, NS: Landing, Key: cursorKey(i)}
+			op = kv.Op{Kind: kv.OpDelete, NS: field.Landing, Key: cursorKey(i)}
 		}
 		txn.Then = append(txn.Then, op)
 	}
-	layout := kv.Op{Kind: kv.OpPut, NS: Landing, Key: layoutKey, Value: kv.IntValue(int64(n))}
+	layout := kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: layoutKey, Value: kv.IntValue(int64(n))}
 	if n == 1 {
 		layout.Kind = kv.OpDelete
 	}

@@ -60,7 +60,7 @@ func TestH24NinetyFiveFieldsLandInBatchesOfTen(t *testing.T) {
 	require.Nil(t, batch(t, k))
 }
 
-func batch(t *testing.T, k *kit) *Batch {
+func batch(t *testing.T, k *kit) *field.Batch {
 	b, err := k.Dirty(t.Context(), 0, 0)
 	require.NoError(t, err)
 	return b
@@ -79,14 +79,14 @@ func TestABatchDoesNotDivideATransaction(t *testing.T) {
 
 func TestH25AndH26ARefusedRowIsNotedAndLandsOnceItIsTaken(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(r *Row) bool { return r.Name == "bad" }
+	sql.poison = func(r *field.Row) bool { return r.Name == "bad" }
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"good": "1", "bad": "2", "more": "3"})
 	k.land()
 	require.Equal(t, map[string]string{"good": "1", "more": "3"}, sql.live(player))
 	list, more := k.Errors(field.Ref{}, 0)
 	require.False(t, more)
-	require.Equal(t, []ErrorRow{{Owner: player, Name: "bad", List: "dirtyKey:0error", Revision: list[0].Revision, Reason: "poison", Attempts: 1,
+	require.Equal(t, []field.ErrorRow{{Owner: player, Name: "bad", List: "dirtyKey:0error", Revision: list[0].Revision, Reason: "poison", Attempts: 1,
 		First: k.clock.Now().UnixMilli(), Next: k.clock.Now().Add(10 * time.Second).UnixMilli()}}, list)
 	require.EqualValues(t, 1, k.Status()[0].Refused)
 	require.Zero(t, k.Status()[0].Dirty)
@@ -110,7 +110,7 @@ func TestH25AndH26ARefusedRowIsNotedAndLandsOnceItIsTaken(t *testing.T) {
 
 func TestARefusedFieldThatChangesLandsAtOnce(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(r *Row) bool { return string(r.Value) == "bad" }
+	sql.poison = func(r *field.Row) bool { return string(r.Value) == "bad" }
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "bad"})
 	k.land()
@@ -122,7 +122,7 @@ func TestARefusedFieldThatChangesLandsAtOnce(t *testing.T) {
 
 func TestOperatorsRetryAndDropRefusedRows(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(*Row) bool { return true }
+	sql.poison = func(*field.Row) bool { return true }
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
 	k.land()
@@ -212,7 +212,7 @@ func TestH35FieldsThatDifferInCaseAreTwoRows(t *testing.T) {
 func TestH37TheNumberOfTablesChangesWithoutLoss(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
-	want := map[string]Owner{}
+	want := map[string]field.Owner{}
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
 			o := player
@@ -257,12 +257,12 @@ func TestH38TheStatusTellsOfEachTable(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
 	k.update(player, numbers(120))
-	require.Equal(t, []TableStatus{{List: "dirtyKey:0", Errors: "dirtyKey:0error", Dirty: 120, Oldest: k.clock.Now().UnixMilli()}}, k.Status())
+	require.Equal(t, []field.TableStatus{{List: "dirtyKey:0", Errors: "dirtyKey:0error", Dirty: 120, Oldest: k.clock.Now().UnixMilli()}}, k.Status())
 	b := batch(t, k)
 	require.Equal(t, "dirtyKey:0saving", k.Status()[0].Saving)
 	require.NoError(t, k.Landed(t.Context(), k.lock(0), b, nil))
 	s := k.Status()[0]
-	require.Equal(t, TableStatus{List: "dirtyKey:0", Errors: "dirtyKey:0error", Landed: 120, Rate: 2, Last: k.clock.Now().UnixMilli(), Cursor: int64(b.Through)}, s)
+	require.Equal(t, field.TableStatus{List: "dirtyKey:0", Errors: "dirtyKey:0error", Landed: 120, Rate: 2, Last: k.clock.Now().UnixMilli(), Cursor: int64(b.Through)}, s)
 	k.clock.Advance(time.Minute)
 	require.Zero(t, k.Status()[0].Rate)
 }
@@ -273,7 +273,7 @@ func TestNewerRowsRaiseAllVersions(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
 	before := k.update(player, map[string]string{"a": "mine"}).Fields[0].Version
-	sql.insert(Row{Owner: player, Name: "a", Value: []byte("other"), Version: before + 1e9})
+	sql.insert(field.Row{Owner: player, Name: "a", Value: []byte("other"), Version: before + 1e9})
 	k.land()
 	require.Equal(t, "mine", string(sql.row(player, "a").Value))
 	require.Greater(t, sql.row(player, "a").Version, before+int64(1e9))
@@ -288,12 +288,12 @@ func TestWithoutADatabaseNothingIsDirty(t *testing.T) {
 	require.Nil(t, k.Status())
 	_, err := k.Dirty(t.Context(), 0, 0)
 	require.ErrorIs(t, err, codes.NotImplemented)
-	require.ErrorIs(t, k.Landed(t.Context(), 1, &Batch{}, nil), codes.NotImplemented)
+	require.ErrorIs(t, k.Landed(t.Context(), 1, &field.Batch{}, nil), codes.NotImplemented)
 	_, err = k.Retry(t.Context(), nil)
 	require.ErrorIs(t, err, codes.NotImplemented)
 	list, _ := k.Errors(field.Ref{}, 0)
 	require.Empty(t, list)
-	require.NoError(t, k.Set(t.Context(), Settings{Tables: 3}))
+	require.NoError(t, k.Set(t.Context(), field.Settings{Tables: 3}))
 }
 
 // The marks in memory take room for the fields that are dirty, not for their changes.
@@ -312,7 +312,7 @@ func TestLandingAgreesWithTheStore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sql := newDatabase()
 		k := startOn(t, sql, func(c *Config) { c.Settings = field.Defaults(); c.Settings.Batch = 3 })
-		model := map[Owner]map[string]string{}
+		model := map[field.Owner]map[string]string{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			o := player
 			o.ID = rapid.SampledFrom([]string{"1", "10", "a:b"}).Draw(rt, "owner")
@@ -332,7 +332,7 @@ func TestLandingAgreesWithTheStore(t *testing.T) {
 				k.landOnce(rapid.IntRange(0, k.Settings().Tables-1).Draw(rt, "table"))
 			case 5:
 				refuse := rapid.Bool().Draw(rt, "poison")
-				sql.set(func(d *database) { d.poison = func(r *Row) bool { return refuse && string(r.Value) == "bad" } })
+				sql.set(func(d *database) { d.poison = func(r *field.Row) bool { return refuse && string(r.Value) == "bad" } })
 			case 6:
 				set := k.Settings()
 				set.Tables = rapid.IntRange(1, 3).Draw(rt, "tables")
@@ -365,21 +365,21 @@ func TestOwnersAreListedInOrderAndCounted(t *testing.T) {
 		sql := newDatabase()
 		k := startOn(t, sql)
 		ids := rapid.SliceOfDistinct(rapid.StringMatching(`[01:-;]{1,3}`), func(s string) string { return s }).Draw(rt, "ids")
-		want := map[string]Owner{}
+		want := map[string]field.Owner{}
 		for _, id := range ids {
-			o := Owner{App: "1", Region: "1", Logic: rapid.SampledFrom([]string{"u", "u:"}).Draw(rt, "logic"), ID: id}
+			o := field.Owner{App: "1", Region: "1", Logic: rapid.SampledFrom([]string{"u", "u:"}).Draw(rt, "logic"), ID: id}
 			switch rapid.IntRange(0, 3).Draw(rt, "where") {
 			case 0:
 				k.update(o, map[string]string{"a": "1", "b": "2"})
 			case 1:
-				sql.insert(Row{Owner: o, Name: "a"})
+				sql.insert(field.Row{Owner: o, Name: "a"})
 			case 2:
 				k.update(o, map[string]string{"a": "1", "b": "2"})
-				sql.insert(Row{Owner: o, Name: "b"})
+				sql.insert(field.Row{Owner: o, Name: "b"})
 			case 3:
 				k.update(o, map[string]string{"a": "1"})
 				k.remove(o, "a")
-				sql.insert(Row{Owner: o, Name: "a"})
+				sql.insert(field.Row{Owner: o, Name: "a"})
 				continue
 			}
 			want[o.Key()] = o

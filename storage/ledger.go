@@ -61,12 +61,12 @@ const (
 )
 
 // owner is the owner that a key of a region belongs to.
-func (r *region) owner(key string) (o Owner, ok bool) {
+func (r *region) owner(key string) (o field.Owner, ok bool) {
 	n := field.OwnerLen(key)
 	if n < 0 {
 		return o, false
 	}
-	o = Owner{App: r.app, Region: r.region}
+	o = field.Owner{App: r.app, Region: r.region}
 	o.Logic, o.ID, ok = field.ParseKey(key[:n])
 	return o, ok
 }
@@ -105,7 +105,7 @@ func (d *ledger) apply(batch *kv.Batch) {
 
 func (d *ledger) event(c *kv.Change, e *kv.Event) {
 	ns, key := e.Entry.NS, e.Entry.Key
-	if ns == Landing {
+	if ns == field.Landing {
 		switch {
 		case strings.HasPrefix(key, notePrefix):
 			d.note(e.Entry)
@@ -233,13 +233,13 @@ func (d *ledger) divide(n int) {
 func (d *ledger) load() error {
 	v := d.store.View()
 	defer v.Close()
-	layout, err := v.Get(Landing, layoutKey)
+	layout, err := v.Get(field.Landing, layoutKey)
 	if err != nil {
 		return err
 	}
 	d.tables = make([]table, max(1, intOf(layout)))
 	d.notes = map[string]*note{}
-	if err := each(v, Landing, "", func(e *kv.Entry) {
+	if err := each(v, field.Landing, "", func(e *kv.Entry) {
 		if i, ok := tableOf(e.Key); ok && i < len(d.tables) {
 			d.tables[i].cursor = kv.Revision(intOf(e))
 		}
@@ -292,12 +292,12 @@ func each(v kv.View, ns, prefix string, fn func(*kv.Entry)) error {
 
 // all lists the regions that have fields in memory.
 func (all *regions) all(store kv.Store) (list []*region) {
-	after := Prefix
+	after := field.Prefix
 	for {
 		const some = 1000
 		page, more := store.Namespaces(after, some)
 		for _, ns := range page {
-			if !strings.HasPrefix(ns.Name, Prefix) {
+			if !strings.HasPrefix(ns.Name, field.Prefix) {
 				return list
 			}
 			if r := all.of(ns.Name); r != nil {
@@ -312,9 +312,9 @@ func (all *regions) all(store kv.Store) (list []*region) {
 }
 
 // Regions lists the pairs of App and Region that have fields in memory.
-func (s *Storage) Regions() (list []Owner) {
+func (s *Storage) Regions() (list []field.Owner) {
 	for _, r := range s.names.all(s.store) {
-		list = append(list, Owner{App: r.app, Region: r.region})
+		list = append(list, field.Owner{App: r.app, Region: r.region})
 	}
 	return list
 }

@@ -40,7 +40,7 @@ func startWaiting(t *testing.T) (k *kit, first chan outcome, goOn func()) {
 	k.chill()
 	goOn = k.hold()
 	first = make(chan outcome, 1)
-	k.Do(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}}}, func(out *Outcome, err error) { first <- outcome{out, err} })
+	k.Do(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}}}, func(out *field.Outcome, err error) { first <- outcome{out, err} })
 	return k, first, goOn
 }
 
@@ -48,10 +48,10 @@ func TestWritesThatWaitAreLimitedInNumber(t *testing.T) {
 	k, first, goOn := startWaiting(t)
 	answers := make(chan error, maxWaiting)
 	for range maxWaiting {
-		k.Do(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("1")}}}, func(_ *Outcome, err error) { answers <- err })
+		k.Do(&field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte("1")}}}, func(_ *field.Outcome, err error) { answers <- err })
 	}
 	require.Equal(t, Limit{Name: "waiting_writes", Use: maxWaiting, Most: maxWaiting}, k.limit("waiting_writes"))
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("2")}}})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte("2")}}})
 	require.ErrorIs(t, err, codes.Busy)
 	require.ErrorContains(t, err, "16384 writes wait for earlier ones to the same owners, which is the limit; try again")
 	require.EqualValues(t, 1, k.limit("waiting_writes").Met)
@@ -69,13 +69,13 @@ func TestWritesThatWaitAreLimitedInNumber(t *testing.T) {
 
 func TestWritesThatWaitAreLimitedInBytes(t *testing.T) {
 	k, first, goOn := startWaiting(t)
-	var fields []Field
+	var fields []field.Field
 	for i := range 7 {
-		fields = append(fields, Field{Name: fmt.Sprint(i), Value: make([]byte, kv.MaxValue)})
+		fields = append(fields, field.Field{Name: fmt.Sprint(i), Value: make([]byte, kv.MaxValue)})
 	}
 	answers := make(chan error, 100)
 	for range 100 {
-		k.Do(&Write{Owner: player, Kind: Update, Fields: fields}, func(_ *Outcome, err error) { answers <- err })
+		k.Do(&field.Write{Owner: player, Kind: field.Update, Fields: fields}, func(_ *field.Outcome, err error) { answers <- err })
 	}
 	limit := k.limit("waiting_bytes")
 	require.LessOrEqual(t, limit.Use, limit.Most)
@@ -126,7 +126,7 @@ func TestTablesBeyondThoseThatAreRemembered(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
 	for i := range maxRegions {
-		k.names.of(Prefix + Owner{App: fmt.Sprint("a", i), Region: "r"}.Table())
+		k.names.of(field.Prefix + field.Owner{App: fmt.Sprint("a", i), Region: "r"}.Table())
 	}
 	require.Equal(t, Limit{Name: "tables", Use: maxRegions, Most: maxRegions}, k.limit("tables"))
 	for range 3 {
@@ -144,11 +144,11 @@ func TestTablesBeyondThoseThatAreRemembered(t *testing.T) {
 func TestPagesAreKeptForSoManyReaders(t *testing.T) {
 	k := start(t)
 	o := player
-	var pages []Page
+	var pages []field.Page
 	for i := range maxPages + 1 {
 		o.ID = fmt.Sprint(i)
 		k.update(o, map[string]string{"a": "1", "b": "2"})
-		page, err := k.GetAll(t.Context(), o, Ask{Limit: 1})
+		page, err := k.GetAll(t.Context(), o, field.Ask{Limit: 1})
 		require.NoError(t, err)
 		require.True(t, page.More)
 		pages = append(pages, page)
@@ -156,7 +156,7 @@ func TestPagesAreKeptForSoManyReaders(t *testing.T) {
 	require.Equal(t, Limit{Name: "pages", Use: maxPages, Most: maxPages, Met: 1}, k.limit("pages"))
 	next := func(i int) error {
 		o.ID = fmt.Sprint(i)
-		page, err := k.GetAll(t.Context(), o, Ask{Limit: 1, After: "a", Revision: pages[i].Revision})
+		page, err := k.GetAll(t.Context(), o, field.Ask{Limit: 1, After: "a", Revision: pages[i].Revision})
 		if err == nil {
 			require.Equal(t, map[string]string{"b": "2"}, texts(page.Fields))
 		}
@@ -177,11 +177,11 @@ func TestPagesAreKeptForSomeTime(t *testing.T) {
 	k := start(t)
 	other := player
 	other.ID = "other"
-	for _, o := range []Owner{player, other} {
+	for _, o := range []field.Owner{player, other} {
 		k.update(o, map[string]string{"a": "1", "b": "2", "c": "3"})
 	}
-	ask := func(o Owner, rev kv.Revision) (Page, error) {
-		return k.GetAll(context.Background(), o, Ask{Limit: 1, Revision: rev})
+	ask := func(o field.Owner, rev kv.Revision) (field.Page, error) {
+		return k.GetAll(context.Background(), o, field.Ask{Limit: 1, Revision: rev})
 	}
 	page, err := ask(player, 0)
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestPagesTakeHalfOfTheCache(t *testing.T) {
 	k.chill()
 	for i := range 6 {
 		o.ID = fmt.Sprint(i)
-		_, err := k.GetAll(t.Context(), o, Ask{Limit: 1})
+		_, err := k.GetAll(t.Context(), o, field.Ask{Limit: 1})
 		require.NoError(t, err)
 	}
 	limit := k.limit("page_bytes")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // Limits of loading: queries at a time, owners that wait for one, and who waits for them.
@@ -49,7 +50,7 @@ const (
 // flight is one owner that is being loaded, guarded by the mutex of loads.
 type flight struct {
 	id      string
-	owner   Owner
+	owner   field.Owner
 	now     round // what the query under way is about
 	next    round // what the next one will be about
 	running bool
@@ -81,7 +82,7 @@ func (r *round) ask(names []string, all bool, tell func(*rowSet, error)) {
 }
 
 // ask has rows of an owner read. tell is called once, by another goroutine, unless ask fails.
-func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*rowSet, error)) error {
+func (l *loads) ask(id string, o field.Owner, names []string, all bool, tell func(*rowSet, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.flights[id]
@@ -211,10 +212,10 @@ func (l *loads) cancelLocked(f *flight) []func(*rowSet, error) {
 
 // query asks the database. If it has a row that is newer than anything here, all versions are
 // made greater.
-func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
+func (l *loads) query(o field.Owner, names []string, all bool) (*rowSet, error) {
 	ctx := l.c.s.life
 	l.queries.Add(1)
-	var rows []Row
+	var rows []field.Row
 	var err error
 	if all {
 		rows, err = l.c.backing.All(ctx, o)

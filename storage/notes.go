@@ -36,7 +36,7 @@ const (
 
 func noteKey(table, key string) string { return notePrefix + table + "/" + key }
 
-func (n *note) entryKey() string { return noteKey(n.ns[len(Prefix):], n.key) }
+func (n *note) entryKey() string { return noteKey(n.ns[len(field.Prefix):], n.key) }
 
 func (n *note) value() kv.Value {
 	b := append([]byte(`{"rev":`), strconv.FormatInt(int64(n.revision), 10)...)
@@ -51,19 +51,19 @@ func (n *note) value() kv.Value {
 // landers must not undo what the other one has done meanwhile.
 func (n *note) unchanged() kv.Compare {
 	if n.mod == 0 {
-		return kv.Absent(Landing, n.entryKey())
+		return kv.Absent(field.Landing, n.entryKey())
 	}
-	return kv.Compare{NS: Landing, Key: n.entryKey(), Target: kv.CompareMod, Relation: kv.Equal, Number: int64(n.mod)}
+	return kv.Compare{NS: field.Landing, Key: n.entryKey(), Target: kv.CompareMod, Relation: kv.Equal, Number: int64(n.mod)}
 }
 
 // parseNote reads an entry; nil if it is none of ours.
 func parseNote(e *kv.Entry) *note {
 	table, key, ok := strings.Cut(strings.TrimPrefix(e.Key, notePrefix), "/")
-	field, good := field.ParseField(table, key)
+	ref, good := field.ParseField(table, key)
 	if !ok || !good {
 		return nil
 	}
-	n := &note{field: field, ns: Prefix + table, key: key, mod: e.Mod}
+	n := &note{field: ref, ns: field.Prefix + table, key: key, mod: e.Mod}
 	members, _, err := jsontext.Scan(nil, e.Value.Data)
 	if err != nil {
 		return nil
@@ -135,7 +135,7 @@ func (d *dues) Pop() any {
 const maxPause = 3_600_000
 
 // refused is the note of a row that failed once more.
-func (d *ledger) refused(f Failure, row *DirtyRow, pause int64) *note {
+func (d *ledger) refused(f field.Failure, row *field.DirtyRow, pause int64) *note {
 	now := d.clock.Now().UnixMilli()
 	n := &note{first: now}
 	given := false // up meanwhile
@@ -143,7 +143,7 @@ func (d *ledger) refused(f Failure, row *DirtyRow, pause int64) *note {
 		*n = *old
 		given = old.next == 0 && old.revision == row.Revision
 	}
-	n.ns, n.key, n.revision, n.reason, n.created = Prefix+f.Table, f.Key, row.Revision, f.Reason, row.Created
+	n.ns, n.key, n.revision, n.reason, n.created = field.Prefix+f.Table, f.Key, row.Revision, f.Reason, row.Created
 	const most = 20 // doublings
 	if !given {
 		n.next = now + min(maxPause, pause<<min(n.attempts, most))
@@ -154,12 +154,12 @@ func (d *ledger) refused(f Failure, row *DirtyRow, pause int64) *note {
 
 // Errors lists fields that the database refused, after that one in the order of their tables
 // and keys.
-func (s *Storage) Errors(after field.Ref, limit int) (list []ErrorRow, more bool) {
+func (s *Storage) Errors(after field.Ref, limit int) (list []field.ErrorRow, more bool) {
 	if s.dirty == nil {
 		return nil, false
 	}
 	set, tables := s.Settings(), s.dirty.tableCount()
-	l := kv.List{NS: Landing, Prefix: notePrefix, Limit: max(0, limit) + min(1, max(0, limit))}
+	l := kv.List{NS: field.Landing, Prefix: notePrefix, Limit: max(0, limit) + min(1, max(0, limit))}
 	if after != (field.Ref{}) {
 		l.After = noteKey(after.Owner.Table(), after.Key())
 	}
@@ -179,7 +179,7 @@ func (s *Storage) Errors(after field.Ref, limit int) (list []ErrorRow, more bool
 			if limit > 0 && len(list) == limit {
 				return list, true
 			}
-			list = append(list, ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(n.field.Owner.Home(tables)) + set.ErrorSuffix,
+			list = append(list, field.ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(n.field.Owner.Home(tables)) + set.ErrorSuffix,
 				Revision: n.revision, Reason: n.reason, Attempts: n.attempts, First: n.first, Next: n.next, Dropped: n.next == 0})
 		}
 		if !page.More {
@@ -278,13 +278,13 @@ func (s *Storage) renote(ctx context.Context, keys []string, change func(*note) 
 func (s *Storage) renotePart(ctx context.Context, keys []string, change func(*note) bool) (int, error) {
 	txn := &kv.Txn{Must: true}
 	for _, key := range keys {
-		e, _ := s.store.Get([]byte(Landing), []byte(key))
+		e, _ := s.store.Get([]byte(field.Landing), []byte(key))
 		if e == nil {
 			continue
 		}
 		if n := parseNote(e); n != nil && change(n) {
 			txn.If = append(txn.If, n.unchanged())
-			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: key, Value: n.value()})
 		}
 	}
 	if len(txn.Then) == 0 {

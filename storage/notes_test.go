@@ -17,7 +17,7 @@ import (
 
 func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(*Row) bool { return true }
+	sql.poison = func(*field.Row) bool { return true }
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
 	k.land()
@@ -88,7 +88,7 @@ func TestDropIsConfirmedByHowManyItGivesUp(t *testing.T) {
 
 // refuse has the database refuse these fields of the player.
 func (k *kit) refuse(names ...string) {
-	k.sql.set(func(d *database) { d.poison = func(*Row) bool { return true } })
+	k.sql.set(func(d *database) { d.poison = func(*field.Row) bool { return true } })
 	fields := map[string]string{}
 	for _, name := range names {
 		fields[name] = "1"
@@ -160,7 +160,7 @@ func TestAFieldThatIsGivenUpWhileItIsTriedStaysGivenUp(t *testing.T) {
 // A misspelt request is told so, instead of being about no field.
 func TestOperatorsNameFieldsThatCanExist(t *testing.T) {
 	k := startOn(t, newDatabase())
-	for _, bad := range []field.Ref{{}, {Owner: player}, {Owner: Owner{App: "1", Region: "1", Logic: "user"}, Name: "a"}} {
+	for _, bad := range []field.Ref{{}, {Owner: player}, {Owner: field.Owner{App: "1", Region: "1", Logic: "user"}, Name: "a"}} {
 		_, err := k.Drop(t.Context(), []field.Ref{bad}, 1)
 		require.ErrorIs(t, err, codes.BadKey)
 		_, err = k.Retry(t.Context(), []field.Ref{bad})
@@ -171,7 +171,7 @@ func TestOperatorsNameFieldsThatCanExist(t *testing.T) {
 // A table that the database refuses as a whole must not fill the memory with reasons.
 func TestTheListOfErrorsIsBounded(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(r *Row) bool { return r.Name != "good" }
+	sql.poison = func(r *field.Row) bool { return r.Name != "good" }
 	k := startOn(t, sql)
 	k.dirty.most = 3
 	k.update(player, numbers(3))
@@ -187,7 +187,7 @@ func TestTheListOfErrorsIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "the last reason: poison")
 	require.EqualValues(t, 2, k.Status()[0].Dirty, "nothing is lost")
 
-	err = k.Landed(t.Context(), k.lock(0), b, []Failure{{Table: "1_1", Key: "user:100:other", Reason: "poison"}})
+	err = k.Landed(t.Context(), k.lock(0), b, []field.Failure{{Table: "1_1", Key: "user:100:other", Reason: "poison"}})
 	require.ErrorIs(t, err, codes.BadRequest, "a lander that reports what it was not given")
 
 	k.clock.Advance(time.Hour)
@@ -200,7 +200,7 @@ func TestTheListOfErrorsIsBounded(t *testing.T) {
 // Operators learn from the log when the list of errors begins to have something, once.
 func TestTheFirstRefusedFieldsAreWarnedOf(t *testing.T) {
 	sql, log := newDatabase(), &bytes.Buffer{}
-	sql.poison = func(r *Row) bool { return string(r.Value) == "bad" }
+	sql.poison = func(r *field.Row) bool { return string(r.Value) == "bad" }
 	k := startOn(t, sql, func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(log)) })
 	warned := func() int { return strings.Count(log.String(), "the database refuses fields") }
 	k.update(player, map[string]string{"a": "bad", "b": "bad", "c": "good"})
@@ -221,7 +221,7 @@ func TestTheFirstRefusedFieldsAreWarnedOf(t *testing.T) {
 // whether the database refused it meanwhile.
 func TestARowIsCreatedWhenItsFieldIs(t *testing.T) {
 	sql := newDatabase()
-	sql.poison = func(r *Row) bool { return string(r.Value) == "bad" }
+	sql.poison = func(r *field.Row) bool { return string(r.Value) == "bad" }
 	k := startOn(t, sql)
 	made := k.clock.Now().UnixMilli()
 	k.update(player, map[string]string{"a": "1", "b": "bad"})

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rs/zerolog"
+
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/storage/field"
-
-	"github.com/rs/zerolog"
 )
 
 // Config sets up a Storage. Only Store must be set.
@@ -27,8 +27,8 @@ type Config struct {
 	// another store lands in, or that there is none any more. What is in memory is landed there
 	// again.
 	Moved    bool
-	Settings Settings    // the zero value: Defaults
-	Clock    clock.Clock // nil: the machine's
+	Settings field.Settings // the zero value: Defaults
+	Clock    clock.Clock    // nil: the machine's
 	Log      zerolog.Logger
 	// Memory is what the Store may take. Near its limit owners that are landed leave, those used
 	// longest ago first, unless Settings.Idle says that none shall. nil: there is no limit.
@@ -62,7 +62,7 @@ type Storage struct {
 	cold     *cold
 	purge    *purge
 
-	set     atomic.Pointer[Settings]
+	set     atomic.Pointer[field.Settings]
 	setting sync.Mutex // held while they change
 
 	background
@@ -190,13 +190,13 @@ const baseKey = "base"
 const maxBase = 1 << 62
 
 func (b *base) load() error {
-	e, _ := b.store.Get([]byte(Landing), []byte(baseKey))
+	e, _ := b.store.Get([]byte(field.Landing), []byte(baseKey))
 	if e == nil {
 		return nil
 	}
 	n, err := e.Value.Int()
 	if err != nil {
-		return codes.Errorf(codes.Internal, "%s in namespace %s: %w", baseKey, Landing, err)
+		return codes.Errorf(codes.Internal, "%s in namespace %s: %w", baseKey, field.Landing, err)
 	}
 	b.now.Store(n)
 	b.open.Store(true)
@@ -231,7 +231,7 @@ func (b *base) whenThere(fn func(error)) {
 		return
 	}
 	now := b.clock.Now().UnixMicro()
-	txn := kv.PutTxn(Landing, baseKey, kv.IntValue(now))
+	txn := kv.PutTxn(field.Landing, baseKey, kv.IntValue(now))
 	txn.System = true
 	if err := b.store.Commit(txn, func(_ *kv.Result, err error) { b.written(now, err) }); err != nil {
 		b.written(0, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // An outage is one line of the log, however many ask meanwhile, and its end is another.
@@ -23,7 +24,7 @@ func TestWhyTheDatabaseFailsIsLoggedOnceAndToldToNobody(t *testing.T) {
 	fails := func(times int) {
 		for range times {
 			_, load := k.Load(t.Context(), player, []string{"n"})
-			_, write := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}}})
+			_, write := k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}}})
 			_, _, list := k.Owners(t.Context(), "1", "1", "", "", 0)
 			for _, err := range []error{load, write, list} {
 				require.ErrorIs(t, err, codes.Unreachable)

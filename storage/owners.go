@@ -26,8 +26,8 @@ const (
 // or (logic is "") of all, in the order of their Key, after that one. If next is not "" there
 // may be more of them after it, even if there is none in this list: many may have to be passed
 // over, whose fields are all removed. It may wait for the database.
-func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []Owner, next string, err error) {
-	if err := (Owner{App: app, Region: region, Logic: cmp.Or(logic, "l"), ID: "o"}).Check(); err != nil {
+func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []field.Owner, next string, err error) {
+	if err := (field.Owner{App: app, Region: region, Logic: cmp.Or(logic, "l"), ID: "o"}).Check(); err != nil {
 		return nil, "", err
 	}
 	if !utf8.ValidString(after) || strings.IndexByte(after, 0) >= 0 {
@@ -38,14 +38,14 @@ func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, 
 	}
 	v := s.store.View()
 	defer v.Close()
-	here := &roll{view: v, ns: Owner{App: app, Region: region}.Namespace(), prefixes: prefixes(logic), last: after, from: after}
+	here := &roll{view: v, ns: field.Owner{App: app, Region: region}.Namespace(), prefixes: prefixes(logic), last: after, from: after}
 	there := &query{s: s, ctx: ctx, OwnerQuery: OwnerQuery{App: app, Region: region, Logic: logic, After: after, Limit: maxOwners}}
 	for {
 		key, more, err := lesser(here, there)
 		if key == "" || err != nil {
 			return list, more, err
 		}
-		o := Owner{App: app, Region: region}
+		o := field.Owner{App: app, Region: region}
 		var ok bool
 		if o.Logic, o.ID, ok = field.ParseKey(key); !ok || logic != "" && o.Logic != logic {
 			continue
@@ -63,8 +63,8 @@ func prefixes(logic string) []string {
 		return []string{""}
 	}
 	list := []string{
-		strings.TrimSuffix(Owner{Logic: logic, ID: ":"}.Key(), "%3A"), // with escapes
-		strings.TrimSuffix(Owner{Logic: logic, ID: "x"}.Key(), "x"),
+		strings.TrimSuffix(field.Owner{Logic: logic, ID: ":"}.Key(), "%3A"), // with escapes
+		strings.TrimSuffix(field.Owner{Logic: logic, ID: "x"}.Key(), "x"),
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -274,7 +274,7 @@ func (q *query) gone(here *roll, owner string) (bool, error) {
 	if alive, err := here.alive(owner); err != nil || alive {
 		return false, err
 	}
-	o, ok := field.ParseOwner(here.ns[len(Prefix):], owner)
+	o, ok := field.ParseOwner(here.ns[len(field.Prefix):], owner)
 	if !ok {
 		return false, nil
 	}

@@ -17,10 +17,10 @@ func TestOwnersOfAKindAreListedWithoutTheOthers(t *testing.T) {
 	k := start(t)
 	for _, logic := range []string{"a", "m", "m:", "z"} {
 		for i := range 50 {
-			k.update(Owner{App: "1", Region: "1", Logic: logic, ID: fmt.Sprint(i)}, map[string]string{"f": "1"})
+			k.update(field.Owner{App: "1", Region: "1", Logic: logic, ID: fmt.Sprint(i)}, map[string]string{"f": "1"})
 		}
 	}
-	k.update(Owner{App: "1", Region: "1", Logic: "m", ID: "with:colon"}, map[string]string{"f": "1"})
+	k.update(field.Owner{App: "1", Region: "1", Logic: "m", ID: "with:colon"}, map[string]string{"f": "1"})
 	for _, logic := range []string{"m", "m:"} {
 		v := k.engine.View()
 		here := &roll{view: v, ns: player.Namespace(), prefixes: prefixes(logic)}
@@ -65,11 +65,11 @@ func TestAListOfOwnersEndsEarlyAfterManyLooks(t *testing.T) {
 	k.update(last, map[string]string{"f": "1"})
 	landed := player
 	landed.ID = "y" // only in the database
-	sql.insert(Row{Owner: landed, Name: "f"})
+	sql.insert(field.Row{Owner: landed, Name: "f"})
 
 	list, next, err := k.Owners(t.Context(), "1", "1", "", "", 10)
 	require.NoError(t, err)
-	require.Equal(t, []Owner{first}, list)
+	require.Equal(t, []field.Owner{first}, list)
 	require.Greater(t, next, "user:m")
 	for len(list) == 1 || len(list) == 0 {
 		require.NotEmpty(t, next)
@@ -78,7 +78,7 @@ func TestAListOfOwnersEndsEarlyAfterManyLooks(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, from, next, "it goes on")
 	}
-	require.Equal(t, []Owner{landed, last}, list)
+	require.Equal(t, []field.Owner{landed, last}, list)
 	require.Empty(t, next)
 	n, err := k.Count(t.Context(), "1", "1", "user")
 	require.NoError(t, err)
@@ -104,14 +104,14 @@ func TestOwnersRemovedInMemoryCostFewQueriesAtATime(t *testing.T) {
 	last.ID = "z"
 	k.update(last, map[string]string{"f": "1"})
 	before := sql.queries()
-	var got []Owner
+	var got []field.Owner
 	pages := 0
 	for after := ""; pages == 0 || after != ""; pages++ {
 		list, next, err := k.Owners(t.Context(), "1", "1", "", after, 0)
 		require.NoError(t, err)
 		got, after = append(got, list...), next
 	}
-	require.Equal(t, []Owner{last}, got)
+	require.Equal(t, []field.Owner{last}, got)
 	require.Equal(t, 2, pages)
 	require.GreaterOrEqual(t, sql.queries()-before, dead)
 }
@@ -132,7 +132,7 @@ func TestCountingOwnersTakesOnlySoLong(t *testing.T) {
 	o := player
 	for i := range 4 * maxOwners {
 		o.ID = fmt.Sprint(i)
-		sql.insert(Row{Owner: o, Name: "f"})
+		sql.insert(field.Row{Owner: o, Name: "f"})
 	}
 	k := startOn(t, sql.database)
 	sql.k = k
@@ -166,5 +166,5 @@ func TestAnOwnerWithOnlyRemovedRowsIsRestoredAfterALostDataDirectory(t *testing.
 	require.Equal(t, map[string]string{"a": "1"}, k.all(player))
 	list, _, err = k.Owners(t.Context(), "1", "1", "", "", 0)
 	require.NoError(t, err)
-	require.Equal(t, []Owner{player}, list)
+	require.Equal(t, []field.Owner{player}, list)
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // GetAll reads a page of an owner's fields. It may wait for the database.
-func (s *Storage) GetAll(ctx context.Context, o Owner, ask Ask) (Page, error) {
+func (s *Storage) GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error) {
 	if err := o.Check(); err != nil {
-		return Page{}, err
+		return field.Page{}, err
 	}
 	var at *snapshot
 	var err error
@@ -27,7 +27,7 @@ func (s *Storage) GetAll(ctx context.Context, o Owner, ask Ask) (Page, error) {
 		at, err = s.snapshot(ctx, o)
 	}
 	if err != nil {
-		return Page{}, err
+		return field.Page{}, err
 	}
 	page := at.page(ask)
 	if page.More {
@@ -39,7 +39,7 @@ func (s *Storage) GetAll(ctx context.Context, o Owner, ask Ask) (Page, error) {
 // snapshot is all live fields of an owner at one revision. It shares their values, and needs no
 // View: nothing leaves memory that an open View may still read.
 type snapshot struct {
-	owner    Owner
+	owner    field.Owner
 	revision kv.Revision
 	base     int64
 	fields   []placed // in the order of their keys
@@ -52,10 +52,10 @@ type snapshot struct {
 type placed struct {
 	key   string
 	entry *kv.Entry
-	row   *Row
+	row   *field.Row
 }
 
-func (s *Storage) snapshot(ctx context.Context, o Owner) (*snapshot, error) {
+func (s *Storage) snapshot(ctx context.Context, o field.Owner) (*snapshot, error) {
 	known, err := s.whole(ctx, o) // before the view: what was written since is in the view
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (s *Storage) snapshot(ctx context.Context, o Owner) (*snapshot, error) {
 	return at, nil
 }
 
-func (at *snapshot) page(ask Ask) Page {
-	page, size, most := Page{Revision: at.revision}, 0, ask.Limit
+func (at *snapshot) page(ask field.Ask) field.Page {
+	page, size, most := field.Page{Revision: at.revision}, 0, ask.Limit
 	if most <= 0 || most > kv.MaxList {
 		most = kv.MaxList
 	}
@@ -111,7 +111,7 @@ func (at *snapshot) page(ask Ask) Page {
 		if page.More = len(page.Fields) == most; page.More {
 			return page
 		}
-		f := Field{}
+		f := field.Field{}
 		if p.entry == nil {
 			f = rowField(p.row)
 		} else {
@@ -154,7 +154,7 @@ type pages struct {
 func (p *pages) weight(at *snapshot) int64 { return min(at.size, p.pool.Limit()/2) }
 
 // again returns a snapshot for the caller alone, who may keep it again.
-func (p *pages) again(rev kv.Revision, o Owner) (*snapshot, error) {
+func (p *pages) again(rev kv.Revision, o field.Owner) (*snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, at := range p.kept {

@@ -35,16 +35,16 @@ func TestPagesKeepNobodyInMemory(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql) // nothing leaves by itself
 	k.update(player, numbers(10))
-	page, err := k.GetAll(t.Context(), player, Ask{Limit: 3})
+	page, err := k.GetAll(t.Context(), player, field.Ask{Limit: 3})
 	require.NoError(t, err)
 	require.True(t, page.More)
 	require.Equal(t, 10, k.chill())
-	rest, err := k.GetAll(t.Context(), player, Ask{After: page.Fields[2].Name, Limit: 3, Revision: page.Revision})
+	rest, err := k.GetAll(t.Context(), player, field.Ask{After: page.Fields[2].Name, Limit: 3, Revision: page.Revision})
 	require.NoError(t, err, "chill took half an hour, but nobody has asked for pages meanwhile")
 	require.Len(t, rest.Fields, 3)
 	k.clock.Advance(2 * pageTime * time.Second)
 	k.pages.expire()
-	_, err = k.GetAll(t.Context(), player, Ask{After: rest.Fields[2].Name, Revision: page.Revision})
+	_, err = k.GetAll(t.Context(), player, field.Ask{After: rest.Fields[2].Name, Revision: page.Revision})
 	require.ErrorIs(t, err, codes.Compacted)
 	require.Zero(t, k.pages.held)
 }
@@ -61,7 +61,7 @@ func TestPagesAreCutByTheirSizeAsJSON(t *testing.T) {
 			k.update(player, map[string]string{field: value})
 		}
 		got, pages := map[string]string{}, 0
-		for ask := (Ask{}); ; pages++ {
+		for ask := (field.Ask{}); ; pages++ {
 			page, err := k.GetAll(t.Context(), player, ask)
 			require.NoError(t, err)
 			require.LessOrEqual(t, storagejson.SizeOf(page.Fields), 2<<20, name)

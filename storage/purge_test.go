@@ -34,15 +34,15 @@ func (k *kit) round() {
 	}
 }
 
-func (k *kit) restore(o Owner, name string) error {
-	_, err := k.try(&Write{Owner: o, Kind: Restore, Names: []string{name}})
+func (k *kit) restore(o field.Owner, name string) error {
+	_, err := k.try(&field.Write{Owner: o, Kind: field.Restore, Names: []string{name}})
 	return err
 }
 
 func TestFieldsThatWereRemovedLongAgoArePurged(t *testing.T) {
 	sql := newDatabase()
 	k := startPurging(t, sql)
-	owner := func(i int) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
+	owner := func(i int) field.Owner { return field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
 	for i := range 5 {
 		k.update(owner(i), map[string]string{"old": "1", "new": "2", "live": "3"})
 		k.remove(owner(i), "old")
@@ -121,7 +121,7 @@ func TestFieldsThatAreNotLandedAreNotPurged(t *testing.T) {
 	k := startPurging(t, sql)
 	k.update(player, map[string]string{"dirty": "1", "refused": "1"})
 	k.land()
-	sql.set(func(d *database) { d.poison = func(r *Row) bool { return r.Name == "refused" } })
+	sql.set(func(d *database) { d.poison = func(r *field.Row) bool { return r.Name == "refused" } })
 	k.remove(player, "refused")
 	k.land()
 	k.remove(player, "dirty")
@@ -145,8 +145,8 @@ func TestFieldsThatAreNotLandedAreNotPurged(t *testing.T) {
 func TestTheTimeAloneEndsRestoring(t *testing.T) {
 	sql := newDatabase()
 	k := startPurging(t, sql)
-	cold := Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}
-	for _, o := range []Owner{player, cold} {
+	cold := field.Owner{App: "1", Region: "1", Logic: "user", ID: "cold"}
+	for _, o := range []field.Owner{player, cold} {
 		k.update(o, map[string]string{"a": "1", "b": "2"})
 		k.remove(o, "a", "b")
 	}
@@ -158,7 +158,7 @@ func TestTheTimeAloneEndsRestoring(t *testing.T) {
 	k.clock.Advance(purgeAge - 31*time.Minute)
 	require.NoError(t, k.restore(player, "a"))
 	k.clock.Advance(time.Minute)
-	for _, o := range []Owner{player, cold} {
+	for _, o := range []field.Owner{player, cold} {
 		require.ErrorIs(t, k.restore(o, "b"), codes.NotFound)
 		require.Empty(t, k.get(o, "b"))
 	}
@@ -191,7 +191,7 @@ func TestVersionsRiseAcrossPurges(t *testing.T) {
 
 	// Rows of the far future are what a later data directory learns the versions from.
 	far := lost.clock.Now().Add(time.Hour).UnixMicro()
-	sql.insert(Row{Owner: player, Name: "far", Version: far, Removed: true, RemovedAt: 1})
+	sql.insert(field.Row{Owner: player, Name: "far", Version: far, Removed: true, RemovedAt: 1})
 	lost.round()
 	require.EqualValues(t, far, sql.row(player, "far").Version)
 	lost.clock.Advance(time.Hour + time.Second)
@@ -203,7 +203,7 @@ func TestVersionsRiseAcrossPurges(t *testing.T) {
 func TestPurgingGoesByTheClock(t *testing.T) {
 	sql := newDatabase()
 	k := startPurging(t, sql)
-	owner := func(i int) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
+	owner := func(i int) field.Owner { return field.Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(i)} }
 	for i := range 5 {
 		k.update(owner(i), map[string]string{"a": "1"})
 		k.remove(owner(i), "a")

@@ -13,15 +13,15 @@ type Get struct {
 	App, Region, Logic, ID []byte // not kept
 	Names                  [][]byte
 
-	Fields []Field // those that there are, all of one state; its room is used again
+	Fields []field.Field // those that there are, all of one state; its room is used again
 	// Cold: one of them may be in the database only. Then Load has to be called instead.
 	Cold bool
 	Err  error // of Owner.Check
 }
 
 // Owner is whose fields it asks for.
-func (g *Get) Owner() Owner {
-	return Owner{App: string(g.App), Region: string(g.Region), Logic: string(g.Logic), ID: string(g.ID)}
+func (g *Get) Owner() field.Owner {
+	return field.Owner{App: string(g.App), Region: string(g.Region), Logic: string(g.Logic), ID: string(g.ID)}
 }
 
 // GetEach answers some dozens of gets. It reads memory, without waiting: it may be called on an
@@ -76,7 +76,7 @@ func (l *lookup) add(g, before *Get) error {
 		ns = l.asked[len(l.asked)-1].ns
 	}
 	a := ask(l, ns, g.App, g.Region, g.Logic, g.ID)
-	if len(a.ns)-len(Prefix) > field.MaxTable || len(a.owner) > field.MaxColumn {
+	if len(a.ns)-len(field.Prefix) > field.MaxTable || len(a.owner) > field.MaxColumn {
 		return g.Owner().Check()
 	}
 	addNames(l, a, g.Names)
@@ -87,7 +87,7 @@ func (l *lookup) add(g, before *Get) error {
 func ask[T field.Text](l *lookup, ns []byte, app, region, logic, id T) *asked {
 	if ns == nil {
 		from := len(l.room)
-		l.room = field.AppendTable(append(l.room, Prefix...), app, region)
+		l.room = field.AppendTable(append(l.room, field.Prefix...), app, region)
 		ns = l.room[from:len(l.room):len(l.room)]
 	}
 	from := len(l.room)
@@ -136,7 +136,7 @@ func (l *lookup) done() {
 
 // get is GetEach for one owner, with rows that were read from the database. It adds to missing
 // what is lacking.
-func (s *Storage) get(o *Owner, names []string, rows *rowSet, missing *[]string) (fields []Field, ok bool) {
+func (s *Storage) get(o *field.Owner, names []string, rows *rowSet, missing *[]string) (fields []field.Field, ok bool) {
 	l := lookups.Get().(*lookup)
 	defer l.done()
 	a := ask(l, nil, o.App, o.Region, o.Logic, o.ID)
@@ -148,7 +148,7 @@ func (s *Storage) get(o *Owner, names []string, rows *rowSet, missing *[]string)
 
 // found appends to dst those fields that there are. If memory does not know of all of them, it
 // appends none, and ok is false.
-func found[T field.Text](s *Storage, l *lookup, a *asked, names []T, dst []Field, base int64, rows *rowSet, missing *[]string) (fields []Field, ok bool) {
+func found[T field.Text](s *Storage, l *lookup, a *asked, names []T, dst []field.Field, base int64, rows *rowSet, missing *[]string) (fields []field.Field, ok bool) {
 	before, looked, maybe := len(dst), s.cold == nil, false
 	ok = true
 	for i := range l.reads[a.from:a.to] {
@@ -167,7 +167,7 @@ func found[T field.Text](s *Storage, l *lookup, a *asked, names []T, dst []Field
 			continue
 		}
 		name := string(names[i])
-		if (Owner{}).CheckField(a.owner, name) != nil {
+		if (field.Owner{}).CheckField(a.owner, name) != nil {
 			continue // no field is called so, and a database might not take the question
 		}
 		row, known := rows.row(name)

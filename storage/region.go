@@ -12,7 +12,7 @@ type region struct {
 	ns          string
 }
 
-func (r *region) table() string { return r.ns[len(Prefix):] }
+func (r *region) table() string { return r.ns[len(field.Prefix):] }
 
 // maxRegions is how many tables are remembered; the names of more are made each time.
 const maxRegions = 4096
@@ -29,10 +29,10 @@ func (all *regions) of(ns string) *region {
 	all.mu.RLock()
 	r := all.byNS[ns]
 	all.mu.RUnlock()
-	if r != nil || len(ns) < len(Prefix) || ns[:len(Prefix)] != Prefix {
+	if r != nil || len(ns) < len(field.Prefix) || ns[:len(field.Prefix)] != field.Prefix {
 		return r
 	}
-	app, reg, ok := field.ParseTable(ns[len(Prefix):])
+	app, reg, ok := field.ParseTable(ns[len(field.Prefix):])
 	if !ok {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (all *regions) of(ns string) *region {
 }
 
 // named is of for a namespace that an owner has.
-func (all *regions) named(ns []byte, o *Owner) *region {
+func (all *regions) named(ns []byte, o *field.Owner) *region {
 	all.mu.RLock()
 	r := all.byNS[string(ns)]
 	all.mu.RUnlock()

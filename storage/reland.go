@@ -9,6 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // again is what a dirty table gets back when its cursor moves back.
@@ -32,7 +33,7 @@ func (s *Storage) Reland(ctx context.Context, since int64) (n int, err error) {
 		}
 	}
 	for _, table := range s.cold.knownTables() {
-		s.cold.loads.forget(Prefix + table)
+		s.cold.loads.forget(field.Prefix + table)
 	}
 	return n, err
 }
@@ -87,7 +88,7 @@ func relandOnce(ctx context.Context, s *Storage, since int64) (n int, err error)
 		back[i].to = least - 1
 		slices.SortFunc(back[i].marks, inOrder)
 		txn.If = append(txn.If, numberIs(cursorKey(i), int64(cursors[i]), 0))
-		op := kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(i), Value: kv.IntValue(int64(back[i].to))}
+		op := kv.Op{Kind: kv.OpPut, NS: field.Landing, Key: cursorKey(i), Value: kv.IntValue(int64(back[i].to))}
 		if back[i].to == 0 {
 			op.Kind = kv.OpDelete
 		}

@@ -15,7 +15,7 @@ func TestWhatADatabaseHasLostIsLandedOnceMore(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
 	k.settle()
-	owner := func(id string) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: id} }
+	owner := func(id string) field.Owner { return field.Owner{App: "1", Region: "1", Logic: "user", ID: id} }
 	k.update(owner("old"), map[string]string{"a": "1"})
 	k.land()
 	old := sql.row(owner("old"), "a")
@@ -25,8 +25,8 @@ func TestWhatADatabaseHasLostIsLandedOnceMore(t *testing.T) {
 	k.update(owner("changed"), map[string]string{"a": "1"})
 	k.remove(owner("new"), "a")
 	k.land()
-	lose := func(rows ...Row) {
-		sql.set(func(d *database) { d.rows = map[string]map[string]Row{} })
+	lose := func(rows ...field.Row) {
+		sql.set(func(d *database) { d.rows = map[string]map[string]field.Row{} })
 		sql.insert(rows...)
 	}
 	lose(old)
@@ -77,7 +77,7 @@ func TestWhatWasReadOfALostDatabaseIsForgotten(t *testing.T) {
 	k.update(player, map[string]string{"a": "1"})
 	k.chill()
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
-	sql.insert(Row{Owner: player, Name: "a", Value: []byte("0"), Version: 1})
+	sql.insert(field.Row{Owner: player, Name: "a", Value: []byte("0"), Version: 1})
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"), "it is not asked again")
 	_, err := k.Reland(t.Context(), 0)
 	require.NoError(t, err)

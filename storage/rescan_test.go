@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // heldOwners is a database whose lists of owners wait, once they have been read.
@@ -38,8 +39,8 @@ func wait(t testing.TB, c <-chan struct{}) {
 	}
 }
 
-func imported(id, name, value string) Row {
-	return Row{Owner: Owner{App: "1", Region: "1", Logic: "user", ID: id}, Name: name, Value: []byte(value)}
+func imported(id, name, value string) field.Row {
+	return field.Row{Owner: field.Owner{App: "1", Region: "1", Logic: "user", ID: id}, Name: name, Value: []byte(value)}
 }
 
 func TestATableThatIsFilledWhileItIsScannedIsScannedAgain(t *testing.T) {
@@ -105,7 +106,7 @@ type heldFields struct {
 	told       bool // loads come one after the other
 }
 
-func (d *heldFields) Fields(ctx context.Context, o Owner, names []string) ([]Row, error) {
+func (d *heldFields) Fields(ctx context.Context, o field.Owner, names []string) ([]field.Row, error) {
 	list, err := d.database.Fields(ctx, o, names)
 	if !d.told {
 		d.told = true

@@ -101,7 +101,7 @@ const (
 // removed, which can be restored.
 func (c *cold) scanTable(ctx context.Context, table string) error {
 	app, region, _ := field.ParseTable(table)
-	ns := Prefix + table
+	ns := field.Prefix + table
 	var found prints
 	var last []byte
 	for n, more := 0, true; more; {
@@ -165,8 +165,8 @@ func (s *Storage) Rescan(ctx context.Context, table string) error {
 	c.unknown[table] = c.said
 	c.doubt.Store(true)
 	c.mu.Unlock()
-	_, err := s.commit(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: Landing, Key: knownPrefix + table}}})
-	c.loads.forget(Prefix + table)
+	_, err := s.commit(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: field.Landing, Key: knownPrefix + table}}})
+	c.loads.forget(field.Prefix + table)
 	clock.Nudge(c.wake)
 	return err
 }

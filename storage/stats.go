@@ -1,6 +1,9 @@
 package storage
 
-import "confcenter/kv"
+import (
+	"confcenter/kv"
+	"confcenter/storage/field"
+)
 
 // Stats are the figures of what a Storage holds beside the store.
 type Stats struct {
@@ -78,6 +81,6 @@ func (s *Storage) filterLimit() Limit {
 	limit := Limit{Name: "filter_bytes", Most: (1 + bucketBytes) << bucketBits}
 	v := s.store.View()
 	defer v.Close()
-	_ = each(v, Landing, filterPrefix, func(e *kv.Entry) { limit.Use += int64(len(e.Value.Data)) }) // a view of now
+	_ = each(v, field.Landing, filterPrefix, func(e *kv.Entry) { limit.Use += int64(len(e.Value.Data)) }) // a view of now
 	return limit
 }

@@ -1,6 +1,10 @@
 package storage
 
-import "math"
+import (
+	"math"
+
+	"confcenter/storage/field"
+)
 
 // rates counts rows of the last minute, by the second.
 type rates struct {
@@ -30,18 +34,18 @@ func (r *rates) perSecond(second int64) int64 {
 }
 
 // Status is how it stands with each dirty table; nil without a Backing.
-func (s *Storage) Status() []TableStatus {
+func (s *Storage) Status() []field.TableStatus {
 	if s.dirty == nil {
 		return nil
 	}
 	set, d, second := s.Settings(), s.dirty, s.clock.Now().Unix()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	list := make([]TableStatus, len(d.tables))
+	list := make([]field.TableStatus, len(d.tables))
 	for i := range d.tables {
 		t := &d.tables[i]
 		name := set.List(i)
-		list[i] = TableStatus{Table: i, List: name, Errors: name + set.ErrorSuffix, Dirty: t.dirty(), Oldest: d.oldest(t), Refused: t.refused, Dropped: t.dropped,
+		list[i] = field.TableStatus{Table: i, List: name, Errors: name + set.ErrorSuffix, Dirty: t.dirty(), Oldest: d.oldest(t), Refused: t.refused, Dropped: t.dropped,
 			Landed: t.landed, Last: t.last, Rate: t.rates.perSecond(second), Cursor: int64(t.cursor)}
 		if t.saving > t.cursor {
 			list[i].Saving = name + set.SavingSuffix
@@ -52,7 +56,7 @@ func (s *Storage) Status() []TableStatus {
 
 // LandedThrough is the version up to which all fields of the owner are landed, but for those
 // that the database refused. Without a Backing nothing is dirty.
-func (s *Storage) LandedThrough(o Owner) int64 {
+func (s *Storage) LandedThrough(o field.Owner) int64 {
 	if s.dirty == nil {
 		return math.MaxInt64
 	}

@@ -21,39 +21,5 @@
 //   - Nothing is read from a database, or landed in it, that is not the one that the data
 //     directory remembers, or that another store lands in (identity.go).
 //
-// A newcomer begins with [Owner], [Write] and [Storage.Do], then reads write.go.
+// A newcomer begins with [field.Owner], [field.Write] and [Storage.Do], then reads write.go.
 package storage
-
-import "confcenter/storage/field"
-
-// The vocabulary, see package field.
-type (
-	Owner       = field.Owner
-	Field       = field.Field
-	Kind        = field.Kind
-	Delta       = field.Delta
-	Write       = field.Write
-	Outcome     = field.Outcome
-	Mismatch    = field.Mismatch
-	Ask         = field.Ask
-	Page        = field.Page
-	Row         = field.Row
-	Batch       = field.Batch
-	DirtyRow    = field.DirtyRow
-	Failure     = field.Failure
-	ErrorRow    = field.ErrorRow
-	TableStatus = field.TableStatus
-	Claim       = field.Claim
-	Settings    = field.Settings
-)
-
-// The kinds of writes, and the namespaces, see package field.
-const (
-	Update  = field.Update
-	Incr    = field.Incr
-	Remove  = field.Remove
-	Restore = field.Restore
-
-	Prefix  = field.Prefix
-	Landing = field.Landing
-)

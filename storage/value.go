@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // valueOf is how bytes are kept: as a number if they are written as one, so that increments
@@ -44,6 +45,6 @@ func isNumber(data []byte) bool {
 func live(e *kv.Entry) bool { return e != nil && e.Value.Type != kv.Removed }
 
 // fieldOf is the field of an entry.
-func fieldOf(e *kv.Entry, name string, base int64) Field {
-	return Field{Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: e.Value.Type == kv.Removed, Updated: e.Updated}
+func fieldOf(e *kv.Entry, name string, base int64) field.Field {
+	return field.Field{Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: e.Value.Type == kv.Removed, Updated: e.Updated}
 }

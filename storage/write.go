@@ -14,11 +14,11 @@ import (
 // Call is a Write and then what came of it. It can be used again once its caller was told,
 // unless it is Kept.
 type Call struct {
-	Write
+	field.Write
 	For any // the caller's
 
 	// set when the caller is told
-	Outcome *Outcome // part of the Call
+	Outcome *field.Outcome // part of the Call
 	Err     error
 
 	job job
@@ -38,7 +38,7 @@ type Caller struct {
 }
 
 // Do is DoEach for one change: done is called exactly once, also before Do returns.
-func (s *Storage) Do(w *Write, done func(*Outcome, error)) {
+func (s *Storage) Do(w *field.Write, done func(*field.Outcome, error)) {
 	one := &struct {
 		by   Caller
 		call Call
@@ -75,7 +75,7 @@ func (s *Storage) DoEach(by *Caller, calls []*Call) {
 // job is one Write on its way.
 type job struct {
 	s    *Storage
-	w    *Write
+	w    *field.Write
 	call *Call
 	by   *Caller
 	kept bool // it may have a line, or stand in one
@@ -102,8 +102,8 @@ type plain struct {
 	txn   kv.Txn
 	op    [1]kv.Op
 	name  [1]string
-	out   Outcome
-	wrote [1]Field
+	out   field.Outcome
+	wrote [1]field.Field
 }
 
 // id is the owner's among all.
@@ -133,8 +133,8 @@ func (j *job) prepare() error {
 func (j *job) check(owner []byte) error {
 	w := j.w
 	switch w.Kind {
-	case Update:
-		slices.SortFunc(w.Fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	case field.Update:
+		slices.SortFunc(w.Fields, func(a, b field.Field) int { return cmp.Compare(a.Name, b.Name) })
 		j.names = j.room(len(w.Fields))
 		for i := range w.Fields {
 			j.names[i] = w.Fields[i].Name
@@ -143,13 +143,13 @@ func (j *job) check(owner []byte) error {
 			}
 			j.size += len(w.Fields[i].Value)
 		}
-	case Incr:
-		slices.SortFunc(w.Deltas, func(a, b Delta) int { return cmp.Compare(a.Name, b.Name) })
+	case field.Incr:
+		slices.SortFunc(w.Deltas, func(a, b field.Delta) int { return cmp.Compare(a.Name, b.Name) })
 		j.names = j.room(len(w.Deltas))
 		for i := range w.Deltas {
 			j.names[i] = w.Deltas[i].Name
 		}
-	case Remove, Restore:
+	case field.Remove, field.Restore:
 		j.names = slices.Clone(w.Names)
 		slices.Sort(j.names)
 		j.names = slices.Compact(j.names)
@@ -239,11 +239,11 @@ func (j *job) run(hasLine bool) (keeps bool) {
 // operation of the store takes into account by itself.
 func (j *job) dependent() bool {
 	w := j.w
-	if w.Kind == Remove || w.Kind == Restore || len(w.Expect) > 0 {
+	if w.Kind == field.Remove || w.Kind == field.Restore || len(w.Expect) > 0 {
 		return true
 	}
 	// Where the database cannot be the right one, the write would never be landed.
-	return j.s.cold != nil && (w.Kind == Incr || w.WantPrev || j.s.identity.closed.Load() != nil) && !j.s.cold.absentOrHere(j)
+	return j.s.cold != nil && (w.Kind == field.Incr || w.WantPrev || j.s.identity.closed.Load() != nil) && !j.s.cold.absentOrHere(j)
 }
 
 func (j *job) key(name string) string {
@@ -313,7 +313,7 @@ func (j *job) set(ops []kv.Op) []kv.Op {
 	ops = slices.Grow(ops, len(j.names))
 	for i, name := range j.names {
 		op := kv.Op{NS: j.region.ns, Key: j.key(name), WantPrev: j.w.WantPrev}
-		if j.w.Kind == Incr {
+		if j.w.Kind == field.Incr {
 			op.Kind, op.Delta = kv.OpIncr, j.w.Deltas[i].By
 		} else {
 			op.Kind, op.Value = kv.OpPut, valueOf(j.w.Fields[i].Value)
@@ -342,20 +342,20 @@ func (j *job) submit(txn *kv.Txn) {
 }
 
 // tell ends the job.
-func (j *job) tell(out *Outcome, err error) {
+func (j *job) tell(out *field.Outcome, err error) {
 	j.call.Outcome, j.call.Err = out, err
 	j.by.Done([]*Call{j.call})
 }
 
 // finish ends a job that has a line.
-func (j *job) finish(out *Outcome, err error) {
+func (j *job) finish(out *field.Outcome, err error) {
 	j.tell(out, err)
 	j.s.lines.leave(j)
 }
 
 // named says which field an increment failed for.
 func (j *job) named(err error) error {
-	if code := codes.Of(err); j.w.Kind != Incr || code != codes.WrongType && code != codes.Overflow {
+	if code := codes.Of(err); j.w.Kind != field.Incr || code != codes.WrongType && code != codes.Overflow {
 		return err
 	}
 	for _, d := range j.w.Deltas {
@@ -371,7 +371,7 @@ func (j *job) named(err error) error {
 }
 
 // cannotAdd says why a delta cannot be added to a value.
-func cannotAdd(d Delta, to kv.Value) error {
+func cannotAdd(d field.Delta, to kv.Value) error {
 	if to.Type != kv.Int {
 		return codes.Errorf(codes.WrongType, "field %q is not a number, so that nothing was incremented", d.Name)
 	}
@@ -382,19 +382,19 @@ func cannotAdd(d Delta, to kv.Value) error {
 }
 
 // outcome is what the caller is told. Of a write that was Replayed the store has the keys.
-func (j *job) outcome(txn *kv.Txn, res *kv.Result) *Outcome {
+func (j *job) outcome(txn *kv.Txn, res *kv.Result) *field.Outcome {
 	out := &j.out
-	*out = Outcome{Revision: res.Revision, Replayed: res.Replayed, Fields: j.wrote[:0]}
+	*out = field.Outcome{Revision: res.Revision, Replayed: res.Replayed, Fields: j.wrote[:0]}
 	base := j.s.Base()
 	wrote, values := res.Ops, res.Ops
-	if j.w.Kind == Restore && txn.Token != "" {
+	if j.w.Kind == field.Restore && txn.Token != "" {
 		wrote, values = res.Ops[:len(res.Ops)/2], res.Ops[len(res.Ops)/2:]
 	}
 	for i := range wrote {
 		e := values[i].Entry
 		f := fieldOf(e, j.name(e.Key), base)
-		f.Removed = j.w.Kind == Remove
-		if j.w.Kind == Update || j.w.Kind == Remove {
+		f.Removed = j.w.Kind == field.Remove
+		if j.w.Kind == field.Update || j.w.Kind == field.Remove {
 			f.Value = nil // the caller has it, and a token does not
 		}
 		out.Fields = append(out.Fields, f)
@@ -406,7 +406,7 @@ func (j *job) outcome(txn *kv.Txn, res *kv.Result) *Outcome {
 }
 
 // before is what a field was, with WantPrev.
-func (j *job) before(prev *kv.Entry, name string, base int64) (Field, bool) {
+func (j *job) before(prev *kv.Entry, name string, base int64) (field.Field, bool) {
 	switch f := j.states[name]; {
 	case !j.w.WantPrev:
 	case prev != nil:
@@ -415,7 +415,7 @@ func (j *job) before(prev *kv.Entry, name string, base int64) (Field, bool) {
 		prev := f.field(name, base)
 		return prev, prev.Version != 0
 	}
-	return Field{}, false
+	return field.Field{}, false
 }
 
 // name is that of a field of the job's owner.
@@ -437,9 +437,9 @@ func (j *job) asked() []byte {
 	for i, name := range j.names {
 		text(name)
 		switch w.Kind {
-		case Update:
+		case field.Update:
 			text(string(w.Fields[i].Value))
-		case Incr:
+		case field.Incr:
 			b = binary.AppendVarint(b, w.Deltas[i].By)
 		}
 	}

@@ -60,7 +60,7 @@ func TestH9OneTextRefusesAllIncrements(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"s": "abc", "ok": "1", "z": "007"})
 	for _, other := range []string{"s", "z"} {
-		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "ok", By: 1}, {Name: other, By: 1}}})
+		_, err := k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "ok", By: 1}, {Name: other, By: 1}}})
 		require.ErrorIs(t, err, codes.WrongType)
 		require.ErrorContains(t, err, other)
 	}
@@ -70,8 +70,8 @@ func TestH9OneTextRefusesAllIncrements(t *testing.T) {
 func TestH10AnIncrementBeyond64BitsIsRefused(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"n": strconv.Itoa(math.MaxInt64), "m": strconv.Itoa(math.MinInt64)})
-	for _, d := range []Delta{{Name: "n", By: 1}, {Name: "m", By: -1}} {
-		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "other", By: 1}, d}})
+	for _, d := range []field.Delta{{Name: "n", By: 1}, {Name: "m", By: -1}} {
+		_, err := k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "other", By: 1}, d}})
 		require.ErrorIs(t, err, codes.Overflow)
 		require.ErrorContains(t, err, `"`+d.Name+`"`)
 	}
@@ -129,7 +129,7 @@ func TestH33RegionsAreSeparate(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1"}, k.all(player))
 	require.Equal(t, map[string]string{"a": "2"}, k.all(other))
 	require.Empty(t, k.all(third))
-	require.Equal(t, []Owner{{App: "1", Region: "1"}, {App: "1", Region: "2"}}, k.Regions())
+	require.Equal(t, []field.Owner{{App: "1", Region: "1"}, {App: "1", Region: "2"}}, k.Regions())
 }
 
 func TestH36AValueOfAMegabyteIsTakenWholeAndNoLonger(t *testing.T) {
@@ -137,7 +137,7 @@ func TestH36AValueOfAMegabyteIsTakenWholeAndNoLonger(t *testing.T) {
 	k := startOn(t, sql)
 	long := strings.Repeat("x", kv.MaxValue)
 	k.update(player, map[string]string{"a": long})
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "b", Value: []byte(long + "x")}}})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "b", Value: []byte(long + "x")}}})
 	require.ErrorIs(t, err, codes.TooLarge)
 	require.ErrorContains(t, err, `"b"`)
 	k.land()
@@ -146,20 +146,20 @@ func TestH36AValueOfAMegabyteIsTakenWholeAndNoLonger(t *testing.T) {
 
 func TestWritesThatCannotBeOneTransactionAreRefusedByName(t *testing.T) {
 	k := start(t)
-	for want, w := range map[string]*Write{
-		"update of no fields":          {Kind: Update},
-		"increment of no fields":       {Kind: Incr},
-		"the limit of one write is 20": {Kind: Update, Fields: puts(numbers(field.MaxFields + 1))},
-		"8388608":                      {Kind: Update, Fields: puts(map[string]string{"a": strings.Repeat("x", 1<<20), "b": strings.Repeat("x", 1<<20), "c": strings.Repeat("x", 1<<20), "d": strings.Repeat("x", 1<<20), "e": strings.Repeat("x", 1<<20), "f": strings.Repeat("x", 1<<20), "g": strings.Repeat("x", 1<<20), "h": strings.Repeat("x", 1<<20)})},
+	for want, w := range map[string]*field.Write{
+		"update of no fields":          {Kind: field.Update},
+		"increment of no fields":       {Kind: field.Incr},
+		"the limit of one write is 20": {Kind: field.Update, Fields: puts(numbers(field.MaxFields + 1))},
+		"8388608":                      {Kind: field.Update, Fields: puts(map[string]string{"a": strings.Repeat("x", 1<<20), "b": strings.Repeat("x", 1<<20), "c": strings.Repeat("x", 1<<20), "d": strings.Repeat("x", 1<<20), "e": strings.Repeat("x", 1<<20), "f": strings.Repeat("x", 1<<20), "g": strings.Repeat("x", 1<<20), "h": strings.Repeat("x", 1<<20)})},
 		"no such write":                {},
-		"token":                        {Kind: Remove, Names: []string{"a"}, Token: "\x01"},
-		"key is empty":                 {Kind: Remove, Names: []string{""}},
+		"token":                        {Kind: field.Remove, Names: []string{"a"}, Token: "\x01"},
+		"key is empty":                 {Kind: field.Remove, Names: []string{""}},
 	} {
 		w.Owner = player
 		_, err := k.try(w)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := k.try(&Write{Kind: Update, Fields: puts(map[string]string{"a": "1"})})
+	_, err := k.try(&field.Write{Kind: field.Update, Fields: puts(map[string]string{"a": "1"})})
 	require.ErrorContains(t, err, "appId is empty")
 	require.Zero(t, k.engine.Revision(), "not even a base")
 }
@@ -171,24 +171,24 @@ func TestAnOwnerLargerThanATransactionIsReadAsOfOneMoment(t *testing.T) {
 	list := puts(all)
 	for len(list) > 0 {
 		n := min(field.MaxFields, len(list))
-		k.do(&Write{Owner: player, Kind: Update, Fields: list[:n]})
+		k.do(&field.Write{Owner: player, Kind: field.Update, Fields: list[:n]})
 		list = list[n:]
 	}
-	page, err := k.GetAll(t.Context(), player, Ask{Limit: 100})
+	page, err := k.GetAll(t.Context(), player, field.Ask{Limit: 100})
 	require.NoError(t, err)
 	require.True(t, page.More)
 	got := texts(page.Fields)
 	k.remove(player, "f000", "f150")
 	k.update(player, map[string]string{"f101": "changed", "z": "new"})
 	for page.More {
-		page, err = k.GetAll(t.Context(), player, Ask{After: page.Fields[len(page.Fields)-1].Name, Revision: page.Revision})
+		page, err = k.GetAll(t.Context(), player, field.Ask{After: page.Fields[len(page.Fields)-1].Name, Revision: page.Revision})
 		require.NoError(t, err)
 		for name, text := range texts(page.Fields) {
 			got[name] = text
 		}
 	}
 	require.Equal(t, all, got)
-	_, err = k.GetAll(t.Context(), player, Ask{Revision: page.Revision})
+	_, err = k.GetAll(t.Context(), player, field.Ask{Revision: page.Revision})
 	require.ErrorIs(t, err, codes.Compacted, "nobody has to keep the last state")
 }
 
@@ -198,24 +198,24 @@ func TestVersionsRiseAndMakeWritesConditional(t *testing.T) {
 	require.Equal(t, first.Version, k.field(player, "a").Version)
 	require.Greater(t, first.Version, k.clock.Now().UnixMicro())
 
-	w := func(expect map[string]int64) *Write {
-		return &Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("2")}}, Expect: expect}
+	w := func(expect map[string]int64) *field.Write {
+		return &field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte("2")}}, Expect: expect}
 	}
 	second := k.do(w(map[string]int64{"a": first.Version, "other": 0})).Fields[0]
 	require.Greater(t, second.Version, first.Version)
-	var mismatch *Mismatch
+	var mismatch *field.Mismatch
 	_, err := k.try(w(map[string]int64{"a": first.Version, "other": 7}))
 	require.ErrorIs(t, err, codes.Conflict)
 	require.ErrorAs(t, err, &mismatch)
 	require.Len(t, mismatch.Fields, 2)
 	require.Equal(t, second.Version, mismatch.Fields[0].Version)
-	require.Equal(t, Field{Name: "other"}, mismatch.Fields[1])
+	require.Equal(t, field.Field{Name: "other"}, mismatch.Fields[1])
 
 	k.remove(player, "a")
 	_, err = k.try(w(map[string]int64{"a": second.Version}))
 	require.ErrorIs(t, err, codes.Conflict)
 	k.do(w(map[string]int64{"a": 0}))
-	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}, Expect: map[string]int64{"a": 0}})
+	_, err = k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "a", By: 1}}, Expect: map[string]int64{"a": 0}})
 	require.ErrorIs(t, err, codes.Conflict)
 	require.Equal(t, map[string]string{"a": "2"}, k.all(player))
 }
@@ -223,14 +223,14 @@ func TestVersionsRiseAndMakeWritesConditional(t *testing.T) {
 func TestWritesTellWhatWasThereBefore(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"a": "1"})
-	out := k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "2", "b": "3"}), WantPrev: true})
+	out := k.do(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"a": "2", "b": "3"}), WantPrev: true})
 	require.Equal(t, map[string]string{"a": "1"}, texts(out.Prev))
-	out = k.do(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 5}, {Name: "c", By: 1}}, WantPrev: true})
+	out = k.do(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "a", By: 5}, {Name: "c", By: 1}}, WantPrev: true})
 	require.Equal(t, map[string]string{"a": "2"}, texts(out.Prev))
 	require.Equal(t, map[string]string{"a": "7", "c": "1"}, texts(out.Fields))
-	out = k.do(&Write{Owner: player, Kind: Remove, Names: []string{"a", "nope"}, WantPrev: true})
+	out = k.do(&field.Write{Owner: player, Kind: field.Remove, Names: []string{"a", "nope"}, WantPrev: true})
 	require.Equal(t, map[string]string{"a": "7"}, texts(out.Prev))
-	out = k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "9"}), WantPrev: true})
+	out = k.do(&field.Write{Owner: player, Kind: field.Update, Fields: puts(map[string]string{"a": "9"}), WantPrev: true})
 	require.Empty(t, out.Prev, "it was removed")
 }
 
@@ -238,24 +238,24 @@ func TestRemovedFieldsAreRestored(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"a": "41", "b": "text"})
 	k.remove(player, "a", "b")
-	_, err := k.try(&Write{Owner: player, Kind: Restore, Names: []string{"a", "nope"}})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"a", "nope"}})
 	require.ErrorIs(t, err, codes.NotFound)
 	require.ErrorContains(t, err, `"nope"`)
-	out := k.do(&Write{Owner: player, Kind: Restore, Names: []string{"b", "a"}})
+	out := k.do(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"b", "a"}})
 	require.Equal(t, map[string]string{"a": "41", "b": "text"}, texts(out.Fields))
 	require.Equal(t, "42", k.incr(player, "a", 1))
-	require.Empty(t, k.do(&Write{Owner: player, Kind: Restore, Names: []string{"a"}}).Fields, "it is there already")
+	require.Empty(t, k.do(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"a"}}).Fields, "it is there already")
 }
 
 func TestTokensMakeEveryWriteRepeatable(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"a": "1", "b": "x", "c": "y"})
-	for _, w := range []Write{
-		{Kind: Update, Fields: puts(map[string]string{"a": "5"}), WantPrev: true},
-		{Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}, {Name: "n", By: 2}}, WantPrev: true},
-		{Kind: Remove, Names: []string{"b", "c", "nope"}, WantPrev: true},
-		{Kind: Restore, Names: []string{"c", "b"}, WantPrev: true},
-		{Kind: Update, Fields: puts(map[string]string{"new": "5"}), Expect: map[string]int64{"new": 0}},
+	for _, w := range []field.Write{
+		{Kind: field.Update, Fields: puts(map[string]string{"a": "5"}), WantPrev: true},
+		{Kind: field.Incr, Deltas: []field.Delta{{Name: "a", By: 1}, {Name: "n", By: 2}}, WantPrev: true},
+		{Kind: field.Remove, Names: []string{"b", "c", "nope"}, WantPrev: true},
+		{Kind: field.Restore, Names: []string{"c", "b"}, WantPrev: true},
+		{Kind: field.Update, Fields: puts(map[string]string{"new": "5"}), Expect: map[string]int64{"new": 0}},
 	} {
 		w.Owner, w.Token = player, "t"+w.Kind.String()+strconv.Itoa(len(w.Expect))
 		one, two := w, w
@@ -272,35 +272,35 @@ func TestTokensMakeEveryWriteRepeatable(t *testing.T) {
 		require.ErrorIs(t, err, codes.TokenReused, w.Kind)
 	}
 	// What was refused leaves no token.
-	w := Write{Owner: player, Kind: Restore, Names: []string{"later"}, Token: "r"}
+	w := field.Write{Owner: player, Kind: field.Restore, Names: []string{"later"}, Token: "r"}
 	_, err := k.try(&w)
 	require.ErrorIs(t, err, codes.NotFound)
 	k.update(player, map[string]string{"later": "1"})
 	k.remove(player, "later")
-	w = Write{Owner: player, Kind: Restore, Names: []string{"later"}, Token: "r"}
+	w = field.Write{Owner: player, Kind: field.Restore, Names: []string{"later"}, Token: "r"}
 	require.Equal(t, map[string]string{"later": "1"}, texts(k.do(&w).Fields))
 }
 
 // The members of a JSON object have no order.
 func TestARepetitionMayNameItsFieldsInAnotherOrder(t *testing.T) {
 	k := start(t)
-	for _, list := range [][]Field{{{Name: "x", Value: []byte("1")}, {Name: "y", Value: []byte("2")}}, {{Name: "y", Value: []byte("2")}, {Name: "x", Value: []byte("1")}}} {
-		k.do(&Write{Owner: player, Kind: Update, Fields: list, Token: "u"})
+	for _, list := range [][]field.Field{{{Name: "x", Value: []byte("1")}, {Name: "y", Value: []byte("2")}}, {{Name: "y", Value: []byte("2")}, {Name: "x", Value: []byte("1")}}} {
+		k.do(&field.Write{Owner: player, Kind: field.Update, Fields: list, Token: "u"})
 	}
-	for _, list := range [][]Delta{{{Name: "x", By: 1}, {Name: "y", By: 2}}, {{Name: "y", By: 2}, {Name: "x", By: 1}}} {
-		k.do(&Write{Owner: player, Kind: Incr, Deltas: list, Token: "i"})
+	for _, list := range [][]field.Delta{{{Name: "x", By: 1}, {Name: "y", By: 2}}, {{Name: "y", By: 2}, {Name: "x", By: 1}}} {
+		k.do(&field.Write{Owner: player, Kind: field.Incr, Deltas: list, Token: "i"})
 	}
 	require.Equal(t, map[string]string{"x": "2", "y": "4"}, k.all(player))
-	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "x", By: 2}, {Name: "y", By: 1}}, Token: "i"})
+	_, err := k.try(&field.Write{Owner: player, Kind: field.Incr, Deltas: []field.Delta{{Name: "x", By: 2}, {Name: "y", By: 1}}, Token: "i"})
 	require.ErrorIs(t, err, codes.TokenReused)
 }
 
 // What is told of a field would be either of two values.
 func TestAFieldThatIsNamedTwiceIsRefused(t *testing.T) {
 	k := start(t)
-	for _, w := range []Write{
-		{Kind: Update, Fields: []Field{{Name: "a", Value: []byte("1")}, {Name: "b"}, {Name: "a", Value: []byte("2")}}},
-		{Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}, {Name: "b", By: 1}, {Name: "a", By: 1}}},
+	for _, w := range []field.Write{
+		{Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte("1")}, {Name: "b"}, {Name: "a", Value: []byte("2")}}},
+		{Kind: field.Incr, Deltas: []field.Delta{{Name: "a", By: 1}, {Name: "b", By: 1}, {Name: "a", By: 1}}},
 	} {
 		w.Owner = player
 		_, err := k.try(&w)
@@ -309,7 +309,7 @@ func TestAFieldThatIsNamedTwiceIsRefused(t *testing.T) {
 	}
 	k.update(player, map[string]string{"a": "1"})
 	require.Len(t, k.remove(player, "a", "a").Fields, 1)
-	require.Len(t, k.do(&Write{Owner: player, Kind: Restore, Names: []string{"a", "a"}}).Fields, 1)
+	require.Len(t, k.do(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"a", "a"}}).Fields, 1)
 }
 
 // Writes to an owner take effect in the order of the calls, whether they can be one
@@ -324,20 +324,20 @@ func TestWritesKeepTheirOrder(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				var done sync.WaitGroup
-				do := func(w *Write) {
+				do := func(w *field.Write) {
 					w.Owner = o
 					done.Add(1)
-					k.Do(w, func(_ *Outcome, err error) {
+					k.Do(w, func(_ *field.Outcome, err error) {
 						require.NoError(t, err)
 						done.Done()
 					})
 				}
-				do(&Write{Kind: Update, Fields: puts(map[string]string{name: "1"})})
-				do(&Write{Kind: Remove, Names: []string{name}})
-				do(&Write{Kind: Incr, Deltas: []Delta{{Name: name, By: 7}}})
-				do(&Write{Kind: Remove, Names: []string{name}})
-				do(&Write{Kind: Restore, Names: []string{name}})
-				do(&Write{Kind: Incr, Deltas: []Delta{{Name: name, By: 1}}})
+				do(&field.Write{Kind: field.Update, Fields: puts(map[string]string{name: "1"})})
+				do(&field.Write{Kind: field.Remove, Names: []string{name}})
+				do(&field.Write{Kind: field.Incr, Deltas: []field.Delta{{Name: name, By: 7}}})
+				do(&field.Write{Kind: field.Remove, Names: []string{name}})
+				do(&field.Write{Kind: field.Restore, Names: []string{name}})
+				do(&field.Write{Kind: field.Incr, Deltas: []field.Delta{{Name: name, By: 1}}})
 				done.Wait()
 				require.Equal(t, map[string]string{name: "8"}, k.get(o, name))
 			}
@@ -359,7 +359,7 @@ func TestContentionEnds(t *testing.T) {
 				case 1:
 					k.remove(player, "n")
 				default:
-					_, err := k.try(&Write{Owner: player, Kind: Restore, Names: []string{"n"}})
+					_, err := k.try(&field.Write{Owner: player, Kind: field.Restore, Names: []string{"n"}})
 					require.True(t, err == nil || codes.Of(err) == codes.NotFound, err)
 				}
 			}
@@ -394,7 +394,7 @@ func TestAnUpdateIsOnePut(t *testing.T) {
 	stop()
 	require.Len(t, changes, 1)
 	require.Len(t, changes[0].Events, 1)
-	require.Equal(t, Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}, fieldOf(changes[0].Events[0].Entry, "a", k.Base()))
+	require.Equal(t, field.Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}, fieldOf(changes[0].Events[0].Entry, "a", k.Base()))
 }
 
 // Most of what is handed over together is one transaction each, which the store gets together.
@@ -410,13 +410,13 @@ func TestWritesHandedOverTogetherKeepTheirOrder(t *testing.T) {
 		told.Add(int64(len(list)))
 		groups <- list
 	}}
-	set := func(o Owner, value string, expect map[string]int64) *Call {
-		return &Call{Write: Write{Owner: o, Kind: Update, Fields: []Field{{Name: "a", Value: []byte(value)}}, Expect: expect}}
+	set := func(o field.Owner, value string, expect map[string]int64) *Call {
+		return &Call{Write: field.Write{Owner: o, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte(value)}}, Expect: expect}}
 	}
 	calls := []*Call{
 		set(other, "1", nil), set(player, "1", nil),
 		set(player, "2", map[string]int64{"a": version}), // of before the one in front of it
-		set(player, "3", nil), {Write: Write{Owner: player, Kind: Update}}, set(other, "2", nil),
+		set(player, "3", nil), {Write: field.Write{Owner: player, Kind: field.Update}}, set(other, "2", nil),
 	}
 	for range 2 { // they can be used again
 		before := told.Load()
@@ -424,7 +424,7 @@ func TestWritesHandedOverTogetherKeepTheirOrder(t *testing.T) {
 		for told.Load() < before+int64(len(calls)) {
 			<-groups
 		}
-		var mismatch *Mismatch
+		var mismatch *field.Mismatch
 		require.ErrorAs(t, calls[2].Err, &mismatch)
 		require.ErrorContains(t, calls[4].Err, "no fields")
 		for _, i := range []int{0, 1, 3, 5} {

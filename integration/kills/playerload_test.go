@@ -21,7 +21,7 @@ import (
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	_ "confcenter/storage/landing/mysql" // the database that is landed in
 )
@@ -169,9 +169,9 @@ func (l *playerLoad) landsAll(want []int64) {
 	})
 }
 
-func (l *playerLoad) rows(o *playerOwner) (map[string]storage.Row, error) {
-	list, err := l.db.All(l.t.Context(), storage.Owner{App: "1", Region: "1", Logic: "player", ID: o.id})
-	rows := map[string]storage.Row{}
+func (l *playerLoad) rows(o *playerOwner) (map[string]field.Row, error) {
+	list, err := l.db.All(l.t.Context(), field.Owner{App: "1", Region: "1", Logic: "player", ID: o.id})
+	rows := map[string]field.Row{}
 	for _, r := range list {
 		rows[r.Name] = r
 	}
@@ -248,7 +248,7 @@ type holders struct {
 
 // holders watches the claims until the test ends.
 func (l *playerLoad) holders() *holders {
-	w, err := l.client.KV(storage.Landing).Watch(l.t.Context(), client.WatchOptions{Prefix: "lock/", State: true})
+	w, err := l.client.KV(field.Landing).Watch(l.t.Context(), client.WatchOptions{Prefix: "lock/", State: true})
 	require.NoError(l.t, err)
 	h := &holders{of: map[string]string{}}
 	var all sync.WaitGroup

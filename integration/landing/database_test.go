@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/integration/dbtest"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing/landingtest"
 )
 
@@ -24,8 +25,8 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 		{"(query_all_key VARCHAR(255), is_del INT)", "it has no column primary_key"},
 	} {
 		exec(t, d, "CREATE TABLE `1_1` "+test.table)
-		other := row(storage.Owner{App: "2", Region: "1", Logic: "l", ID: "o"}, "k", "v", 1)
-		w, err := d.Write(ctx, []storage.DirtyRow{row(player, "a", "1", 1), other})
+		other := row(field.Owner{App: "2", Region: "1", Logic: "l", ID: "o"}, "k", "v", 1)
+		w, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1), other})
 		require.NoError(t, err)
 		require.Equal(t, 1, w.Rows, "the other table's")
 		require.Len(t, w.Failed, 1)
@@ -57,7 +58,7 @@ func TestMissingRightsAreNoFaultOfTheRows(t *testing.T) {
 	}
 	for _, password := range []string{"se+cret%25", "wrong"} {
 		d := landingtest.Open(t, strings.Replace(dsn, "root@", "poor:"+password+"@", 1))
-		_, err := d.Write(ctx, []storage.DirtyRow{row(player, "a", "1", 1)})
+		_, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1)})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.Contains(t, err.Error(), "denied")
 		require.NotContains(t, err.Error(), "cret%")

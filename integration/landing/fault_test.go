@@ -11,7 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/integration/dbtest"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing/landingtest"
 )
 
@@ -20,7 +20,7 @@ func of(d *landingtest.Database, each map[string]string) string { return each[d.
 
 // held has somebody else lock a row, has rows written meanwhile, and returns when that waits. The id
 // is that of the connection which waits.
-func held(t *testing.T, d *landingtest.Database, rows ...storage.DirtyRow) (other *sql.Tx, id int64, got chan error) {
+func held(t *testing.T, d *landingtest.Database, rows ...field.DirtyRow) (other *sql.Tx, id int64, got chan error) {
 	t.Helper()
 	other, err := d.DB.Begin()
 	require.NoError(t, err)
@@ -47,12 +47,12 @@ func held(t *testing.T, d *landingtest.Database, rows ...storage.DirtyRow) (othe
 
 func TestAStatementThatIsCutOffIsNoFaultOfItsRows(t *testing.T) {
 	landingtest.On(t, servers, func(t *testing.T, d *landingtest.Database) {
-		rows := []storage.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
+		rows := []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
 		write(t, d, rows...)
 		for i, kill := range strings.Split(of(d, map[string]string{
 			"mysql": "KILL QUERY %d;KILL CONNECTION %d", "postgres": "SELECT pg_cancel_backend(%d);SELECT pg_terminate_backend(%d)",
 		}), ";") {
-			newer := []storage.DirtyRow{row(player, "a", kill, int64(i+2)), row(player, "b", kill, int64(i+2))}
+			newer := []field.DirtyRow{row(player, "a", kill, int64(i+2)), row(player, "b", kill, int64(i+2))}
 			other, id, got := held(t, d, newer...)
 			exec(t, d, fmt.Sprintf(kill, id))
 			require.ErrorIs(t, <-got, codes.Unreachable)
@@ -66,7 +66,7 @@ func TestAStatementThatIsCutOffIsNoFaultOfItsRows(t *testing.T) {
 // InnoDB ends the one that has done less.
 func TestADeadlockIsNoFaultOfTheRows(t *testing.T) {
 	d := mariaDB.Open(t)
-	rows := []storage.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
+	rows := []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
 	write(t, d, rows...)
 	other, _, got := held(t, d, row(player, "a", "2", 2), row(player, "b", "2", 2))
 	for i := range 200 {
@@ -92,7 +92,7 @@ func TestARowThatATriggerRefusesIsAlone(t *testing.T) {
 			exec(t, d, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.value = 'poison'::bytea THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$")
 			exec(t, d, `CREATE TRIGGER no BEFORE INSERT ON "1_1" FOR EACH ROW EXECUTE FUNCTION no()`)
 		}
-		w, err := d.Write(ctx, []storage.DirtyRow{row(player, "a", "1", 1), row(player, "b", "poison", 2), row(player, "c", "3", 3), row(player, "d", "4", 4)})
+		w, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "poison", 2), row(player, "c", "3", 3), row(player, "d", "4", 4)})
 		require.NoError(t, err)
 		require.Equal(t, 3, w.Rows)
 		require.Len(t, w.Failed, 1)
@@ -117,7 +117,7 @@ func TestNothingIsCutByNarrowColumns(t *testing.T) {
 		}))
 		gone := row(player, "gone", "1", 5)
 		gone.Removed, gone.RemovedAt = true, 1_700_000_000_123
-		rows := []storage.DirtyRow{row(player, "a", "fits", 1), row(player, "b", "fits", 2), row(player, "longer", "x", 3), row(player, "great", "x", 1<<40), gone}
+		rows := []field.DirtyRow{row(player, "a", "fits", 1), row(player, "b", "fits", 2), row(player, "longer", "x", 3), row(player, "great", "x", 1<<40), gone}
 		failed := 3
 		if d.Address.Kind == "mysql" {
 			rows, failed = append(rows, row(player, "😀", "not latin", 6)), 4
@@ -134,7 +134,7 @@ func TestValuesBeyondWhatTheServerTakesAreHalved(t *testing.T) {
 	d.DB.SetMaxIdleConns(0) // a connection keeps the limit that it began with
 	write(t, d, row(player, "a", "1", 1))
 	global(t, d, "max_allowed_packet", "524288")
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i := range 8 {
 		rows = append(rows, row(player, fmt.Sprint("f", i), strings.Repeat("'", 300<<10), int64(i+1)))
 	}
@@ -153,7 +153,7 @@ func TestValuesBeyondWhatTheServerTakesAreHalved(t *testing.T) {
 // On a server whose names of tables have no case.
 func TestTablesThatDifferInCaseAreTwoEverywhere(t *testing.T) {
 	d := landingtest.Open(t, dbtest.CaselessMariaDB(t).Database(t))
-	lower, upper := storage.Owner{App: "a", Region: "b", Logic: "l", ID: "o"}, storage.Owner{App: "A", Region: "b", Logic: "l", ID: "o"}
+	lower, upper := field.Owner{App: "a", Region: "b", Logic: "l", ID: "o"}, field.Owner{App: "A", Region: "b", Logic: "l", ID: "o"}
 	write(t, d, row(lower, "k", "lower", 1), row(upper, "k", "upper", 2))
 	require.Equal(t, map[string]string{"k": "lower v1"}, all(t, d, lower))
 	require.Equal(t, map[string]string{"k": "upper v2"}, all(t, d, upper))

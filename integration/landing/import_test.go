@@ -10,6 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
 )
@@ -53,7 +54,7 @@ func TestAnImportTakesOverTheFrameworksTable(t *testing.T) {
 			require.Equal(t, &landing.Imported{Target: "1_1", Total: 8, Read: 8, There: 8, Converted: 1, Newest: 7000}, now)
 			require.Equal(t, []string{`a:b:c:k: it is ":a%3Ab:c:k" from now on false`}, k.Lines)
 			require.Equal(t, map[string]string{"name": "Änn v0", "zero": "\x00\xff v0", "nothing": " v0", "gone": "last v0 removed 77"}, all(t, to, player))
-			require.Equal(t, map[string]string{"k": "colon v0"}, all(t, to, storage.Owner{App: "1", Region: "1", Logic: "a:b", ID: "c"}))
+			require.Equal(t, map[string]string{"k": "colon v0"}, all(t, to, field.Owner{App: "1", Region: "1", Logic: "a:b", ID: "c"}))
 			rows, err := to.Fields(ctx, player, []string{"zero", "name"})
 			require.NoError(t, err)
 			for _, r := range rows {
@@ -110,7 +111,7 @@ func TestAnImportNamesTheRowsItRefuses(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
-	require.Equal(t, map[string]string{"k": "new v0"}, all(t, to, storage.Owner{App: "1", Region: "1", Logic: "a:b", ID: "c"}))
+	require.Equal(t, map[string]string{"k": "new v0"}, all(t, to, field.Owner{App: "1", Region: "1", Logic: "a:b", ID: "c"}))
 }
 
 func TestACountThatDoesNotMatchIsTold(t *testing.T) {
@@ -173,7 +174,7 @@ func TestATableInItsPlaceIsOnlyChecked(t *testing.T) {
 // A page is no larger than its limit, however large the rows are.
 func TestPagesOfLargeRowsAreShort(t *testing.T) {
 	from, to := mariaDB.Open(t), mariaDB.Open(t)
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i := range 40 {
 		rows = append(rows, row(player, fmt.Sprint("f", i), strings.Repeat("x", kv.MaxValue), 1))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/dbtest"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing/landingtest"
 )
 
@@ -46,7 +46,7 @@ func TestH28TheDatabaseIsKilledInTheMiddleOfABatch(t *testing.T) {
 			instance := server(t)
 			d := landingtest.Open(t, instance.Database(t))
 			s := landingtest.NewSource()
-			s.Change(func(set *storage.Settings) { set.Batch = 500 })
+			s.Change(func(set *field.Settings) { set.Batch = 500 })
 			l := landingtest.Start(t, s, d, "a")
 			for round := range 3 {
 				before := l.Readings().Get("landing_batches_total")

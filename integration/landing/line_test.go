@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
@@ -100,7 +99,7 @@ func TestNothingIsLostOnALineThatBreaks(t *testing.T) {
 	landingtest.On(t, servers, func(t *testing.T, d *landingtest.Database) {
 		l, dsn := lineTo(t, d)
 		s := landingtest.NewSource()
-		s.Change(func(set *storage.Settings) { set.Batch = 300 })
+		s.Change(func(set *field.Settings) { set.Batch = 300 })
 		behind := landingtest.Open(t, dsn)
 		lander := landingtest.Start(t, s, behind, "a")
 		n := 0
@@ -154,8 +153,8 @@ func onMarkedLine(t *testing.T, marker string, test func(t *testing.T, direct, d
 func TestARowThatBreaksTheConnectionHoldsNothingElseUp(t *testing.T) {
 	onMarkedLine(t, "poison", func(t *testing.T, direct, d *landingtest.Database, line *line) {
 		s := landingtest.NewSource()
-		s.Change(func(set *storage.Settings) { set.Tables = 4 })
-		var owners [4]storage.Owner
+		s.Change(func(set *field.Settings) { set.Tables = 4 })
+		var owners [4]field.Owner
 		for i := range owners {
 			owners[i] = player
 			owners[i].ID = strings.Repeat("x", 4+i)

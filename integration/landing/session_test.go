@@ -10,6 +10,7 @@ import (
 	"confcenter/integration/dbtest"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
 )
@@ -84,7 +85,7 @@ func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 	update := func(value string) {
 		t.Helper()
 		got := make(chan error, 1)
-		s.Do(&storage.Write{Owner: player, Kind: storage.Update, Fields: []storage.Field{{Name: "a", Value: []byte(value)}}}, func(_ *storage.Outcome, err error) { got <- err })
+		s.Do(&field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte(value)}}}, func(_ *field.Outcome, err error) { got <- err })
 		require.NoError(t, <-got)
 	}
 	l := landingtest.StartWith(t, landing.Config{Source: landing.Local(s), Database: d.Database, Prover: landing.Self(), Who: "a"})

@@ -19,6 +19,7 @@ import (
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // owners is a session on player storage whose peer takes every reply and keeps none; n owners
@@ -28,9 +29,9 @@ func owners(t testing.TB, store kv.Store, n int) *gate.Session {
 	require.NoError(t, err)
 	done := make(chan error, n)
 	for i := range n {
-		o := storage.Owner{App: "1", Region: "1", Logic: "player", ID: fmt.Sprintf("key-%06d", i)}
-		players.Do(&storage.Write{Owner: o, Kind: storage.Update, Fields: []storage.Field{{Name: "state", Value: []byte(strings.Repeat("x", 200))}}},
-			func(_ *storage.Outcome, err error) { done <- err })
+		o := field.Owner{App: "1", Region: "1", Logic: "player", ID: fmt.Sprintf("key-%06d", i)}
+		players.Do(&field.Write{Owner: o, Kind: field.Update, Fields: []field.Field{{Name: "state", Value: []byte(strings.Repeat("x", 200))}}},
+			func(_ *field.Outcome, err error) { done <- err })
 		if i%1000 == 999 || i == n-1 {
 			for range i%1000 + 1 {
 				require.NoError(t, <-done)

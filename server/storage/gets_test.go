@@ -13,7 +13,7 @@ import (
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop/looptest"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 func getting(names ...string) string {
@@ -90,7 +90,7 @@ func TestGetsOfSeveralPeersAreLookedUpTogether(t *testing.T) {
 // A get behind a write that is not answered yet is looked up again when it is.
 func TestAGatheredGetSeesTheWritesBeforeIt(t *testing.T) {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{}
+	k.player.outcome = &field.Outcome{}
 	k.Arrive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"11"}}`))
 	k.Arrive(gatetest.Requests(protocol.StGet, getting("gold")))
 	k.Loop.Wake()

@@ -7,7 +7,7 @@ import (
 	"confcenter/protocol"
 	"confcenter/server/edge"
 	"confcenter/server/gate"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // settings tells landers what they go by.
@@ -45,7 +45,7 @@ func (f *Handlers) take(ctx context.Context, _ *edge.Request, dst []byte, q *pro
 	return protocol.AppendLanderBatch(dst, b), err
 }
 
-func sizeOfRows(rows []storage.DirtyRow) (n int) {
+func sizeOfRows(rows []field.DirtyRow) (n int) {
 	for i := range rows {
 		n += len(rows[i].Name) + len(rows[i].Value)
 	}

@@ -5,12 +5,12 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // rescan hears that others have filled a table.
 func (f *Handlers) rescan(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.LandingRescan) ([]byte, error) {
-	owner := storage.Owner{App: q.App, Region: q.Region, Logic: "l", ID: "o"}
+	owner := field.Owner{App: q.App, Region: q.Region, Logic: "l", ID: "o"}
 	if err := owner.Check(); err != nil {
 		return dst, err
 	}

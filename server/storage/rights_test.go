@@ -12,7 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate/gatetest"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // needed has for each command on fields, with a body that names 1/1/bag/42, the rights that it
@@ -57,7 +57,7 @@ func TestEachCommandNeedsTheRightsToTheOwnerItNames(t *testing.T) {
 // reports whether both were refused for want of a right. Nothing refused reaches the store.
 func isForbidden(t *testing.T, cmd protocol.Command, body string, rights *guard.Caller) bool {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{}
+	k.player.outcome = &field.Outcome{}
 	k.Rights = rights
 	k.Receive(gatetest.Requests(cmd, body, cmd, body))
 	for _, done := range k.player.held {

@@ -25,23 +25,23 @@ const (
 // Store is what the handlers need of a *storage.Storage.
 type Store interface {
 	GetEach(gets []storage.Get)
-	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
-	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
+	Load(ctx context.Context, o field.Owner, names []string) ([]field.Field, error)
+	GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error)
 	DoEach(by *storage.Caller, calls []*storage.Call)
-	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
+	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []field.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	// what operators need
-	Status() []storage.TableStatus
-	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
+	Status() []field.TableStatus
+	Errors(after field.Ref, limit int) (list []field.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []field.Ref) (int, error)
 	Reland(ctx context.Context, since int64) (int, error)
 	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
 	// what landers in processes of their own need
-	Settings() storage.Settings
-	Claim(ctx context.Context, table int, who string) (storage.Claim, error)
+	Settings() field.Settings
+	Claim(ctx context.Context, table int, who string) (field.Claim, error)
 	Release(ctx context.Context, table int, fence kv.Revision) error
-	Dirty(ctx context.Context, table, limit int) (*storage.Batch, error)
-	Landed(ctx context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error
+	Dirty(ctx context.Context, table, limit int) (*field.Batch, error)
+	Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error
 	Newer(ctx context.Context, version int64) error
 	// what those who fill a table need
 	Rescan(ctx context.Context, table string) error
@@ -131,7 +131,7 @@ func textsOf(names [][]byte) []string {
 }
 
 // load answers with fields that may have to be read from the database, or are many.
-func (f *Handlers) load(off gate.Off, s *gate.Session, h protocol.Header, owner storage.Owner, names []string, versions bool) {
+func (f *Handlers) load(off gate.Off, s *gate.Session, h protocol.Header, owner field.Owner, names []string, versions bool) {
 	off(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 		found, err := f.store.Load(ctx, owner, names)
 		if err == nil {
@@ -145,7 +145,7 @@ func (f *Handlers) load(off gate.Off, s *gate.Session, h protocol.Header, owner 
 }
 
 // answer replies with fields that were in memory. A worker encodes many bytes.
-func answer(s *gate.Session, h protocol.Header, found []storage.Field, versions bool) {
+func answer(s *gate.Session, h protocol.Header, found []field.Field, versions bool) {
 	switch size := sizeOf(found); {
 	case size <= loopBytes:
 		s.End(protocol.AppendStorageFields(s.Begin(h.Command.Reply(), h.Seq), found, versions))
@@ -174,7 +174,7 @@ func (f *Handlers) owners(ctx context.Context, _ *edge.Request, dst []byte, q *p
 }
 
 // sizeOf is about the size of fields in a reply, without the overhead of encoding.
-func sizeOf(fields []storage.Field) (n int) {
+func sizeOf(fields []field.Field) (n int) {
 	for i := range fields {
 		n += len(fields[i].Name) + len(fields[i].Value)
 	}
@@ -182,7 +182,7 @@ func sizeOf(fields []storage.Field) (n int) {
 }
 
 // checkSize refuses fields that are too many for one reply.
-func checkSize(fields []storage.Field) error {
+func checkSize(fields []field.Field) error {
 	if n := sizeOf(fields); n > protocol.MaxFieldBytes {
 		return codes.Errorf(codes.TooLarge, "the %d fields have %d bytes, the limit of one reply is %d; ask for fewer", len(fields), n, protocol.MaxFieldBytes)
 	}

@@ -23,25 +23,25 @@ import (
 
 // player is a store of one owner's fields. What comes when is up to the test.
 type player struct {
-	fields []storage.Field
+	fields []field.Field
 	cold   bool     // only Load knows them,
 	warm   string   // but not of that owner
 	runs   []int    // how many gets came together
 	held   []func() // writes that are not done yet
 	given  []int    // how many came together
-	wrote  []*storage.Write
+	wrote  []*field.Write
 
-	outcome *storage.Outcome
+	outcome *field.Outcome
 	err     error
 
-	owners           []storage.Owner
+	owners           []field.Owner
 	retried, dropped []field.Ref
 	confirm          int64 // of the last Drop
 
-	dirty  []storage.DirtyRow
+	dirty  []field.DirtyRow
 	fence  kv.Revision
-	done   *storage.Batch
-	failed []storage.Failure
+	done   *field.Batch
+	failed []field.Failure
 
 	newer     int64
 	rescanned string
@@ -55,7 +55,7 @@ func (p *player) GetEach(gets []storage.Get) {
 	p.runs = append(p.runs, len(gets))
 }
 
-func (p *player) named(names []string) (fields []storage.Field) {
+func (p *player) named(names []string) (fields []field.Field) {
 	for _, f := range p.fields {
 		if slices.Contains(names, f.Name) {
 			fields = append(fields, f)
@@ -64,15 +64,15 @@ func (p *player) named(names []string) (fields []storage.Field) {
 	return fields
 }
 
-func (p *player) Load(_ context.Context, _ storage.Owner, names []string) ([]storage.Field, error) {
+func (p *player) Load(_ context.Context, _ field.Owner, names []string) ([]field.Field, error) {
 	return p.named(names), p.err
 }
 
-func (p *player) GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error) {
+func (p *player) GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error) {
 	if p.cold && o.ID != p.warm && ctx.Err() != nil {
-		return storage.Page{}, ctx.Err()
+		return field.Page{}, ctx.Err()
 	}
-	return storage.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
+	return field.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
 }
 
 func (p *player) DoEach(by *storage.Caller, calls []*storage.Call) {
@@ -87,7 +87,7 @@ func (p *player) DoEach(by *storage.Caller, calls []*storage.Call) {
 	}
 }
 
-func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]storage.Owner, string, error) {
+func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]field.Owner, string, error) {
 	next := ""
 	if after == "" && len(p.owners) > 0 {
 		next = p.owners[len(p.owners)-1].Key()
@@ -99,12 +99,12 @@ func (p *player) Count(context.Context, string, string, string) (int64, error) {
 	return int64(len(p.owners)), p.err
 }
 
-func (p *player) Status() []storage.TableStatus {
-	return []storage.TableStatus{{Table: 3, List: "dirtyKey:3", Errors: "dirtyKey:3error", Dirty: 5}}
+func (p *player) Status() []field.TableStatus {
+	return []field.TableStatus{{Table: 3, List: "dirtyKey:3", Errors: "dirtyKey:3error", Dirty: 5}}
 }
 
-func (p *player) Errors(after field.Ref, limit int) ([]storage.ErrorRow, bool) {
-	return []storage.ErrorRow{{Owner: after.Owner, Name: after.Name, Reason: "bad", Attempts: limit}}, true
+func (p *player) Errors(after field.Ref, limit int) ([]field.ErrorRow, bool) {
+	return []field.ErrorRow{{Owner: after.Owner, Name: after.Name, Reason: "bad", Attempts: limit}}, true
 }
 
 func (p *player) Retry(_ context.Context, fields []field.Ref) (int, error) {
@@ -130,7 +130,7 @@ type kit struct {
 func newKit(t *testing.T) *kit { return newKitWithin(t, loop.Limits{}) }
 
 func newKitWithin(t *testing.T, limits loop.Limits) *kit {
-	k := &kit{Bench: gatetest.NewBench(t, limits), player: &player{fields: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
+	k := &kit{Bench: gatetest.NewBench(t, limits), player: &player{fields: []field.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
 	Add(k.Bench.Gate, k.player)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
@@ -215,7 +215,7 @@ func TestColdOwnersOfOneConnectionAreLoadedSideBySide(t *testing.T) {
 func TestALongValueBehindAColdOwnerIsAnsweredBehindIt(t *testing.T) {
 	k := newKit(t)
 	k.player.cold, k.player.warm = true, "warm"
-	k.player.fields = []storage.Field{{Name: "gold", Value: []byte(strings.Repeat("x", loopBytes+1))}}
+	k.player.fields = []field.Field{{Name: "gold", Value: []byte(strings.Repeat("x", loopBytes+1))}}
 	k.Receive(gatetest.Requests(protocol.StGet, asking("1"), protocol.StGet, asking("warm"), protocol.StOwners, `{"logicType":"bag"}`))
 	k.Bench.Group.DoJob(0) // of the long value
 	k.Loop.Wake()
@@ -234,7 +234,7 @@ func TestALongValueBehindAColdOwnerIsAnsweredBehindIt(t *testing.T) {
 // After a second no one waits any more behind what the database does not answer.
 func TestAHangingDatabaseHoldsUpColdRequestsOnly(t *testing.T) {
 	k := newKit(t)
-	k.player.cold, k.player.warm, k.player.outcome = true, "warm", &storage.Outcome{}
+	k.player.cold, k.player.warm, k.player.outcome = true, "warm", &field.Outcome{}
 	now := time.Unix(1_700_000_000, 0)
 	tick := func(after time.Duration) {
 		t.Helper()
@@ -269,16 +269,16 @@ func TestRequestsThatWaitForTheDatabaseHaveALimit(t *testing.T) {
 
 func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{Revision: 8, Fields: []storage.Field{{Name: "gold", Value: []byte("15"), Version: 21}}, Prev: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}}, Replayed: true}
+	k.player.outcome = &field.Outcome{Revision: 8, Fields: []field.Field{{Name: "gold", Value: []byte("15"), Version: 21}}, Prev: []field.Field{{Name: "gold", Value: []byte("10"), Version: 20}}, Replayed: true}
 	k.Receive(gatetest.Requests(
 		protocol.StIncr, `{`+owner+`,"deltas":{"gold":5},"prev":1}`,
 		protocol.StRemove, `{`+owner+`,"names":["gold"],"expect":{"gold":21},"token":"t"}`,
 		protocol.StGet, `{`+owner+`,"names":["gold"]}`,
 	))
 	require.Len(t, k.player.held, 2, "writes do not wait for writes, reads do")
-	require.Equal(t, []storage.Delta{{Name: "gold", By: 5}}, k.player.wrote[0].Deltas)
+	require.Equal(t, []field.Delta{{Name: "gold", By: 5}}, k.player.wrote[0].Deltas)
 	require.True(t, k.player.wrote[0].WantPrev)
-	require.Equal(t, storage.Remove, k.player.wrote[1].Kind)
+	require.Equal(t, field.Remove, k.player.wrote[1].Kind)
 	require.Equal(t, map[string]int64{"gold": 21}, k.player.wrote[1].Expect)
 	require.Equal(t, "t", k.player.wrote[1].Token)
 	require.NotNil(t, k.player.wrote[1].Actor)
@@ -299,7 +299,7 @@ func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {
 // earlier one's reply.
 func TestAWriteIsAnsweredBehindWhatWasToldBefore(t *testing.T) {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{Revision: 8}
+	k.player.outcome = &field.Outcome{Revision: 8}
 	update := `{` + owner + `,"fields":{"gold":"1"}}`
 	k.Receive(gatetest.Requests(protocol.StUpdate, update, protocol.StUpdate, update))
 	k.player.held[0]()
@@ -316,7 +316,7 @@ func TestAWriteIsAnsweredBehindWhatWasToldBefore(t *testing.T) {
 
 func TestWritesOfAPipelineAreHandedOverTogether(t *testing.T) {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{Revision: 8}
+	k.player.outcome = &field.Outcome{Revision: 8}
 	update := `{` + owner + `,"fields":{"gold":"1"}}`
 	k.Receive(gatetest.Requests(protocol.StUpdate, update, protocol.StUpdate, `{"fields":1}`, protocol.StIncr, `{`+owner+`,"deltas":{"gold":5}}`))
 	require.Equal(t, []int{2}, k.player.given)
@@ -326,7 +326,7 @@ func TestWritesOfAPipelineAreHandedOverTogether(t *testing.T) {
 
 func TestWritesThatFail(t *testing.T) {
 	k := newKit(t)
-	other := &storage.Mismatch{Fields: k.player.fields[:1]}
+	other := &field.Mismatch{Fields: k.player.fields[:1]}
 	for want, err := range map[string]error{
 		fmt.Sprintf(`{"code":412,"desc":%q,"versions":{"gold":20}}`, other): other,
 		`{"code":1016,"desc":"no number"}`:                                  codes.Errorf(codes.WrongType, "no number"),
@@ -346,7 +346,7 @@ func TestWritesThatFail(t *testing.T) {
 // A write whose client has gone is done all the same.
 func TestAWriteOutlivesItsClient(t *testing.T) {
 	k := newKit(t)
-	k.player.outcome = &storage.Outcome{Revision: 8}
+	k.player.outcome = &field.Outcome{Revision: 8}
 	k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"}}`))
 	k.Abort("gone")
 	k.player.held[0]()
@@ -356,8 +356,8 @@ func TestAWriteOutlivesItsClient(t *testing.T) {
 
 func TestLongReplies(t *testing.T) {
 	k := newKit(t)
-	long := func(n int) []storage.Field {
-		return []storage.Field{{Name: "gold", Value: []byte(strings.Repeat("x", n))}}
+	long := func(n int) []field.Field {
+		return []field.Field{{Name: "gold", Value: []byte(strings.Repeat("x", n))}}
 	}
 	for _, cold := range []bool{false, true} {
 		k.player.cold, k.player.fields = cold, long(loopBytes)
@@ -366,7 +366,7 @@ func TestLongReplies(t *testing.T) {
 		require.Contains(t, k.ask(protocol.StGet, `{`+owner+`,"names":["gold"]}`), `"code":413`)
 	}
 	for n, want := range map[int]string{loopBytes: `"code":0`, protocol.MaxFieldBytes: `"code":413,"desc":"the write was carried out, at revision 8`} {
-		k.player.outcome = &storage.Outcome{Revision: 8, Prev: long(n)}
+		k.player.outcome = &field.Outcome{Revision: 8, Prev: long(n)}
 		k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"},"prev":1}`))
 		k.player.held[len(k.player.held)-1]()
 		k.Loop.Wake()
@@ -385,7 +385,7 @@ func TestListsOfFieldsAndOwners(t *testing.T) {
 	k := newKit(t)
 	require.Equal(t, `STALL_RSP/1 {"code":0,"rev":7,"fields":{"gold":"10"},"more":1,"next":"gold"}`, k.ask(protocol.StAll, `{`+owner+`}`))
 	require.Equal(t, `STALL_RSP/1 {"code":0,"rev":7,"fields":{"gold":"10"}}`, k.ask(protocol.StAll, `{`+owner+`,"after":"a"}`))
-	k.player.owners = []storage.Owner{{App: "1", Region: "1", Logic: "bag", ID: "a"}, {App: "1", Region: "1", Logic: "bag", ID: "b"}}
+	k.player.owners = []field.Owner{{App: "1", Region: "1", Logic: "bag", ID: "a"}, {App: "1", Region: "1", Logic: "bag", ID: "b"}}
 	require.Equal(t, `STOWNERS_RSP/1 {"code":0,"owners":[{"logicType":"bag","ownerId":"a"},{"logicType":"bag","ownerId":"b"}],"more":1,"next":"bag:b"}`, k.ask(protocol.StOwners, `{}`))
 	require.Equal(t, `STOWNERS_RSP/1 {"code":0,"count":2}`, k.ask(protocol.StOwners, `{"count":1}`))
 	k.player.err = codes.Errorf(codes.Compacted, "begin again")
@@ -402,7 +402,7 @@ func TestLandingIsTheOperators(t *testing.T) {
 	require.Contains(t, k.ask(protocol.StRetry, `{}`), `{"code":0,"count":2}`)
 	require.Nil(t, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[{`+owner+`,"name":"pic"}]}`), `{"code":0,"count":2}`)
-	require.Equal(t, []field.Ref{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
+	require.Equal(t, []field.Ref{{Owner: field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"since":7}`), `{"code":0,"count":7}`)
 	require.Contains(t, k.ask(protocol.StRetry, `{"since":7,"rows":[{`+owner+`,"name":"pic"}]}`), `exclude each other`)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[]}`), `is empty; leave it out to name all`, "none is not all")
@@ -436,22 +436,22 @@ func TestNoPlayerStorage(t *testing.T) {
 	}
 }
 
-func (p *player) Settings() storage.Settings { return field.Defaults() }
+func (p *player) Settings() field.Settings { return field.Defaults() }
 
-func (p *player) Claim(_ context.Context, table int, who string) (storage.Claim, error) {
-	return storage.Claim{Fence: kv.Revision(table), Holder: who}, p.err
+func (p *player) Claim(_ context.Context, table int, who string) (field.Claim, error) {
+	return field.Claim{Fence: kv.Revision(table), Holder: who}, p.err
 }
 
 func (p *player) Release(_ context.Context, _ int, _ kv.Revision) error { return p.err }
 
-func (p *player) Dirty(_ context.Context, table, limit int) (*storage.Batch, error) {
+func (p *player) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
 	if len(p.dirty) == 0 {
 		return nil, p.err
 	}
-	return &storage.Batch{Table: table, Tables: 4, After: 1, Through: 9, Rows: p.dirty[:min(limit, len(p.dirty))]}, p.err
+	return &field.Batch{Table: table, Tables: 4, After: 1, Through: 9, Rows: p.dirty[:min(limit, len(p.dirty))]}, p.err
 }
 
-func (p *player) Landed(_ context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error {
+func (p *player) Landed(_ context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
 	p.fence, p.done, p.failed = fence, b, failed
 	return p.err
 }
@@ -487,16 +487,16 @@ func TestLandersInProcessesOfTheirOwn(t *testing.T) {
 	require.Contains(t, k.ask(protocol.LdSettings, `{}`), `{"code":0,"tables":1,"prefix":"dirtyKey","saving_suffix":"saving","error_suffix":"error","lock_time":1000000,"delay":10000,"batch":1000}`)
 	require.Contains(t, k.ask(protocol.LdClaim, `{"table":3,"who":"me"}`), `{"code":0,"fence":3,"holder":"me"}`)
 	require.Contains(t, k.ask(protocol.LdTake, `{"table":3}`), `LDTAKE_RSP/1 {"code":0}`)
-	long := storage.DirtyRow{Row: storage.Row{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: make([]byte, 1<<20), Version: 7}, Revision: 8, Noted: true}
-	k.player.dirty = slices.Repeat([]storage.DirtyRow{long}, 20)
+	long := field.DirtyRow{Row: field.Row{Owner: field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: make([]byte, 1<<20), Version: 7}, Revision: 8, Noted: true}
+	k.player.dirty = slices.Repeat([]field.DirtyRow{long}, 20)
 	b, err := protocol.ParseLanderBatch([]byte(strings.TrimPrefix(k.ask(protocol.LdTake, `{"table":3,"limit":20}`), "LDTAKE_RSP/1 ")))
 	require.NoError(t, err)
 	require.Len(t, b.Rows, 5, "as many as one reply may have")
 	require.Equal(t, long.Value, b.Rows[0].Value)
 	require.Contains(t, k.ask(protocol.LdLanded, `{"fence":3,"table":3,"tables":4,"after":1,"through":9,"count":5,"rows":[{`+owner+`,"name":"a","version":7,"rev":8,"noted":1}],"failed":[{"table":"1_1","key":"bag:42:a","reason":"x"}]}`), `{"code":0,`)
 	long.Value = nil
-	require.Equal(t, &storage.Batch{Table: 3, Tables: 4, After: 1, Through: 9, Count: 5, Rows: []storage.DirtyRow{long}}, k.player.done)
-	require.Equal(t, []storage.Failure{{Table: "1_1", Key: "bag:42:a", Reason: "x"}}, k.player.failed)
+	require.Equal(t, &field.Batch{Table: 3, Tables: 4, After: 1, Through: 9, Count: 5, Rows: []field.DirtyRow{long}}, k.player.done)
+	require.Equal(t, []field.Failure{{Table: "1_1", Key: "bag:42:a", Reason: "x"}}, k.player.failed)
 	require.EqualValues(t, 3, k.player.fence)
 	require.Contains(t, k.ask(protocol.LdNewer, `{"version":9}`), `{"code":0,`)
 	require.Contains(t, k.ask(protocol.LdRelease, `{"table":3,"fence":3}`), `{"code":0,`)

@@ -9,6 +9,7 @@ import (
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // writing is a write on its way through the store and back; it then makes the reply.
@@ -41,7 +42,7 @@ func (d *desk) release(w *writing) {
 		return
 	}
 	clear(w.Fields)
-	*w = writing{Call: storage.Call{Write: storage.Write{Fields: w.Fields[:0]}}}
+	*w = writing{Call: storage.Call{Write: field.Write{Fields: w.Fields[:0]}}}
 	d.free = append(d.free, w)
 }
 
@@ -143,7 +144,7 @@ func (w *writing) appendBody(dst []byte) []byte {
 	if w.Err == nil {
 		return protocol.AppendStorageOutcome(dst, w.Kind, w.Outcome, w.WantPrev)
 	}
-	if other, ok := errors.AsType[*storage.Mismatch](w.Err); ok {
+	if other, ok := errors.AsType[*field.Mismatch](w.Err); ok {
 		w.s.Refused(w.h, w.Err)
 		return protocol.AppendStorageMismatch(dst, other)
 	}

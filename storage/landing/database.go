@@ -164,7 +164,7 @@ func (d *Database) setMoment(m moment) {
 }
 
 // Fields implements storage.Backing.
-func (d *Database) Fields(ctx context.Context, o storage.Owner, names []string) (rows []storage.Row, err error) {
+func (d *Database) Fields(ctx context.Context, o field.Owner, names []string) (rows []field.Row, err error) {
 	for some := range slices.Chunk(names, perQuery) {
 		keys := make([]any, len(some))
 		for i, name := range some {
@@ -180,11 +180,11 @@ func (d *Database) Fields(ctx context.Context, o storage.Owner, names []string) 
 }
 
 // All implements storage.Backing.
-func (d *Database) All(ctx context.Context, o storage.Owner) ([]storage.Row, error) {
+func (d *Database) All(ctx context.Context, o field.Owner) ([]field.Row, error) {
 	return d.load(ctx, o, "query_all_key = ?", []any{o.Key()})
 }
 
-func (d *Database) load(ctx context.Context, o storage.Owner, where string, args []any) (list []storage.Row, err error) {
+func (d *Database) load(ctx context.Context, o field.Owner, where string, args []any) (list []field.Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) (found bool, err error) {
@@ -200,10 +200,10 @@ func (d *Database) load(ctx context.Context, o storage.Owner, where string, args
 }
 
 // collect reads the rows of an owner. Only one who has much waits in memory at a time.
-func (d *Database) collect(ctx context.Context, rows *sql.Rows, o storage.Owner) (list []storage.Row, err error) {
+func (d *Database) collect(ctx context.Context, rows *sql.Rows, o field.Owner) (list []field.Row, err error) {
 	size := int64(0)
 	for rows.Next() {
-		r := storage.Row{Owner: o}
+		r := field.Row{Owner: o}
 		primary, err := scan(rows, &r)
 		if err != nil {
 			return nil, err
@@ -259,7 +259,7 @@ func (d *Database) query(ctx context.Context, table string, read func(ctx contex
 
 // scan reads a row with all columns, and returns its primary key. Columns that rows of others
 // may lack are 0.
-func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
+func scan(rows *sql.Rows, r *field.Row) (primary string, err error) {
 	var version, removed, removedAt, created, updated sql.NullInt64
 	var owner string
 	err = rows.Scan(&primary, &r.Owner.Logic, &r.Owner.ID, &r.Name, &r.Value, &version, &removed, &removedAt, &owner, &created, &updated)
@@ -277,7 +277,7 @@ func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery, each func(k
 		where, args = where+" AND logic_type = ?", append(args, q.Logic)
 	}
 	by := d.dialect.Ordered("query_all_key")
-	return d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) (found bool, err error) {
+	return d.query(ctx, field.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) (found bool, err error) {
 		err = eachOf(ctx, d.db, func(key []byte) {
 			found = true
 			each(key)
@@ -325,7 +325,7 @@ func fieldTables(d Dialect, names []string) (tables []string) {
 // Written is what came of Write.
 type Written struct {
 	Rows   int // that the database took, or had in a later version
-	Failed []storage.Failure
+	Failed []field.Failure
 	// Newer is the greatest of the later versions that the database has of rows; 0: there is
 	// none.
 	Newer      int64
@@ -343,18 +343,18 @@ type Written struct {
 // deadline of ctx is over by the database's clock, even if this process was stopped meanwhile. A row whose version is below
 // the database's changes nothing. Rows that the database refuses for themselves are Failed, all
 // others are written. An error means that the database cannot work now: some rows may be written.
-func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
+func (d *Database) Write(ctx context.Context, rows []field.DirtyRow) (Written, error) {
 	return d.write(ctx, rows, Written{})
 }
 
 // Isolate is Write for rows that have broken the connection again and again while the database
 // answered, as a limit of a proxy's makes them. Rows that break it alone as well are Failed.
-func (d *Database) Isolate(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
+func (d *Database) Isolate(ctx context.Context, rows []field.DirtyRow) (Written, error) {
 	return d.write(ctx, rows, Written{isolate: true})
 }
 
-func (d *Database) write(ctx context.Context, rows []storage.DirtyRow, w Written) (Written, error) {
-	byTable := map[string][]storage.DirtyRow{}
+func (d *Database) write(ctx context.Context, rows []field.DirtyRow, w Written) (Written, error) {
+	byTable := map[string][]field.DirtyRow{}
 	for i := range rows {
 		table := rows[i].Table()
 		byTable[table] = append(byTable[table], rows[i])
@@ -368,7 +368,7 @@ func (d *Database) write(ctx context.Context, rows []storage.DirtyRow, w Written
 	return w, nil
 }
 
-func (d *Database) writeTable(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+func (d *Database) writeTable(ctx context.Context, table string, rows []field.DirtyRow, w *Written) error {
 	until, err := d.until(ctx)
 	if err != nil {
 		return d.failure(err)
@@ -384,7 +384,7 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	}
 	// In the order of the key the database finds its pages faster, and two landers cannot
 	// wait for each other.
-	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
+	slices.SortFunc(rows, func(a, b field.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
 	most, bytes := d.dialect.Most()
 	g := Guard{until, d.connect.database()}
 	for len(rows) > 0 {
@@ -398,7 +398,7 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 }
 
 // fits is how many rows one statement may have, at least one.
-func fits(rows []storage.DirtyRow, most, bytes int) int {
+func fits(rows []field.DirtyRow, most, bytes int) int {
 	for i := range rows {
 		bytes -= len(rows[i].Value)
 		if i == most || bytes < 0 && i > 0 {
@@ -410,7 +410,7 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 
 // statement writes rows with one statement or, if that is refused, halves them until those that
 // the database refuses are alone.
-func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
+func (d *Database) statement(ctx context.Context, table string, rows []field.DirtyRow, g Guard, w *Written) error {
 	err := d.upsert(ctx, table, rows, g, w)
 	alone := w.isolate && len(rows) == 1
 	for n := 1; n < MaxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
@@ -483,7 +483,7 @@ func (d *Database) answers(ctx context.Context, broke bool) bool {
 	return d.db.QueryRowContext(ctx, "SELECT 1").Scan(&one) == nil
 }
 
-func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, g Guard, w *Written) error {
+func (d *Database) upsert(ctx context.Context, table string, rows []field.DirtyRow, g Guard, w *Written) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	name := d.dialect.Fold(table)
@@ -510,8 +510,8 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 
 // later looks which of some rows the database has in a later version. Those whose version leaves no
 // room for another one are failed: no other row has to wait for that.
-func (d *Database) later(ctx context.Context, name string, rows []storage.DirtyRow, w *Written) error {
-	args, byKey := make([]any, 0, 2*len(rows)), make(map[string]*storage.DirtyRow, len(rows))
+func (d *Database) later(ctx context.Context, name string, rows []field.DirtyRow, w *Written) error {
+	args, byKey := make([]any, 0, 2*len(rows)), make(map[string]*field.DirtyRow, len(rows))
 	for i := range rows {
 		args, byKey[rows[i].Key()] = append(args, rows[i].Key(), rows[i].Version), &rows[i]
 	}
@@ -538,13 +538,13 @@ func (d *Database) later(ctx context.Context, name string, rows []storage.DirtyR
 }
 
 // failAll is for the rows of a table that cannot be landed in.
-func (w *Written) failAll(rows []storage.DirtyRow, why error) {
+func (w *Written) failAll(rows []field.DirtyRow, why error) {
 	w.Unfit = why
 	for i := range rows {
 		w.fail(&rows[i], why.Error())
 	}
 }
 
-func (w *Written) fail(r *storage.DirtyRow, why string) {
-	w.Failed = append(w.Failed, storage.Failure{Table: r.Table(), Key: r.Key(), Reason: why})
+func (w *Written) fail(r *field.DirtyRow, why string) {
+	w.Failed = append(w.Failed, field.Failure{Table: r.Table(), Key: r.Key(), Reason: why})
 }

@@ -14,6 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
 	_ "confcenter/storage/landing/mysql" // no server is needed for what it refuses
@@ -25,7 +26,7 @@ func TestADatabaseThatIsDownIsUnreachable(t *testing.T) {
 		"mysql://root:se+cret%25@127.0.0.1:1/test?timeout=1s", "postgres://root:se+cret%25@127.0.0.1:1/test", "sqlite:" + t.TempDir() + "/no/such/dir/file",
 	} {
 		d := landingtest.Open(t, dsn)
-		_, err := d.Write(ctx, []storage.DirtyRow{row(player, "a", "1", 1)})
+		_, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1)})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.NotContains(t, err.Error(), "cret")
 		require.Contains(t, err.Error(), d.Name())

@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Dialect is what differs between the databases. Its methods may be called from any goroutine.
@@ -42,7 +42,7 @@ type Dialect interface {
 	// Upsert writes rows, but replaces none by an older version; kept says that it may have
 	// left some alone for that. If what the Guard says is not so, it changes nothing, and the error
 	// means Late, or Absent if the database has no name.
-	Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g Guard) (kept bool, err error)
+	Upsert(ctx context.Context, db *sql.DB, table string, rows []field.DirtyRow, g Guard) (kept bool, err error)
 	// Most is how many rows, and bytes of values, a statement may have.
 	Most() (rows, bytes int)
 	// Fault says what an error of a statement means.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Import takes over a table of others that has the columns of homo's landers: it copies the
@@ -62,7 +62,7 @@ type importing struct {
 // Run imports. An error of codes.Unreachable, or that of an ended context, interrupts it: run
 // it again. What came of an import that ran to its end is for Verdict to say.
 func (m *Import) Run(ctx context.Context) (*Imported, error) {
-	run := &importing{Import: m, now: Imported{Target: storage.Owner{App: m.App, Region: m.Region}.Table()}}
+	run := &importing{Import: m, now: Imported{Target: field.Owner{App: m.App, Region: m.Region}.Table()}}
 	if err := run.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (m *Import) Run(ctx context.Context) (*Imported, error) {
 
 // prepare sees to it that both tables can be worked with, and finds where to begin.
 func (m *importing) prepare(ctx context.Context) error {
-	if err := (storage.Owner{App: m.App, Region: m.Region, Logic: "l", ID: "o"}).Check(); err != nil {
+	if err := (field.Owner{App: m.App, Region: m.Region, Logic: "l", ID: "o"}).Check(); err != nil {
 		return err
 	}
 	for _, d := range []*Database{m.From, m.To} {
@@ -213,7 +213,7 @@ func (m *importing) refuse(key, why string) {
 }
 
 // write writes rows, and looks whether they are there.
-func (m *importing) write(ctx context.Context, rows []storage.DirtyRow) error {
+func (m *importing) write(ctx context.Context, rows []field.DirtyRow) error {
 	w, err := m.To.Write(ctx, rows)
 	if err != nil {
 		return err

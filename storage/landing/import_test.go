@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
 )
@@ -18,7 +18,7 @@ import (
 // page.
 func TestTwoImportsOfATableAreFound(t *testing.T) {
 	from, to := landingtest.SQLite.Open(t), landingtest.SQLite.Open(t)
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i := range 2001 { // one more than a page has
 		rows = append(rows, row(player, fmt.Sprint("f", i), "1", 1))
 	}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"confcenter/kv"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Limits of a page.
@@ -71,8 +71,8 @@ func (m *importing) read(ctx context.Context, after string, first bool, most int
 }
 
 // judge returns the rows of a page that the target can have.
-func (m *importing) judge(ctx context.Context, p *page) ([]storage.DirtyRow, error) {
-	rows := make([]storage.DirtyRow, 0, len(p.rows))
+func (m *importing) judge(ctx context.Context, p *page) ([]field.DirtyRow, error) {
+	rows := make([]field.DirtyRow, 0, len(p.rows))
 	others := map[string]string{} // keys of rows that get others, by those
 	for i := range p.rows {
 		r := &p.rows[i]
@@ -95,7 +95,7 @@ func (m *importing) judge(ctx context.Context, p *page) ([]storage.DirtyRow, err
 			others[key] = r.key.String
 			continue
 		}
-		rows = append(rows, storage.DirtyRow{Row: row})
+		rows = append(rows, field.DirtyRow{Row: row})
 	}
 	twice, err := m.From.present(ctx, m.Table, slices.Collect(maps.Keys(others)))
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *importing) judge(ctx context.Context, p *page) ([]storage.DirtyRow, err
 		default:
 			m.now.Converted++
 			m.Listed(from, fmt.Sprintf("it is %q from now on", key), false)
-			rows = append(rows, storage.DirtyRow{Row: row})
+			rows = append(rows, field.DirtyRow{Row: row})
 		}
 	}
 	return rows, nil
@@ -121,9 +121,9 @@ func (m *importing) judge(ctx context.Context, p *page) ([]storage.DirtyRow, err
 func rawKey(logic, owner, name string) string { return logic + ":" + owner + ":" + name }
 
 // row is the row as the target has it, or why it cannot have it.
-func (r *foreign) row(app, region string) (row storage.Row, why string) {
-	row = storage.Row{
-		Owner: storage.Owner{App: app, Region: region, Logic: r.logic.String, ID: r.owner.String}, Name: r.name.String, Value: r.value,
+func (r *foreign) row(app, region string) (row field.Row, why string) {
+	row = field.Row{
+		Owner: field.Owner{App: app, Region: region, Logic: r.logic.String, ID: r.owner.String}, Name: r.name.String, Value: r.value,
 		Removed: r.removed.Int64 != 0, RemovedAt: r.removedAt.Int64, Created: r.created.Int64, Updated: r.update.Int64,
 	}
 	for _, name := range []string{r.logic.String, r.owner.String, r.name.String} {
@@ -170,7 +170,7 @@ func (r *foreign) odd() string {
 }
 
 // misplaced says why a server does not find a row where it is.
-func (r *foreign) misplaced(row *storage.Row) string {
+func (r *foreign) misplaced(row *field.Row) string {
 	switch owner := row.Owner.Key(); {
 	case row.Key() != r.key.String:
 		return fmt.Sprintf("its primary_key must be %q", row.Key())

@@ -22,11 +22,11 @@ import (
 // Source is where dirty fields come from: Local, or a server. What its methods mean is said at
 // storage.Storage's methods of the same names.
 type Source interface {
-	Settings(ctx context.Context) (storage.Settings, error)
-	Claim(ctx context.Context, table int, who string) (storage.Claim, error)
+	Settings(ctx context.Context) (field.Settings, error)
+	Claim(ctx context.Context, table int, who string) (field.Claim, error)
 	Release(ctx context.Context, table int, fence kv.Revision) error
-	Dirty(ctx context.Context, table, limit int) (*storage.Batch, error)
-	Landed(ctx context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error
+	Dirty(ctx context.Context, table, limit int) (*field.Batch, error)
+	Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error
 	Newer(ctx context.Context, version int64) error
 }
 
@@ -186,7 +186,7 @@ func (l *Lander) works() {
 
 // round lands what is dirty in all tables that nobody else is landing. One whose rows cannot be
 // written holds the others up only if the database does not answer.
-func (l *Lander) round(ctx context.Context, set storage.Settings) (failed error) {
+func (l *Lander) round(ctx context.Context, set field.Settings) (failed error) {
 	l.seed++ // so that several landers do not run after each other
 	for i := range set.Tables {
 		err := l.table(ctx, set, (l.seed+i)%set.Tables)
@@ -198,7 +198,7 @@ func (l *Lander) round(ctx context.Context, set storage.Settings) (failed error)
 	return failed
 }
 
-func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (err error) {
+func (l *Lander) table(ctx context.Context, set field.Settings, table int) (err error) {
 	if err := l.prove(ctx); err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) erro
 
 // write has the database write rows. If the claim may end before that is done it is prolonged
 // meanwhile: a slow database and a short lock time would have every batch written for nothing.
-func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fence kv.Revision, rows []storage.DirtyRow) (Written, error) {
+func (l *Lander) write(ctx context.Context, set field.Settings, table int, fence kv.Revision, rows []field.DirtyRow) (Written, error) {
 	write := l.cfg.Database.Write
 	if l.breaks[table] >= MaxBreaks {
 		write = l.cfg.Database.Isolate
@@ -298,7 +298,7 @@ func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fen
 }
 
 // batch lands one batch, nil if there is none. codes.Conflict asks for taking it again.
-func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fence kv.Revision) (*storage.Batch, error) {
+func (l *Lander) batch(ctx context.Context, set field.Settings, table int, fence kv.Revision) (*field.Batch, error) {
 	// Before it is known what is to be written: rows that are purged meanwhile must not come
 	// back.
 	ctx, cancel := context.WithTimeout(ctx, field.MaxBatchTime)
@@ -361,4 +361,4 @@ func Local(s *storage.Storage) Source { return local{s} }
 
 type local struct{ *storage.Storage }
 
-func (l local) Settings(context.Context) (storage.Settings, error) { return l.Storage.Settings(), nil }
+func (l local) Settings(context.Context) (field.Settings, error) { return l.Storage.Settings(), nil }

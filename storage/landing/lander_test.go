@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing/landingtest"
 )
 
@@ -29,7 +29,7 @@ func TestASourceThatIsAwayIsToldOnce(t *testing.T) {
 func TestH31ATableHasOneLanderAtATime(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
 	s := landingtest.NewSource()
-	s.Change(func(set *storage.Settings) { set.Tables = 4 })
+	s.Change(func(set *field.Settings) { set.Tables = 4 })
 	owner := player
 	s.Hold(1, "another", 7) // that died with it
 	for i := range 4 {
@@ -68,7 +68,7 @@ func TestAClaimIsKeptWhileTheDatabaseTakesItsTime(t *testing.T) {
 	_, err = other.ExecContext(ctx, "BEGIN IMMEDIATE") // the database takes no other rows for now
 	require.NoError(t, err)
 	s := landingtest.NewSource()
-	s.Change(func(set *storage.Settings) { set.LockTime = 3 * time.Second })
+	s.Change(func(set *field.Settings) { set.LockTime = 3 * time.Second })
 	s.Put(player, "a", "1")
 	l := landingtest.Start(t, s, d, "a")
 	for want := 2; want <= 5; want++ {
@@ -94,18 +94,18 @@ func TestAClaimIsKeptWhileTheDatabaseTakesItsTime(t *testing.T) {
 func TestH37SettingsCountAtOnce(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
 	s := landingtest.NewSource()
-	s.Change(func(set *storage.Settings) { set.Delay = time.Hour })
+	s.Change(func(set *field.Settings) { set.Delay = time.Hour })
 	l := landingtest.Start(t, s, d, "a")
 	l.Clock.BlockUntil(1) // its first round is over
 	s.Put(player, "a", "1")
 	l.Clock.Advance(time.Minute)
 	l.Clock.BlockUntil(1)
 	require.Equal(t, 1, s.Left(), "it is not yet time")
-	s.Change(func(set *storage.Settings) { set.Delay = 10 * time.Second })
+	s.Change(func(set *field.Settings) { set.Delay = 10 * time.Second })
 	l.Clock.Advance(time.Second)
 	l.Clock.BlockUntil(1)
 	require.Zero(t, s.Left(), "more than ten seconds have passed since the first round")
-	s.Change(func(set *storage.Settings) { set.Batch, set.Tables = 2, 3 })
+	s.Change(func(set *field.Settings) { set.Batch, set.Tables = 2, 3 })
 	for i := range 9 {
 		owner := player
 		owner.ID = strings.Repeat("x", 3+i)

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/storage"
 	"confcenter/storage/field"
 )
 
 // Proof is whose fields Prove writes. They have a table of their own, which stays, empty:
 // several who prove at the same time cannot take it from each other.
-var Proof = storage.Owner{App: "confcenter", Region: "proof", Logic: "database", ID: "proof"}
+var Proof = field.Owner{App: "confcenter", Region: "proof", Logic: "database", ID: "proof"}
 
 // proofValue is what the fields of proofs are.
 const proofValue = "\x00é'\\\xff"
@@ -25,8 +24,8 @@ const proofTime = time.Hour
 // takes it away again.
 func (d *Database) Prove(ctx context.Context, look func(name string) error) error {
 	now := time.Now().UnixMilli()
-	row := storage.DirtyRow{Row: storage.Row{Owner: Proof, Name: rand.Text() + " é😀", Value: []byte(proofValue), Created: now}} // and not only letters that are the same in all encodings
-	w, err := d.Write(ctx, []storage.DirtyRow{row})
+	row := field.DirtyRow{Row: field.Row{Owner: Proof, Name: rand.Text() + " é😀", Value: []byte(proofValue), Created: now}} // and not only letters that are the same in all encodings
+	w, err := d.Write(ctx, []field.DirtyRow{row})
 	for _, f := range w.Failed {
 		err = codes.Errorf(codes.Storage, "the database cannot be proved to be the server's: %s", f.Reason)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/landingtest"
 )
@@ -116,7 +116,7 @@ type swapped struct {
 	then func()
 }
 
-func (s *swapped) Dirty(ctx context.Context, table, limit int) (*storage.Batch, error) {
+func (s *swapped) Dirty(ctx context.Context, table, limit int) (*field.Batch, error) {
 	defer s.then()
 	return s.Source.Dirty(ctx, table, limit)
 }

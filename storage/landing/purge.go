@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Purge implements storage.Backing. The index on query_all_key says where the rows end that are
 // looked at, and which of them are removed, so the live ones are not read.
 func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Purged, err error) {
-	name := storage.Owner{App: p.App, Region: p.Region}.Table()
+	name := field.Owner{App: p.App, Region: p.Region}.Table()
 	err = d.query(ctx, name, func(ctx context.Context, table string) (found bool, err error) {
 		if err := d.same(ctx); err != nil {
 			return false, err

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strings"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // A table's columns, in the order of all statements.
@@ -64,7 +64,7 @@ func Values(d Dialect, g Guard, n int) string {
 }
 
 // Arguments are those of Values for rows.
-func Arguments(rows []storage.DirtyRow, g Guard) []any {
+func Arguments(rows []field.DirtyRow, g Guard) []any {
 	args := make([]any, 0, 2+len(rows)*len(columns))
 	args = append(args, g.Arguments()...)
 	for i := range rows {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -22,7 +22,7 @@ func BenchmarkRows(b *testing.B, kinds ...Kind) {
 				Write(b, d, Row(Player, "first", "1", 1)) // makes the table
 				n := 0
 				for b.Loop() {
-					rows := make([]storage.DirtyRow, 1000)
+					rows := make([]field.DirtyRow, 1000)
 					for i := range rows {
 						n++
 						o := Player

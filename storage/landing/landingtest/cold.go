@@ -11,7 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -31,7 +31,7 @@ var coldChecks = []check{
 func h18ARemovedFieldIsAbsentWhenItIsCold(t *testing.T, d *Database) {
 	p := playOn(t, d)
 	p.updateOf(t, Player, map[string]string{"a": "1", "b": "2"})
-	p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a"}})
+	p.do(t, &field.Write{Kind: field.Remove, Names: []string{"a"}})
 	p.chill(t)
 	require.True(t, p.in(t, "a").Removed)
 	require.Equal(t, map[string]string{"b": "2"}, p.get(t, Player, "a", "b", "nope"))
@@ -82,12 +82,12 @@ func h21AFullLoadLeavesANewerField(t *testing.T, d *Database) {
 func h22AColdNumberIsIncrementedFromWhatItWas(t *testing.T, d *Database) {
 	p := playOn(t, d)
 	p.updateOf(t, Player, map[string]string{"n": "7", "max": "9223372036854775807", "text": "07", "gone": "10"})
-	p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"gone"}})
+	p.do(t, &field.Write{Kind: field.Remove, Names: []string{"gone"}})
 	p.chill(t)
 	require.Equal(t, "8", p.incr(t, "n", 1))
 	require.Equal(t, "3", p.incr(t, "gone", 3), "a removed one counts from 0")
 	for name, code := range map[string]codes.Code{"max": codes.Overflow, "text": codes.WrongType} {
-		_, err := p.try(&storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: "n", By: 1}, {Name: name, By: 1}}})
+		_, err := p.try(&field.Write{Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}, {Name: name, By: 1}}})
 		require.ErrorIs(t, err, code)
 		require.ErrorContains(t, err, name)
 	}
@@ -121,10 +121,10 @@ func h6AndH7AnyNameAndAnyValueComesBackFromTheDatabase(t *testing.T, d *Database
 	parts := []string{"a", "A", "a ", " a", "á", "a\u0301", "&", ":", "::", "a:b", "%", "%3A", "_", "'", "\"", "`", "\\", "{", "}", "--", "?", "$1", "😀", "\n", "\x7f", "\u0085", "\ufffd", "\U0010ffff", long}
 	values := []string{"", string(every), "\x00", ":delFlag", "NULL", "-9223372036854775808", "9223372036854775808", "é😀"}
 	p := playOn(t, d)
-	want := map[storage.Owner]map[string]string{}
+	want := map[field.Owner]map[string]string{}
 	for i, part := range parts {
 		other := parts[(i+1)%len(parts)]
-		for _, o := range []storage.Owner{
+		for _, o := range []field.Owner{
 			{App: "1", Region: "1", Logic: part, ID: other}, {App: "1", Region: "1", Logic: other, ID: part},
 			{App: part[:min(len(part), 4)], Region: "r", Logic: "l", ID: "o"}, {App: "r", Region: part[:min(len(part), 4)], Logic: "l", ID: "o"},
 		} {
@@ -162,7 +162,7 @@ func whatCannotBeIsNotLookedForInTheDatabase(t *testing.T, d *Database) {
 		o.ID = bad
 		_, err := p.Load(ctx, o, []string{"a"})
 		require.ErrorIs(t, err, codes.BadKey)
-		_, err = p.GetAll(ctx, o, storage.Ask{})
+		_, err = p.GetAll(ctx, o, field.Ask{})
 		require.ErrorIs(t, err, codes.BadKey)
 		_, _, err = p.Owners(ctx, "1", "1", bad, "", 10)
 		require.ErrorIs(t, err, codes.BadKey)
@@ -179,12 +179,12 @@ func ownersTooLargeToBeLoadedAsAWholeAreReadAndWrittenByFields(t *testing.T, d *
 	p := playOn(t, d)
 	p.updateOf(t, Player, map[string]string{"a": strings.Repeat("a", 60_000), "b": strings.Repeat("b", 60_000), "n": "1"})
 	p.chill(t)
-	_, err := p.GetAll(t.Context(), Player, storage.Ask{})
+	_, err := p.GetAll(t.Context(), Player, field.Ask{})
 	require.ErrorIs(t, err, codes.TooLarge)
 	require.ErrorContains(t, err, "ask for some of its fields only")
 	require.Len(t, p.get(t, Player, "a")["a"], 60_000)
 	p.asked.since()
-	out := p.do(t, &storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: "n", By: 1}}})
+	out := p.do(t, &field.Write{Kind: field.Incr, Deltas: []field.Delta{{Name: "n", By: 1}}})
 	require.Equal(t, "2", string(out.Fields[0].Value))
 	require.Equal(t, []string{"all", "fields n"}, p.asked.since())
 	require.Empty(t, large)

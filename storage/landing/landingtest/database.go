@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	_ "confcenter/storage/landing/sqlite" // for SQLite
 )
@@ -19,7 +20,7 @@ import (
 const Patience = time.Minute
 
 // Player is the owner of whom most tests are about.
-var Player = storage.Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
+var Player = field.Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
 
 var ctx = context.Background()
 
@@ -85,12 +86,12 @@ func (d *Database) With(change func(p *landing.Parts)) *Database {
 }
 
 // Row is a version of a field that is to be landed.
-func Row(o storage.Owner, name, value string, version int64) storage.DirtyRow {
-	return storage.DirtyRow{Row: storage.Row{Owner: o, Name: name, Value: []byte(value), Version: version, Created: 1000, Updated: 1000 + version}}
+func Row(o field.Owner, name, value string, version int64) field.DirtyRow {
+	return field.DirtyRow{Row: field.Row{Owner: o, Name: name, Value: []byte(value), Version: version, Created: 1000, Updated: 1000 + version}}
 }
 
 // Write lands rows, which must succeed.
-func Write(t testing.TB, d *Database, rows ...storage.DirtyRow) landing.Written {
+func Write(t testing.TB, d *Database, rows ...field.DirtyRow) landing.Written {
 	t.Helper()
 	w, err := d.Write(ctx, rows)
 	require.NoError(t, err)
@@ -100,7 +101,7 @@ func Write(t testing.TB, d *Database, rows ...storage.DirtyRow) landing.Written 
 }
 
 // All reads an owner's rows as texts.
-func All(t testing.TB, d *Database, o storage.Owner) map[string]string {
+func All(t testing.TB, d *Database, o field.Owner) map[string]string {
 	t.Helper()
 	rows, err := d.All(ctx, o)
 	require.NoError(t, err)

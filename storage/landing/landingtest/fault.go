@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 var faultChecks = []check{
@@ -19,7 +19,7 @@ func aReadOnlyDatabaseIsReadAndWaitedFor(t *testing.T, d *Database) {
 	Write(t, d, Row(Player, "a", "1", 1))
 	reader, again := d.Kind.ReadOnly(t, d)
 	for range 2 { // with a table that it knows, and a new one
-		w, err := reader.Write(ctx, []storage.DirtyRow{Row(Player, "a", "2", 2), Row(storage.Owner{App: "2", Region: "2", Logic: "l", ID: "o"}, "a", "2", 2)})
+		w, err := reader.Write(ctx, []field.DirtyRow{Row(Player, "a", "2", 2), Row(field.Owner{App: "2", Region: "2", Logic: "l", ID: "o"}, "a", "2", 2)})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.Empty(t, w.Failed)
 		require.Equal(t, map[string]string{"a": "1 v1"}, All(t, reader, Player))
@@ -51,7 +51,7 @@ func OtherColumns(blob string) string {
 func TablesThatMixKeysUpAreRefused(t *testing.T, d *Database, blob string, tables [][2]string) {
 	for _, test := range tables {
 		Exec(t, d, `CREATE TABLE "1_1" (`+test[0]+")")
-		w, err := d.Write(ctx, []storage.DirtyRow{Row(Player, "K", "1", 1), Row(Player, "k", "2", 2)})
+		w, err := d.Write(ctx, []field.DirtyRow{Row(Player, "K", "1", 1), Row(Player, "k", "2", 2)})
 		require.NoError(t, err)
 		require.Zero(t, w.Rows)
 		require.Len(t, w.Failed, 2)

@@ -16,6 +16,7 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -58,7 +59,7 @@ func newStore(t *testing.T) kvstore.Engine {
 func (s *server) update(t *testing.T, name, value string) error {
 	t.Helper()
 	got := make(chan error, 1)
-	s.Do(&storage.Write{Owner: Player, Kind: storage.Update, Fields: []storage.Field{{Name: name, Value: []byte(value)}}}, func(_ *storage.Outcome, err error) { got <- err })
+	s.Do(&field.Write{Owner: Player, Kind: field.Update, Fields: []field.Field{{Name: name, Value: []byte(value)}}}, func(_ *field.Outcome, err error) { got <- err })
 	return <-got
 }
 

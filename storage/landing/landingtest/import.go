@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -64,7 +64,7 @@ func AnInterruptedImportGoesOnWhereItWas(t *testing.T, kinds ...Kind) {
 	const pageRows = 2000 // of an import
 	On(t, kinds, func(t *testing.T, from *Database) {
 		to := from.Kind.Open(t)
-		var rows []storage.DirtyRow
+		var rows []field.DirtyRow
 		for i := range 3*pageRows + 5 {
 			o := Player
 			o.ID = fmt.Sprint(i)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock/clocktest"
-	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
@@ -86,7 +85,7 @@ func (l *Lander) Lands(t testing.TB, s *Source) {
 
 func h24ManyDirtyFieldsNeedFewStatements(t *testing.T, d *Database) {
 	s := NewSource()
-	s.Change(func(set *storage.Settings) { set.Batch = 10 })
+	s.Change(func(set *field.Settings) { set.Batch = 10 })
 	for i := range 95 {
 		s.Put(Player, fmt.Sprint("f", i), fmt.Sprint(i))
 	}

@@ -16,6 +16,7 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -36,12 +37,12 @@ type asked struct {
 	queries []string // guarded by mu
 }
 
-func (a *asked) Fields(ctx context.Context, o storage.Owner, names []string) ([]storage.Row, error) {
+func (a *asked) Fields(ctx context.Context, o field.Owner, names []string) ([]field.Row, error) {
 	a.note("fields " + strings.Join(names, " "))
 	return a.Database.Fields(ctx, o, names)
 }
 
-func (a *asked) All(ctx context.Context, o storage.Owner) ([]storage.Row, error) {
+func (a *asked) All(ctx context.Context, o field.Owner) ([]field.Row, error) {
 	a.note("all")
 	return a.Database.All(ctx, o)
 }
@@ -80,21 +81,21 @@ func playWith(t testing.TB, d *Database, wrap func(landing.Source) landing.Sourc
 	return p
 }
 
-func (p *play) try(w *storage.Write) (*storage.Outcome, error) {
-	if w.Owner == (storage.Owner{}) {
+func (p *play) try(w *field.Write) (*field.Outcome, error) {
+	if w.Owner == (field.Owner{}) {
 		w.Owner = Player
 	}
 	type answer struct {
-		out *storage.Outcome
+		out *field.Outcome
 		err error
 	}
 	got := make(chan answer, 1)
-	p.Do(w, func(out *storage.Outcome, err error) { got <- answer{out, err} })
+	p.Do(w, func(out *field.Outcome, err error) { got <- answer{out, err} })
 	a := <-got
 	return a.out, a.err
 }
 
-func (p *play) do(t testing.TB, w *storage.Write) *storage.Outcome {
+func (p *play) do(t testing.TB, w *field.Write) *field.Outcome {
 	t.Helper()
 	out, err := p.try(w)
 	require.NoError(t, err)
@@ -106,22 +107,22 @@ func (p *play) update(t testing.TB, name, value string) {
 	p.updateOf(t, Player, map[string]string{name: value})
 }
 
-func (p *play) updateOf(t testing.TB, o storage.Owner, fields map[string]string) {
+func (p *play) updateOf(t testing.TB, o field.Owner, fields map[string]string) {
 	t.Helper()
-	w := &storage.Write{Owner: o, Kind: storage.Update}
+	w := &field.Write{Owner: o, Kind: field.Update}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		w.Fields = append(w.Fields, storage.Field{Name: name, Value: []byte(fields[name])})
+		w.Fields = append(w.Fields, field.Field{Name: name, Value: []byte(fields[name])})
 	}
 	p.do(t, w)
 }
 
 func (p *play) incr(t testing.TB, name string, by int64) string {
 	t.Helper()
-	return string(p.do(t, &storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: name, By: by}}}).Fields[0].Value)
+	return string(p.do(t, &field.Write{Kind: field.Incr, Deltas: []field.Delta{{Name: name, By: by}}}).Fields[0].Value)
 }
 
 // get reads fields, from the database if need be.
-func (p *play) get(t testing.TB, o storage.Owner, names ...string) map[string]string {
+func (p *play) get(t testing.TB, o field.Owner, names ...string) map[string]string {
 	t.Helper()
 	fields, err := p.Load(ctx, o, names)
 	require.NoError(t, err)
@@ -129,21 +130,21 @@ func (p *play) get(t testing.TB, o storage.Owner, names ...string) map[string]st
 }
 
 // warm reports whether memory knows of the field.
-func (p *play) warm(o storage.Owner, name string) bool {
+func (p *play) warm(o field.Owner, name string) bool {
 	gets := []storage.Get{{App: []byte(o.App), Region: []byte(o.Region), Logic: []byte(o.Logic), ID: []byte(o.ID), Names: [][]byte{[]byte(name)}}}
 	p.GetEach(gets)
 	return !gets[0].Cold
 }
 
-func (p *play) all(t testing.TB, o storage.Owner) map[string]string {
+func (p *play) all(t testing.TB, o field.Owner) map[string]string {
 	t.Helper()
-	page, err := p.GetAll(ctx, o, storage.Ask{})
+	page, err := p.GetAll(ctx, o, field.Ask{})
 	require.NoError(t, err)
 	require.False(t, page.More)
 	return texts(page.Fields)
 }
 
-func texts(fields []storage.Field) map[string]string {
+func texts(fields []field.Field) map[string]string {
 	m := map[string]string{}
 	for _, f := range fields {
 		m[f.Name] = string(f.Value)
@@ -154,7 +155,7 @@ func texts(fields []storage.Field) map[string]string {
 // settle waits until it is known which owners the database has: nobody else is asked for.
 func (p *play) settle(t testing.TB) {
 	t.Helper()
-	stranger := storage.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
+	stranger := field.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
 	require.Eventually(t, func() bool {
 		p.clock.Advance(100 * time.Millisecond) // what could not be asked is asked again after a while
 		return p.warm(stranger, "a")
@@ -177,12 +178,12 @@ func (p *play) chill(t testing.TB) {
 func (p *play) land(t testing.TB) {
 	t.Helper()
 	p.l.Pass(t, "nothing is dirty", func() bool {
-		return !slices.ContainsFunc(p.Status(), func(table storage.TableStatus) bool { return table.Dirty > 0 })
+		return !slices.ContainsFunc(p.Status(), func(table field.TableStatus) bool { return table.Dirty > 0 })
 	})
 }
 
 // in is the player's field in the database.
-func (p *play) in(t testing.TB, name string) storage.Row {
+func (p *play) in(t testing.TB, name string) field.Row {
 	t.Helper()
 	rows, err := p.d.Fields(ctx, Player, []string{name})
 	require.NoError(t, err)

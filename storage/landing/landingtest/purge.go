@@ -22,10 +22,10 @@ var purgeChecks = []check{
 // Of many owners, some with more fields than are looked at in a turn, exactly the rows go that
 // were removed long ago.
 func oldRemovedRowsArePurged(t *testing.T, d *Database) {
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	want := map[string]bool{}
 	for i := range 20 {
-		o := storage.Owner{App: "1", Region: "1", Logic: "user", ID: fmt.Sprint(i)}
+		o := field.Owner{App: "1", Region: "1", Logic: "user", ID: fmt.Sprint(i)}
 		for k := range 1 + i%3*10 {
 			r := Row(o, fmt.Sprint("f", k), "v", int64(k+1))
 			if r.Removed = k%2 == 0; r.Removed {
@@ -79,7 +79,7 @@ func aStatementThatComesTooLateWritesNothing(t *testing.T, d *Database) {
 	require.InDelta(t, time.Now().UnixMicro(), there, 60e6)
 	stopped := &slow{Dialect: d.Dialect, by: field.MaxBatchTime + time.Second}
 	d = d.With(func(p *landing.Parts) { p.Dialect = stopped })
-	w, err := d.Write(limited, []storage.DirtyRow{Row(Player, "b", "late", 2), Row(Player, "a", "late", 2)})
+	w, err := d.Write(limited, []field.DirtyRow{Row(Player, "b", "late", 2), Row(Player, "a", "late", 2)})
 	require.ErrorIs(t, err, codes.Unreachable)
 	require.ErrorContains(t, err, "after its time")
 	require.Empty(t, w.Failed)
@@ -87,7 +87,7 @@ func aStatementThatComesTooLateWritesNothing(t *testing.T, d *Database) {
 
 	// Taken again, it is in time.
 	stopped.by = 0
-	w, err = d.Write(limited, []storage.DirtyRow{Row(Player, "a", "2", 2)})
+	w, err = d.Write(limited, []field.DirtyRow{Row(Player, "a", "2", 2)})
 	require.NoError(t, err)
 	require.Equal(t, 1, w.Rows)
 	require.Equal(t, map[string]string{"a": "2 v2"}, All(t, d, Player))

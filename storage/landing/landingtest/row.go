@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 var rowChecks = []check{
@@ -49,7 +50,7 @@ func rowsAreReadAsTheyWereWritten(t *testing.T, d *Database) {
 	Write(t, d, want, Row(Player, "b", "", 8), Row(Player, "c", "z", 9))
 	rows, err := d.Fields(ctx, Player, []string{"a", "nope"})
 	require.NoError(t, err)
-	require.Equal(t, []storage.Row{want.Row}, rows)
+	require.Equal(t, []field.Row{want.Row}, rows)
 	require.Equal(t, map[string]string{"a": "x v7 removed 99", "b": " v8", "c": "z v9"}, All(t, d, Player))
 	tables, err := d.Tables(ctx)
 	require.NoError(t, err)
@@ -80,29 +81,29 @@ func h15ARevivedRowIsNotRemovedAnyMore(t *testing.T, d *Database) {
 	rows, err := d.All(ctx, Player)
 	require.NoError(t, err)
 	again.Created = 1000 // is kept
-	require.Equal(t, []storage.Row{again.Row}, rows)
+	require.Equal(t, []field.Row{again.Row}, rows)
 }
 
 // H6, H33 and H35: names that mean something to SQL, LIKE, JSON or file systems, and those that
 // differ only in case, accents or trailing blanks.
 func h6AnyNamesAreIntactAndApart(t *testing.T, d *Database) {
 	parts := []string{"a", "A", "a ", "á", "&", ":", "%", "_", "'", "\"", "`", "\\", "{}", "--", ";", "?", "$1", "😀", "\u0301", "\n", "sqlite_x", "^a"}
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i, part := range parts {
 		other := parts[(i+1)%len(parts)]
 		rows = append(rows,
-			Row(storage.Owner{App: "1", Region: "1", Logic: part, ID: other}, part, "1"+part, int64(4*i+1)),
-			Row(storage.Owner{App: part, Region: other, Logic: "l", ID: "o"}, other, "2"+part, int64(4*i+2)),
-			Row(storage.Owner{App: "1", Region: "1", Logic: "l", ID: "o"}, part, "3"+part, int64(4*i+3)))
+			Row(field.Owner{App: "1", Region: "1", Logic: part, ID: other}, part, "1"+part, int64(4*i+1)),
+			Row(field.Owner{App: part, Region: other, Logic: "l", ID: "o"}, other, "2"+part, int64(4*i+2)),
+			Row(field.Owner{App: "1", Region: "1", Logic: "l", ID: "o"}, part, "3"+part, int64(4*i+3)))
 	}
 	Write(t, d, rows...)
 	Write(t, d, rows...) // and each finds its own again
 	for i := range rows {
 		found, err := d.Fields(ctx, rows[i].Owner, []string{rows[i].Name})
 		require.NoError(t, err)
-		require.Equal(t, []storage.Row{rows[i].Row}, found)
+		require.Equal(t, []field.Row{rows[i].Row}, found)
 	}
-	require.Len(t, All(t, d, storage.Owner{App: "1", Region: "1", Logic: "l", ID: "o"}), len(parts))
+	require.Len(t, All(t, d, field.Owner{App: "1", Region: "1", Logic: "l", ID: "o"}), len(parts))
 	tables, err := d.Tables(ctx)
 	require.NoError(t, err)
 	require.Len(t, tables, len(parts)+1)
@@ -117,9 +118,9 @@ func h35KeysThatDifferInCaseAreTwoRows(t *testing.T, d *Database) {
 }
 
 func h33TablesDifferByAppAndRegionAndCase(t *testing.T, d *Database) {
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i, pair := range [][2]string{{"1", "1"}, {"1", "2"}, {"2", "1"}, {"a", "b"}, {"A", "b"}, {"a", "B"}, {"sqlite", "b"}, {strings.Repeat("x", 31), strings.Repeat("y", 31)}} {
-		rows = append(rows, Row(storage.Owner{App: pair[0], Region: pair[1], Logic: "l", ID: "o"}, "k", fmt.Sprint(pair), int64(i+1)))
+		rows = append(rows, Row(field.Owner{App: pair[0], Region: pair[1], Logic: "l", ID: "o"}, "k", fmt.Sprint(pair), int64(i+1)))
 	}
 	Write(t, d, rows...)
 	for i := range rows {
@@ -141,7 +142,7 @@ func h7BinaryValuesAreIdentical(t *testing.T, d *Database) {
 }
 
 func h36ValuesOfAMebibyteAreWhole(t *testing.T, d *Database) {
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i := range 9 { // several statements
 		rows = append(rows, Row(Player, fmt.Sprint("f", i), strings.Repeat("\x00'\\"+fmt.Sprint(i), 1<<18), int64(i+1)))
 	}
@@ -181,15 +182,15 @@ func rowsWithoutAVersionGiveWay(t *testing.T, d *Database) {
 }
 
 func ownersAreInTheOrderOfTheirBytes(t *testing.T, d *Database) {
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i, id := range []string{"b", "a", "B", "a!", "á", "é", "Z", "10", "9"} {
 		o := Player
 		o.ID = id
 		rows = append(rows, Row(o, "x", "1", int64(2*i+1)), Row(o, "y", "2", int64(2*i+2)))
 	}
-	gone := Row(storage.Owner{App: "1", Region: "1", Logic: "user", ID: "gone"}, "x", "1", 1)
+	gone := Row(field.Owner{App: "1", Region: "1", Logic: "user", ID: "gone"}, "x", "1", 1)
 	gone.Removed = true
-	Write(t, d, append(rows, gone, Row(storage.Owner{App: "1", Region: "1", Logic: "guild", ID: "g"}, "x", "1", 1))...)
+	Write(t, d, append(rows, gone, Row(field.Owner{App: "1", Region: "1", Logic: "guild", ID: "g"}, "x", "1", 1))...)
 	want := []string{"user:10", "user:9", "user:B", "user:Z", "user:a", "user:a!", "user:b", "user:á", "user:é"}
 	owners := Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", Limit: 100})
 	require.Equal(t, want, owners)
@@ -202,7 +203,7 @@ func ownersAreInTheOrderOfTheirBytes(t *testing.T, d *Database) {
 }
 
 func manyFieldsOfOneOwner(t *testing.T, d *Database) {
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	var names []string
 	for i := range 4500 {
 		names = append(names, fmt.Sprint("f", i))
@@ -224,7 +225,7 @@ func aTableThatIsGoneIsMissed(t *testing.T, d *Database) {
 	Exec(t, d, "ALTER TABLE "+d.Dialect.Quote("1_1")+" RENAME TO elsewhere")
 	for _, d := range []*Database{d, d.Again(t)} {
 		for range 2 {
-			w, err := d.Write(ctx, []storage.DirtyRow{Row(Player, "b", "2", 2), Row(other, "b", "2", 2)})
+			w, err := d.Write(ctx, []field.DirtyRow{Row(Player, "b", "2", 2), Row(other, "b", "2", 2)})
 			require.NoError(t, err)
 			require.Equal(t, 1, w.Rows, "the other table's")
 			require.ErrorIs(t, w.Unfit, codes.Storage)
@@ -289,7 +290,7 @@ func aTableThatIsEmptiedIsMissed(t *testing.T, d *Database) {
 			for _, d := range users {
 				for range 2 {
 					isUnusable(t, d, "the table 1_1, in which fields have been landed", way.why, "--landing-moved")
-					w, err := d.Write(ctx, []storage.DirtyRow{Row(Player, "b", "2", 2)})
+					w, err := d.Write(ctx, []field.DirtyRow{Row(Player, "b", "2", 2)})
 					require.NoError(t, err)
 					require.ErrorIs(t, w.Unfit, codes.Storage)
 					require.Len(t, w.Failed, 1)
@@ -335,7 +336,7 @@ func isUnusable(t *testing.T, d *Database, why ...string) {
 
 func h25OnlyTheRefusedRowsAreLeft(t *testing.T, d *Database) {
 	poison(t, d)
-	var rows []storage.DirtyRow
+	var rows []field.DirtyRow
 	for i := range 1000 {
 		rows = append(rows, Row(Player, fmt.Sprintf("f%03d", i), "good", int64(i+1)))
 	}

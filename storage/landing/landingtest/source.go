@@ -11,7 +11,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage"
 	"confcenter/storage/field"
 )
 
@@ -21,11 +20,11 @@ type Source struct {
 	mu sync.Mutex
 
 	// guarded by mu
-	settings storage.Settings
+	settings field.Settings
 	revision kv.Revision
 	base     int64
-	dirty    [4]map[string]storage.DirtyRow // of each dirty table
-	noted    map[string]storage.DirtyRow    // refused; those that are due are given again
+	dirty    [4]map[string]field.DirtyRow // of each dirty table
+	noted    map[string]field.DirtyRow    // refused; those that are due are given again
 	reasons  map[string]string
 	due      bool
 	cursors  [4]kv.Revision
@@ -45,15 +44,15 @@ type claim struct {
 
 // NewSource makes a source with the default settings in which nothing is dirty.
 func NewSource() *Source {
-	s := &Source{settings: field.Defaults(), noted: map[string]storage.DirtyRow{}, reasons: map[string]string{}, newest: map[string]string{}}
+	s := &Source{settings: field.Defaults(), noted: map[string]field.DirtyRow{}, reasons: map[string]string{}, newest: map[string]string{}}
 	for i := range s.dirty {
-		s.dirty[i] = map[string]storage.DirtyRow{}
+		s.dirty[i] = map[string]field.DirtyRow{}
 	}
 	return s
 }
 
 // Put changes a field.
-func (s *Source) Put(o storage.Owner, name, value string) {
+func (s *Source) Put(o field.Owner, name, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision++
@@ -65,7 +64,7 @@ func (s *Source) Put(o storage.Owner, name, value string) {
 }
 
 // Change changes the settings.
-func (s *Source) Change(change func(*storage.Settings)) {
+func (s *Source) Change(change func(*field.Settings)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.settings)
@@ -145,30 +144,30 @@ func (s *Source) Holder(table int) string {
 }
 
 // Settings implements landing.Source.
-func (s *Source) Settings(context.Context) (storage.Settings, error) {
+func (s *Source) Settings(context.Context) (field.Settings, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settings, s.err
 }
 
 // Claim implements landing.Source.
-func (s *Source) Claim(_ context.Context, table int, who string) (storage.Claim, error) {
+func (s *Source) Claim(_ context.Context, table int, who string) (field.Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	c := &s.claims[table]
 	switch {
 	case s.err != nil:
-		return storage.Claim{}, s.err
+		return field.Claim{}, s.err
 	case len(s.dirty[table]) == 0 && !s.due:
-		return storage.Claim{Idle: true}, nil
+		return field.Claim{Idle: true}, nil
 	case c.holder != "" && c.holder != who:
-		return storage.Claim{Holder: c.holder}, nil
+		return field.Claim{Holder: c.holder}, nil
 	case c.holder == "":
 		s.revision++
 		*c = claim{who, s.revision}
 	}
-	return storage.Claim{Fence: c.fence}, nil
+	return field.Claim{Fence: c.fence}, nil
 }
 
 // Release implements landing.Source.
@@ -183,17 +182,17 @@ func (s *Source) Release(_ context.Context, table int, fence kv.Revision) error 
 }
 
 // Dirty implements landing.Source.
-func (s *Source) Dirty(_ context.Context, table, limit int) (*storage.Batch, error) {
+func (s *Source) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := &storage.Batch{Table: table, After: s.cursors[table]}
+	b := &field.Batch{Table: table, After: s.cursors[table]}
 	if s.due {
 		for _, r := range s.noted {
 			r.Noted = true
 			b.Rows = append(b.Rows, r)
 		}
 	}
-	rows := slices.SortedFunc(maps.Values(s.dirty[table]), func(a, b storage.DirtyRow) int { return int(a.Revision - b.Revision) })
+	rows := slices.SortedFunc(maps.Values(s.dirty[table]), func(a, b field.DirtyRow) int { return int(a.Revision - b.Revision) })
 	b.More = len(rows) > limit
 	b.Rows = append(b.Rows, rows[:min(len(rows), limit)]...)
 	if len(b.Rows) == 0 {
@@ -211,7 +210,7 @@ func (s *Source) Dirty(_ context.Context, table, limit int) (*storage.Batch, err
 }
 
 // Landed implements landing.Source.
-func (s *Source) Landed(_ context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error {
+func (s *Source) Landed(_ context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.steal {
@@ -234,7 +233,7 @@ func (s *Source) Landed(_ context.Context, fence kv.Revision, b *storage.Batch, 
 			delete(s.dirty[b.Table], r.Key())
 		}
 		delete(s.noted, r.Key())
-		if i := slices.IndexFunc(failed, func(f storage.Failure) bool { return f.Key == r.Key() && f.Table == r.Table() }); i >= 0 {
+		if i := slices.IndexFunc(failed, func(f field.Failure) bool { return f.Key == r.Key() && f.Table == r.Table() }); i >= 0 {
 			r.Version -= s.base
 			s.noted[r.Key()], s.reasons[r.Key()] = r, failed[i].Reason
 		}

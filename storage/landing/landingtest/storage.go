@@ -12,7 +12,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
@@ -65,7 +64,7 @@ func h27ReadsNeverFailWhileTheDatabaseIsAway(t *testing.T, d *Database) {
 		p.updateOf(t, Player, map[string]string{name: "while it was away", "last": name})
 		p.incr(t, "n", 1)
 		if i%3 == 0 {
-			p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{name}})
+			p.do(t, &field.Write{Kind: field.Remove, Names: []string{name}})
 		}
 		require.Equal(t, map[string]string{"last": name, "n": fmt.Sprint(i + 1)}, p.get(t, Player, "last", "n"))
 		p.clock.Advance(time.Second)
@@ -86,11 +85,11 @@ func h27ReadsNeverFailWhileTheDatabaseIsAway(t *testing.T, d *Database) {
 
 func h34AFieldRemovedWhileItIsBeingLanded(t *testing.T, d *Database) {
 	var p *play
-	var halfWay storage.Row
+	var halfWay field.Row
 	removed := make(chan struct{})
 	steps := []func(){
 		func() {
-			p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a"}})
+			p.do(t, &field.Write{Kind: field.Remove, Names: []string{"a"}})
 			close(removed)
 		},
 		func() { halfWay = p.in(t, "a") },
@@ -113,7 +112,7 @@ func h36AValueOfAMebibyteIsLandedWholeAndALongerOneRefused(t *testing.T, d *Data
 		p.update(t, "a", whole)
 		p.land(t)
 		require.True(t, whole == string(p.in(t, "a").Value))
-		_, err := p.try(&storage.Write{Kind: storage.Update, Fields: []storage.Field{{Name: "a", Value: []byte(whole + letter)}}})
+		_, err := p.try(&field.Write{Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte(whole + letter)}}})
 		require.ErrorIs(t, err, codes.TooLarge)
 	}
 	require.Equal(t, 1<<20, kv.MaxValue)
@@ -126,7 +125,7 @@ func h34RemovedFieldsAreLandedWithTheirLastValue(t *testing.T, d *Database) {
 	p.update(t, "a", "1")
 	p.update(t, "binary", "\x00\xff")
 	p.clock.Advance(time.Second)
-	p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a", "nope"}})
+	p.do(t, &field.Write{Kind: field.Remove, Names: []string{"a", "nope"}})
 	p.land(t)
 	gone := p.in(t, "a")
 	require.True(t, gone.Removed)
@@ -178,7 +177,7 @@ type between struct {
 	next []func()
 }
 
-func (b *between) Dirty(ctx context.Context, table, limit int) (*storage.Batch, error) {
+func (b *between) Dirty(ctx context.Context, table, limit int) (*field.Batch, error) {
 	batch, err := b.Source.Dirty(ctx, table, limit)
 	if batch != nil && len(b.next) > 0 {
 		do := b.next[0]

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -195,7 +195,7 @@ func (d *dialect) Now() string {
 
 // Upsert finds out in the same statement whether it has left a row alone: only then the
 // server has a "last insert id" to tell, unless the table numbers its rows.
-func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
+func (d *dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []field.DirtyRow, g landing.Guard) (bool, error) {
 	var b strings.Builder
 	b.WriteString(landing.Insert(d, table))
 	b.WriteString(landing.Values(d, g, len(rows)))

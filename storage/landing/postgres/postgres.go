@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -111,7 +111,7 @@ func (dialect) Now() string {
 
 // Upsert hands over the columns as arrays, so that the statement is the same for any number of
 // rows.
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []field.DirtyRow, g landing.Guard) (bool, error) {
 	n := len(rows)
 	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
 	for i := range texts {

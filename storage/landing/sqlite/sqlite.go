@@ -14,7 +14,7 @@ import (
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
 
-	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -89,7 +89,7 @@ func (dialect) Now() string {
 	return "CAST((JULIANDAY('now') - 2440587.5) * 86400000000 AS INTEGER)"
 }
 
-func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, g landing.Guard) (bool, error) {
+func (d dialect) Upsert(ctx context.Context, db *sql.DB, table string, rows []field.DirtyRow, g landing.Guard) (bool, error) {
 	statement := strings.Replace(landing.Insert(d, table), " (", " AS t (", 1) + landing.Values(d, g, len(rows)) + landing.OnConflict(d)
 	return landing.Affected(ctx, db, statement, landing.Arguments(rows, g), len(rows))
 }
