@@ -76,7 +76,7 @@ func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 }
 
 // StoreStats returns the statistics of the server's state store.
-func (c *Client) StoreStats(ctx context.Context) (protocol.KVStats, error) {
+func (c *Client) StoreStats(ctx context.Context) (kv.Stats, error) {
 	stats, err := ask(ctx, c, protocol.KVStat, append(begin(protocol.KVStat), "{}"...), protocol.ParseKVStats)
 	return stats, during(err, "store stats")
 }

@@ -26,7 +26,6 @@ import (
 	"confcenter/internal/metric"
 	"confcenter/internal/ring"
 	"confcenter/kv"
-	"confcenter/kvstore"
 	"confcenter/server/edge"
 	"confcenter/state"
 	"confcenter/state/audit"
@@ -150,7 +149,7 @@ type Stores struct {
 	Config *confstore.Store
 	State  kv.Store
 	// StateStats returns the figures of State; it may be nil, and must be cheap.
-	StateStats func() kvstore.Stats
+	StateStats func() kv.Stats
 	Storage    PlayerStorage // fields of players, kept in State
 	Models     []state.Model // models of a cluster's state
 	// Audit is who did what; nil: nobody takes notes.

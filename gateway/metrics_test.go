@@ -17,7 +17,6 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/kv"
-	"confcenter/kvstore"
 	"confcenter/server/tcp"
 	"confcenter/state/audit"
 )
@@ -95,7 +94,7 @@ func TestMetricsAreTheList(t *testing.T) {
 
 // A number that is added and not told would be missed by nobody.
 func TestNoNumberOfTheStoresIsLeftOut(t *testing.T) {
-	require.Len(t, metric.Of(&kvstore.Stats{}), reflect.TypeFor[kvstore.Stats]().NumField())
+	require.Len(t, metric.Of(&kv.Stats{}), reflect.TypeFor[kv.Stats]().NumField())
 	require.Len(t, metric.Of(&confstore.Stats{}), reflect.TypeFor[confstore.Stats]().NumField())
 }
 

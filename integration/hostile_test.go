@@ -12,6 +12,7 @@ import (
 	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
+	"confcenter/server/loop"
 	"confcenter/server/tcp"
 )
 
@@ -251,7 +252,7 @@ func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
 
 // Incomplete frames hold memory only while the process can spare it.
 func TestHalfFramesAreClosedWhenMemoryRunsOut(t *testing.T) {
-	srv := start(t, servertest.Options{Server: tcp.Config{Limits: tcp.Limits{Memory: 8 << 20}}})
+	srv := start(t, servertest.Options{Server: tcp.Config{Limits: loop.Limits{Memory: 8 << 20}}})
 	healthy := peer(t, srv)
 	part := append(headerOnly(protocol.SetConfig, 1, 4<<20), make([]byte, 2<<20)...)
 	for range 12 {

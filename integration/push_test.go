@@ -9,6 +9,7 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
+	"confcenter/server/loop"
 	"confcenter/server/tcp"
 )
 
@@ -94,7 +95,7 @@ func TestPush(t *testing.T) {
 func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 	srv := start(t, servertest.Options{
 		Files:  files("a.json", `{"n":0}`),
-		Server: tcp.Config{Limits: tcp.Limits{Stall: time.Hour}}, // however slow this machine is
+		Server: tcp.Config{Limits: loop.Limits{Stall: time.Hour}}, // however slow this machine is
 	})
 	writer, slow, healthy := peer(t, srv), subscribed(t, srv, "a.json"), subscribed(t, srv, "a.json")
 	stuff := fmt.Sprintf(`{"x":"%0100000d"}`, 0)
@@ -131,7 +132,7 @@ func TestPushBeyondTheLimitClosesThePeer(t *testing.T) {
 	for i := range names {
 		all[fmt.Sprintf("f%03d.json", i)] = `{}`
 	}
-	srv := start(t, servertest.Options{Files: all, Server: tcp.Config{Limits: tcp.Limits{Frames: 100, Stall: time.Hour}}})
+	srv := start(t, servertest.Options{Files: all, Server: tcp.Config{Limits: loop.Limits{Frames: 100, Stall: time.Hour}}})
 	writer, slow := peer(t, srv), peer(t, srv)
 	for i := range names {
 		book(t, slow, fmt.Sprintf(`{"file_pattern":"f%03d.json"}`, i))

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
+	"confcenter/server/loop"
 	"confcenter/server/tcp"
 )
 
@@ -300,7 +301,7 @@ func TestSubscribeExtensions(t *testing.T) {
 func TestSubscribeBeyondTheLimit(t *testing.T) {
 	srv := start(t, servertest.Options{
 		Files:  files("a.json", `{}`, "b.json", `{}`, "c.json", `{}`),
-		Server: tcp.Config{Limits: tcp.Limits{Subscriptions: 2}},
+		Server: tcp.Config{Limits: loop.Limits{Subscriptions: 2}},
 	})
 	p := peer(t, srv)
 	require.Zero(t, book(t, p, `{"file_pattern":"a.json"}`).Code)

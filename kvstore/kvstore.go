@@ -27,16 +27,13 @@ import (
 	"confcenter/kv"
 )
 
-// Stats are an engine's figures.
-type Stats = kv.Stats
-
 // Engine is a store with what its owner needs.
 type Engine interface {
 	kv.Archive
 	kv.Forgetter
 	kv.Copier
 	// Stats may be called from any goroutine and is cheap.
-	Stats() Stats
+	Stats() kv.Stats
 	// Writable returns why writes are not accepted at the moment, nil if they are. It is
 	// cheap, and may be called from any goroutine.
 	Writable() error

@@ -104,7 +104,7 @@ func (c *stateTalk) reads() {
 	gone := &kv.Entry{NS: "shop", Key: "greeting", Mod: 9, Updated: 1700000000009}
 	c.exchange(protocol.KVHistory, protocol.AppendKVHistory(nil, protocol.KVHistoryQuery{NS: "shop", Key: "greeting", Limit: 2}),
 		protocol.AppendKVVersions(nil, 20, kv.Versions{Entries: []*kv.Entry{greeting, gone}, More: true, Floor: 4}, false))
-	c.exchange(protocol.KVStat, []byte(`{}`), protocol.AppendKVStats(nil, protocol.KVStats{Revision: 20, Namespaces: 1, Keys: 2, Bytes: 21, LogFloor: 3, HistoryFloor: 4, Commits: 17, Groups: 9}))
+	c.exchange(protocol.KVStat, []byte(`{}`), protocol.AppendKVStats(nil, kv.Stats{Revision: 20, Namespaces: 1, Keys: 2, Bytes: 21, LogFloor: 3, HistoryFloor: 4, Commits: 17, Groups: 9}))
 }
 
 func (c *stateTalk) leases() {

@@ -10,7 +10,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore"
 	"confcenter/protocol"
 )
 
@@ -205,11 +204,11 @@ func TestHistoryRoundTrip(t *testing.T) {
 
 // The numbers are the engine's, all of them.
 func TestStatsRoundTrip(t *testing.T) {
-	stats := kvstore.Stats{
+	stats := kv.Stats{
 		Revision: 1, Namespaces: 2, Keys: 3, Bytes: 4, Leases: 5, Tokens: 6, LogFloor: 7, HistoryFloor: 8, DiskBytes: 9, FreeBytes: 10,
 		Queue: 11, Commits: 12, Groups: 13, Failed: 14, Busy: 15, Refused: 16, Replayed: 17, Expired: 18, Views: 19, ViewsCut: 20,
 	}
-	want := protocol.KVStats(stats)
+	want := kv.Stats(stats)
 	got, err := protocol.ParseKVStats(protocol.AppendKVStats(nil, want))
 	require.NoError(t, err)
 	require.Equal(t, want, got)

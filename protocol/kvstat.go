@@ -7,11 +7,8 @@ import (
 	"confcenter/kv"
 )
 
-// KVStats is KVSTAT's reply.
-type KVStats = kv.Stats
-
 // AppendKVStats appends KVSTAT's reply.
-func AppendKVStats(dst []byte, s KVStats) []byte {
+func AppendKVStats(dst []byte, s kv.Stats) []byte {
 	dst = append(dst, `{"code":0`...)
 	for name, n := range s.Numbers() {
 		dst = appendNumber(dst, name, n)
@@ -21,7 +18,7 @@ func AppendKVStats(dst []byte, s KVStats) []byte {
 
 // ParseKVStats reads KVSTAT's reply. Numbers that a server does not send are 0. A refusal
 // is a *RefusedError.
-func ParseKVStats(body []byte) (s KVStats, err error) {
+func ParseKVStats(body []byte) (s kv.Stats, err error) {
 	var r Request
 	if err := r.parseSuccess(body); err != nil {
 		return s, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"confcenter/clienttest"
+	"confcenter/internal/roster"
 	"confcenter/server/tcp"
 )
 
@@ -48,9 +49,9 @@ func Start(t testing.TB, opts Options) *Server {
 func (s *Server) Addr() net.Addr { return s.Server.Addr() }
 
 // Clients are all clients, by id.
-func (s *Server) Clients() (all []tcp.ClientInfo) {
+func (s *Server) Clients() (all []roster.Client) {
 	for after, more := int32(0), true; more; more = after != 0 {
-		var page []tcp.ClientInfo
+		var page []roster.Client
 		page, after = s.Server.Clients(after, 1000)
 		all = append(all, page...)
 	}

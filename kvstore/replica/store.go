@@ -22,7 +22,6 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kv"
-	"confcenter/kvstore"
 )
 
 // Store implements kvstore.Engine. Make it with Open.
@@ -173,9 +172,9 @@ func (s *Store) closeLog() error {
 func errClosed() error { return codes.Errorf(codes.Closed, "the store is closed") }
 
 // Stats implements kvstore.Engine.
-func (s *Store) Stats() kvstore.Stats {
+func (s *Store) Stats() kv.Stats {
 	c, x := &s.count, s.index
-	stats := kvstore.Stats{
+	stats := kv.Stats{
 		Revision: x.revision(), Namespaces: x.count.Load(), Keys: x.keys.Load(), Bytes: x.bytes.Load(),
 		Memory: s.cfg.Store.Held(), MemoryLimit: s.cfg.Store.Limit(),
 		Leases: int64(s.leases.size()), Tokens: s.tokens.count.Load(),

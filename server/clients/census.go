@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -34,7 +35,7 @@ type census struct {
 // counted is a client as its loop knows it.
 type counted struct {
 	client *gate.Client
-	info   gate.ClientInfo
+	info   roster.Client
 }
 
 func (c *census) Deliver(_ *loop.Loop, budget int) (int, bool) {
@@ -53,7 +54,7 @@ func (c *census) Deliver(_ *loop.Loop, budget int) (int, bool) {
 
 // look records what only the loop knows, and returns how much that was.
 func (c *census) look(s *gate.Session) (listed int) {
-	one := counted{client: s.Client, info: gate.ClientInfo{Since: time.Unix(0, s.Opened), Address: s.Peer.String()}}
+	one := counted{client: s.Client, info: roster.Client{Since: time.Unix(0, s.Opened), Address: s.Peer.String()}}
 	s.Describe(&one.info, maxListed, c.room)
 	c.room -= one.info.Many()
 	c.found = append(c.found, one)
@@ -64,7 +65,7 @@ func (c *census) look(s *gate.Session) (listed int) {
 // at most so many. Next is where the next page begins, 0 if there is none. It asks one loop
 // after another by mail. Once stopped is closed there are none: the sessions have ended
 // with the loops.
-func (f *Handlers) Census(after int32, most int, stopped <-chan struct{}) (list []gate.ClientInfo, next int32) {
+func (f *Handlers) Census(after int32, most int, stopped <-chan struct{}) (list []roster.Client, next int32) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
 	for most = min(most, maxCensus); ; {
@@ -108,9 +109,9 @@ func (f *Handlers) ask(page []*gate.Client, stopped <-chan struct{}) (found []co
 }
 
 // describe adds what the registry knows and sorts the clients.
-func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
+func describe(r *gate.Registry, found []counted) []roster.Client {
 	slices.SortFunc(found, func(a, b counted) int { return cmp.Compare(a.client.ID, b.client.ID) })
-	list := make([]gate.ClientInfo, 0, len(found))
+	list := make([]roster.Client, 0, len(found))
 	r.Do(func() { // every loop needs the lock
 		for _, one := range found {
 			c := one.client
@@ -122,7 +123,7 @@ func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
 		slices.SortFunc(list[i].Watching, func(a, b kv.Filter) int {
 			return cmp.Or(strings.Compare(a.NS, b.NS), strings.Compare(a.Text, b.Text))
 		})
-		slices.SortFunc(list[i].Subscriptions, func(a, b gate.SubscriptionInfo) int {
+		slices.SortFunc(list[i].Subscriptions, func(a, b roster.Subscription) int {
 			return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Path, b.Path))
 		})
 	}

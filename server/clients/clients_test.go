@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/internal/roster"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -121,8 +122,8 @@ type many int
 func (m many) ReadOn() {}
 func (m many) Ended()  {}
 
-func (m many) Describe(info *gate.ClientInfo, room int) {
-	info.Subscriptions = make([]gate.SubscriptionInfo, min(int(m), room))
+func (m many) Describe(info *roster.Client, room int) {
+	info.Subscriptions = make([]roster.Subscription, min(int(m), room))
 	info.More = int(m) - len(info.Subscriptions)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"confcenter/confstore"
+	"confcenter/internal/roster"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -64,11 +65,11 @@ func (f *follower) Ended() {
 	f.subs = nil
 }
 
-func (f *follower) Describe(info *gate.ClientInfo, room int) {
+func (f *follower) Describe(info *roster.Client, room int) {
 	n := min(len(f.subs), room)
 	info.More = len(f.subs) - n
 	for _, sub := range f.subs[:n] {
-		info.Subscriptions = append(info.Subscriptions, gate.SubscriptionInfo{File: sub.file, Path: sub.path, Told: max(sub.told, sub.first)})
+		info.Subscriptions = append(info.Subscriptions, roster.Subscription{File: sub.file, Path: sub.path, Told: max(sub.told, sub.first)})
 	}
 }
 

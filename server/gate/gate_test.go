@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access/guard/guardtest"
+	"confcenter/internal/roster"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -139,7 +140,7 @@ func (p *part) Ended() {
 	}
 }
 
-func (p *part) Describe(*gate.ClientInfo, int) {}
+func (p *part) Describe(*roster.Client, int) {}
 
 func TestAPanicOfAPartEndsItsConnectionOnly(t *testing.T) {
 	b := gatetest.NewBench(t, loop.Limits{})

@@ -8,6 +8,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/internal/admission"
+	"confcenter/internal/roster"
 	"confcenter/protocol"
 	"confcenter/server/edge"
 	"confcenter/server/loop"
@@ -44,7 +45,7 @@ type Part interface {
 	Ended()
 	// Describe adds what the session has to info, at most room items of each kind that can
 	// be numerous.
-	Describe(info *ClientInfo, room int)
+	Describe(info *roster.Client, room int)
 }
 
 // Family is the key of a family of commands that keeps data for sessions or loops.
@@ -104,7 +105,7 @@ func (s *Session) SetPart(key Family, p Part) { s.parts[key] = p }
 
 // Describe adds what the families know to info: of things that can be numerous, at most
 // room in all and most of each kind.
-func (s *Session) Describe(info *ClientInfo, most, room int) {
+func (s *Session) Describe(info *roster.Client, most, room int) {
 	for _, p := range s.parts {
 		if p != nil {
 			p.Describe(info, min(most, room-info.Many()))

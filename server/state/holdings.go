@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -20,7 +21,7 @@ type holdings struct {
 	writes []*kv.Write            // for room in the store's queue
 	waits  map[*lockWait]struct{} // for locks
 	leases []kv.LeaseID           // oldest first
-	locks  []gate.LockInfo
+	locks  []roster.Lock
 }
 
 // holdingsOf returns the session's holdings.
@@ -46,13 +47,13 @@ func (h *holdings) Ended() {
 	h.writes = nil
 }
 
-func (h *holdings) Describe(info *gate.ClientInfo, room int) {
+func (h *holdings) Describe(info *roster.Client, room int) {
 	info.Locks = slices.Clone(h.locks)
 	for w := range h.waits {
 		if len(info.Locks) >= room {
 			break
 		}
-		info.Locks = append(info.Locks, gate.LockInfo{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease})
+		info.Locks = append(info.Locks, roster.Lock{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease})
 	}
 	for _, id := range h.leases {
 		info.Leases = append(info.Leases, kv.Lease{ID: id})
@@ -71,7 +72,7 @@ func (h *holdings) forgetWaits(q protocol.KVUnlockRequest) {
 
 func (h *holdings) lease(id kv.LeaseID) { h.leases = remember(h.leases, id, maxLeasesKept) }
 
-func (h *holdings) lock(l gate.LockInfo) { h.locks = remember(h.locks, l, maxLocksKept) }
+func (h *holdings) lock(l roster.Lock) { h.locks = remember(h.locks, l, maxLocksKept) }
 
 // remember appends one and drops the oldest beyond most.
 func remember[T comparable](list []T, one T, most int) []T {
@@ -95,13 +96,13 @@ func written(s *gate.Session, res *kv.Result) {
 
 // unlocked forgets a released lock.
 func (h *holdings) unlocked(ns, key string) {
-	h.locks = slices.DeleteFunc(h.locks, func(l gate.LockInfo) bool { return l.NS == ns && l.Key == key })
+	h.locks = slices.DeleteFunc(h.locks, func(l roster.Lock) bool { return l.NS == ns && l.Key == key })
 }
 
 // StillHeld removes locks and leases from info that have ended without the session's
 // doing. Any goroutine may call it.
-func (f *Handlers) StillHeld(info *gate.ClientInfo) {
-	info.Locks = slices.DeleteFunc(info.Locks, func(l gate.LockInfo) bool {
+func (f *Handlers) StillHeld(info *roster.Client) {
+	info.Locks = slices.DeleteFunc(info.Locks, func(l roster.Lock) bool {
 		if l.Fence == 0 {
 			return false
 		}

@@ -29,8 +29,8 @@ type Handlers struct {
 	// set at open
 	store kv.Store
 	locks *kvlock.Manager
-	stats func() protocol.KVStats // must be cheap
-	life  context.Context         // of the workers' reads
+	stats func() kv.Stats // must be cheap
+	life  context.Context // of the workers' reads
 }
 
 // desk is what is kept for one loop.
@@ -46,10 +46,10 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
 // only its revision is known. Workers read it as long as life lasts.
-func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats) *Handlers {
+func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.Stats) *Handlers {
 	f := &Handlers{store: store, locks: locks, stats: stats, life: life}
 	if stats == nil {
-		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
+		f.stats = func() kv.Stats { return kv.Stats{Revision: store.Revision()} }
 	}
 	routes := map[protocol.Command]gate.Route{
 		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Desk) gate.Together { return &gets{store: store} }},

@@ -2,6 +2,7 @@ package state
 
 import (
 	"confcenter/codes"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
@@ -84,7 +85,7 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 		frame = s.AppendRefusal(frame, w.h, err)
 	default:
 		if out.Granted {
-			holdingsOf(s).lock(gate.LockInfo{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: out.Fence})
+			holdingsOf(s).lock(roster.Lock{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: out.Fence})
 		}
 		frame = protocol.AppendKVLocked(frame, protocol.KVLocked{Granted: out.Granted, Fence: out.Fence, Revision: out.Revision})
 	}
@@ -105,7 +106,7 @@ func (w *lockWait) push(g kvlock.Grant) {
 	}
 	granted := protocol.KVGranted{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence}
 	if g.Err == nil {
-		holdingsOf(s).lock(gate.LockInfo{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence})
+		holdingsOf(s).lock(roster.Lock{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence})
 	} else {
 		_, granted.Desc = s.Refused(w.h, g.Err)
 		granted.Code = codes.Of(g.Err)

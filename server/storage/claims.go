@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/server/gate"
 )
@@ -63,4 +64,4 @@ func (c *claims) giveBack(table int, fence kv.Revision) {
 func (c *claims) ReadOn() {}
 
 // Describe implements gate.Part.
-func (c *claims) Describe(*gate.ClientInfo, int) {}
+func (c *claims) Describe(*roster.Client, int) {}

@@ -15,6 +15,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
+	"confcenter/server/config"
 	"confcenter/server/gate/gatetest"
 )
 
@@ -57,7 +58,7 @@ func (n *named) remember(actor *access.Actor) {
 }
 
 type namedFiles struct {
-	Store
+	config.Store
 	state *named
 }
 

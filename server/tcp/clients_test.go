@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/internal/roster"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/tcp"
 )
 
 func TestClientsTellWhoFollowsWhat(t *testing.T) {
@@ -37,9 +37,9 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 	require.Equal(t, "other", list[1].Name)
 	require.Empty(t, list[1].Subscriptions)
 	told := srv.Store.Snapshot().Node("a.json").Mtime(false)
-	require.Equal(t, tcp.ClientInfo{
+	require.Equal(t, roster.Client{
 		ID: web.ID, Name: "web", Tag: "blue", Address: web.LocalAddr().String(), Since: list[0].Since, Main: "web.json",
-		Subscriptions: []tcp.SubscriptionInfo{{File: "a.json", Path: "/n", Told: told}, {File: "b.json"}, {File: "c.json"}},
+		Subscriptions: []roster.Subscription{{File: "a.json", Path: "/n", Told: told}, {File: "b.json"}, {File: "c.json"}},
 		Watches:       1,
 		Watching:      []kv.Filter{{NS: "n"}},
 	}, list[0])
@@ -73,9 +73,9 @@ func TestClientsTellLocksAndLeases(t *testing.T) {
 	call(two, protocol.KVLock, `{"ns":"l","key":"k","lease":%d,"wait":1}`, second)
 	call(two, protocol.KVAlive, `{"lease":%d}`, second)
 	list := srv.Clients()
-	held := tcp.LockInfo{NS: "l", Key: "k", Lease: kv.LeaseID(first), Fence: kv.Revision(fence)}
-	require.Equal(t, []tcp.LockInfo{held}, list[0].Locks)
-	require.Equal(t, []tcp.LockInfo{{NS: "l", Key: "k", Lease: kv.LeaseID(second)}}, list[1].Locks, "it waits")
+	held := roster.Lock{NS: "l", Key: "k", Lease: kv.LeaseID(first), Fence: kv.Revision(fence)}
+	require.Equal(t, []roster.Lock{held}, list[0].Locks)
+	require.Equal(t, []roster.Lock{{NS: "l", Key: "k", Lease: kv.LeaseID(second)}}, list[1].Locks, "it waits")
 	require.Len(t, list[0].Leases, 1)
 	require.Equal(t, kv.LeaseID(first), list[0].Leases[0].ID)
 	require.Equal(t, 1, list[0].Leases[0].Keys)

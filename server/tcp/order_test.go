@@ -15,6 +15,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
+	"confcenter/server/config"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
@@ -24,7 +25,7 @@ import (
 
 // heldConfig does what Set is given only when the test says so.
 type heldConfig struct {
-	Store
+	config.Store
 	room int // writes that fit
 	held []func()
 }
@@ -89,7 +90,7 @@ type conversation struct {
 
 // converse begins one with a server whose documents are those of store, as the test
 // left them, and whose state is empty.
-func converse(t testing.TB, store Store) *conversation {
+func converse(t testing.TB, store config.Store) *conversation {
 	keys := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	// The revisions of one store depend on what is finished first: players have another one.
 	fields := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
+	"confcenter/server/loop"
 	"confcenter/server/tcp"
 )
 
@@ -19,7 +20,7 @@ func TestAPipelineOfAnyLengthIsAnsweredInOrder(t *testing.T) {
 	const limit = 1 << 20
 	srv := servertest.Start(t, servertest.Options{
 		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
-		Server: tcp.Config{Limits: tcp.Limits{Input: limit}},
+		Server: tcp.Config{Limits: loop.Limits{Input: limit}},
 	})
 	p := pipeline(srv, 32<<20)
 	var before int64

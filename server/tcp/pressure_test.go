@@ -17,6 +17,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
+	"confcenter/server/loop"
 	"confcenter/server/tcp"
 )
 
@@ -72,7 +73,7 @@ func TestAPeerThatPipelinesAndNeverReadsIsClosed(t *testing.T) {
 	srv := servertest.Start(t, servertest.Options{
 		Files: map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
 		// Its clock runs ahead of what the disk can do, so that the peer might be found silent first.
-		Server: tcp.Config{Clock: fake, KeepAlive: 1000 * time.Hour, Limits: tcp.Limits{Input: limit, Stall: time.Minute}},
+		Server: tcp.Config{Clock: fake, KeepAlive: 1000 * time.Hour, Limits: loop.Limits{Input: limit, Stall: time.Minute}},
 	})
 	fake.BlockUntil(1)
 	p := pipeline(srv, 32<<20)
@@ -90,7 +91,7 @@ func TestAPeerThatPipelinesAndNeverReadsIsClosed(t *testing.T) {
 // A peer that is not read is noticed to have gone, and one that is read again is heard to
 // its end.
 func TestAPeerThatIsNotReadMayReset(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Limits: tcp.Limits{Input: 100_000}}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Limits: loop.Limits{Input: 100_000}}})
 	for range 5 {
 		before := srv.Stats().Get("server_limits_met_total", "input")
 		p := pipeline(srv, 16<<20)
@@ -103,7 +104,7 @@ func TestAPeerThatIsNotReadMayReset(t *testing.T) {
 
 // A frame beyond the limits is refused as ever, also in the middle of a pipeline.
 func TestAnOversizeFrameInAPipelineIsRefused(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Limits: tcp.Limits{Input: 100_000}}})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Limits: loop.Limits{Input: 100_000}}})
 	p := pipeline(srv, 1<<20)
 	require.NoError(t, <-p.sent)
 	header := protocol.AppendHeader(nil, protocol.KVPut, 1, 0)
@@ -125,7 +126,7 @@ func TestWhatIsHeldForPeersIsCounted(t *testing.T) {
 	const peers, input = 100, 200_000
 	srv := servertest.Start(t, servertest.Options{
 		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 30_000) + `"}`},
-		Server: tcp.Config{Limits: tcp.Limits{Input: input}},
+		Server: tcp.Config{Limits: loop.Limits{Input: input}},
 	})
 	all := bytes.Repeat(protocol.AppendFrame(nil, protocol.GetConfig, 1, []byte(`{"file_pattern":"a.json"}`)), 200_000)
 	list := make([]*servertest.Peer, peers)

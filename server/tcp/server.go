@@ -18,10 +18,10 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/internal/metric"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/kvlock"
-	"confcenter/protocol"
 	"confcenter/server/clients"
 	"confcenter/server/config"
 	"confcenter/server/gate"
@@ -85,7 +85,7 @@ type Config struct {
 	// sender, never with a value. Default 500 ms.
 	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
-	Limits Limits
+	Limits loop.Limits
 	// Memory is what input, output and routed frames draw from. Default a pool of
 	// Limits.Memory.
 	Memory *memory.Pool
@@ -128,13 +128,13 @@ func (c *Config) listeners() (list []netio.Listen) {
 
 // Stores are what a Server serves. The caller closes them after Shutdown.
 type Stores struct {
-	Config Store // must be given
+	Config config.Store // must be given
 	// State answers the KV commands; nil: they get codes.NotImplemented.
 	State kv.Store
 	// Revisions are the documents for those who watch them; nil: nobody can.
 	Revisions follow.Store
 	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
-	StateStats func() protocol.KVStats
+	StateStats func() kv.Stats
 	// Locks is made on State; nil only without State. It is closed before State.
 	Locks *kvlock.Manager
 	// Storage is made on State and answers the commands of player storage; nil: they get
@@ -144,20 +144,6 @@ type Stores struct {
 	// codes.NotImplemented.
 	Models []cluster.Model
 }
-
-// Types of the packages below that belong to the server's interface.
-type (
-	// Store is what the server needs of a config store.
-	Store = config.Store
-	// Limits bound what peers can make the server hold.
-	Limits = loop.Limits
-	// ClientInfo is what the server knows of an identified connection.
-	ClientInfo = gate.ClientInfo
-	// SubscriptionInfo is a subscription to a config file.
-	SubscriptionInfo = gate.SubscriptionInfo
-	// LockInfo is a lock that a connection holds or, with Fence 0, waits for.
-	LockInfo = gate.LockInfo
-)
 
 // Server is the TCP side of confcenter. Make one with New.
 type Server struct {
@@ -341,7 +327,7 @@ func (s *Server) Ready() error {
 // Clients returns identified connections with ids above after, ordered by id: a page of at
 // most so many. Next is where the next page begins, 0 if there is none. It asks one loop after
 // another by mail, for one caller at a time.
-func (s *Server) Clients(after int32, most int) (list []ClientInfo, next int32) {
+func (s *Server) Clients(after int32, most int) (list []roster.Client, next int32) {
 	list, next = s.clients.Census(after, most, s.engine.Done)
 	if s.states != nil {
 		for i := range list {

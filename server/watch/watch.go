@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/memory"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
@@ -125,7 +126,7 @@ func (k *watches) Ended() {
 	k.behind = nil
 }
 
-func (k *watches) Describe(info *gate.ClientInfo, room int) {
+func (k *watches) Describe(info *roster.Client, room int) {
 	info.Watches += len(k.byID)
 	if k.f.talk != ofKeys {
 		return // what it watches has no namespace
