@@ -47,6 +47,10 @@ func (e *HeaderError) Error() string {
 	return fmt.Sprintf("header length is %d, must be %d", e.Got, HeaderSize)
 }
 
+// CommandOf is the command of the frame at the front of b, which has the header at least, unless
+// ParseHeader refuses it.
+func CommandOf(b []byte) Command { return Command(binary.BigEndian.Uint16(b[6:])) }
+
 // ParseHeader reads the first HeaderSize bytes of b, which must be there. The
 // only error is a *HeaderError.
 func ParseHeader(b []byte) (Header, error) {
@@ -57,7 +61,7 @@ func ParseHeader(b []byte) (Header, error) {
 	}
 	return Header{
 		BodyLen: binary.BigEndian.Uint32(b[2:]),
-		Command: Command(binary.BigEndian.Uint16(b[6:])),
+		Command: CommandOf(b),
 		Seq:     binary.BigEndian.Uint16(b[8:]),
 	}, nil
 }

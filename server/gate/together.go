@@ -92,6 +92,11 @@ func (s *Session) lookAhead(row *Route, b []byte) (*run, int) {
 	return r, r.n
 }
 
+// Gathers looks at the command alone: most are not looked up together.
+func (s *Session) Gathers(b []byte) bool {
+	return len(b) >= protocol.HeaderSize && s.Gate.routes.row(protocol.CommandOf(b)).runs > 0
+}
+
 // Foresee records b if it is exactly one request that is looked up together with others.
 func (s *Session) Foresee(b []byte) bool {
 	if s.Client == nil {

@@ -98,6 +98,9 @@ func TestNothingButWholeRequestsIsForeseen(t *testing.T) {
 	stranger, _ := gatetest.Connect(t, b.Desk, gatetest.Unlimited)
 	whole := gatetest.Requests(protocol.KVGet, "a")
 	require.False(t, stranger.Foresee(whole))
+	require.True(t, stranger.Gathers(whole))
+	require.False(t, stranger.Gathers(whole[:protocol.HeaderSize-1]))
+	require.False(t, stranger.Gathers(gatetest.Requests(protocol.GetConfig, "a")))
 	s, _ := b.Peer(gatetest.Unlimited)
 	require.True(t, s.Foresee(whole))
 	for name, input := range map[string][]byte{

@@ -60,9 +60,10 @@ type User interface {
 	// returns the number of bytes used. b is empty if the connection continues after a
 	// wait and nothing has arrived.
 	Decode(b []byte) (taken int)
-	// Foresee reports whether b, the whole input, is one frame that is better handled
-	// together with such frames of other connections. Then LookUp is called before Decode
-	// gets b or a copy of it.
+	// Gathers reports whether it is worth asking Foresee about b, which is cheap to say.
+	Gathers(b []byte) bool
+	// Foresee reports whether b, the whole input, is one frame that is better handled together with such
+	// frames of other connections. Then LookUp is called before Decode gets b or a copy of it.
 	Foresee(b []byte) bool
 	// LookUp is called on one of the users whose Foresee was true, on behalf of all.
 	LookUp()

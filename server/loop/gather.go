@@ -44,7 +44,7 @@ func (c *Conn) Arrive(data []byte) {
 // takes gathers data, or returns false.
 func (g *gather) takes(c *Conn, data []byte) bool {
 	switch {
-	case len(data) > maxForeseen || c.state != reading || c.in.waiting() > 0:
+	case len(data) > maxForeseen || c.state != reading || c.in.waiting() > 0 || !c.User.Gathers(data):
 		return false
 	case g.rest > 0:
 		g.rest--

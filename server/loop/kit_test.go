@@ -19,6 +19,8 @@ type echo struct {
 	lookUps  int
 }
 
+func (e *echo) Gathers([]byte) bool { return e.foresees }
+
 func (e *echo) Foresee([]byte) bool { return e.foresees }
 func (e *echo) LookUp()             { e.lookUps++ }
 
