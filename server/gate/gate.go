@@ -69,6 +69,9 @@ func New(group *loop.Group, cfg Config) *Gate {
 	return g
 }
 
+// Life is the context of what is answered away from the loops. It ends with the server.
+func (g *Gate) Life() context.Context { return g.cfg.Life }
+
 // Add adds the handlers of a family.
 func (g *Gate) Add(routes map[protocol.Command]Route) {
 	for cmd, r := range routes {

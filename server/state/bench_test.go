@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -81,7 +80,7 @@ func BenchmarkKVPut(b *testing.B) {
 // listener is a session whose peer takes every reply of store and keeps none.
 func listener(b *testing.B, store kv.Store) *gate.Session {
 	bench := gatetest.NewBench(b, loop.Limits{})
-	Add(context.Background(), bench.Gate, store, nil, nil)
+	Add(bench.Gate, store, nil, nil)
 	bench.Open()
 	d := &gatetest.Deaf{}
 	s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)

@@ -30,7 +30,6 @@ type Handlers struct {
 	store kv.Store
 	locks *kvlock.Manager
 	stats func() kv.Stats // must be cheap
-	life  context.Context // of the workers' reads
 }
 
 // desk is what is kept for one loop.
@@ -45,9 +44,9 @@ type desk struct {
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
-// only its revision is known. Workers read it as long as life lasts.
-func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.Stats) *Handlers {
-	f := &Handlers{store: store, locks: locks, stats: stats, life: life}
+// only its revision is known.
+func Add(g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.Stats) *Handlers {
+	f := &Handlers{store: store, locks: locks, stats: stats}
 	if stats == nil {
 		f.stats = func() kv.Stats { return kv.Stats{Revision: store.Revision()} }
 	}
@@ -111,7 +110,7 @@ func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Refuse(h, err)
 		return true
 	}
-	lease, err := f.store.KeepAlive(f.life, id)
+	lease, err := f.store.KeepAlive(s.Gate.Life(), id)
 	if err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
 		holdingsOf(s).lease(id)
 	}
@@ -123,7 +122,7 @@ func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 // that wrong: what ends the lease does so all the same.
 func (f *Handlers) kvAliveEarly(s *gate.Session) {
 	if id, err := f.leaseAsked(s); err == nil {
-		_, _ = f.store.KeepAlive(f.life, id)
+		_, _ = f.store.KeepAlive(s.Gate.Life(), id)
 	}
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func newStateKit(t gatetest.T, limits loop.Limits) *stateKit {
 		locks.Close()
 		require.NoError(t, store.Close())
 	})
-	k.handlers = Add(context.Background(), k.Bench.Gate, k.state, locks, nil)
+	k.handlers = Add(k.Bench.Gate, k.state, locks, nil)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k
@@ -171,7 +170,7 @@ func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, memory.Close()) })
 	state := &counted{Store: memory, back: make(chan struct{}, writes)}
 	bench := gatetest.NewBench(t, loop.Limits{})
-	Add(context.Background(), bench.Gate, state, nil, nil)
+	Add(bench.Gate, state, nil, nil)
 	bench.Open()
 	s, w := bench.Peer(gatetest.Unlimited)
 	var burst []byte

@@ -258,6 +258,6 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 // readPast makes a worker read a version; then the frame is handled again.
 func (f *Handlers) readPast(s *gate.Session, ns, key string, rev kv.Revision) {
 	var past pastVersion
-	s.Away(func() { past.entry, past.err = f.store.GetAt(f.life, ns, key, rev) },
+	s.Away(func() { past.entry, past.err = f.store.GetAt(s.Gate.Life(), ns, key, rev) },
 		func(*loop.Loop) { s.PrepareAgain(&past) })
 }

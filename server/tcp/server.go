@@ -180,10 +180,10 @@ func New(cfg Config, stores Stores) *Server {
 	if stores.State == nil {
 		state.AddNone(s.gate)
 	} else {
-		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
-		s.watches = append(s.watches, watch.Add(s.life, s.gate, stores.State))
+		s.states = state.Add(s.gate, stores.State, stores.Locks, stores.StateStats)
+		s.watches = append(s.watches, watch.Add(s.gate, stores.State))
 	}
-	if documents := watch.AddDocuments(s.life, s.gate, stores.Revisions); documents != nil {
+	if documents := watch.AddDocuments(s.gate, stores.Revisions); documents != nil {
 		s.watches = append(s.watches, documents)
 	}
 	storage.Add(s.gate, stores.Storage)

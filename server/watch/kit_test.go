@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -47,8 +46,8 @@ func newWatchKit(t gatetest.T, limits loop.Limits, mem memory.Config, wrap func(
 	if wrap != nil {
 		store = wrap(store)
 	}
-	k.watches = Add(context.Background(), k.Gate, store)
-	state.Add(context.Background(), k.Gate, store, nil, nil)
+	k.watches = Add(k.Gate, store)
+	state.Add(k.Gate, store, nil, nil)
 	k.Open()
 	k.Group.Start()
 	k.watches.Follow()

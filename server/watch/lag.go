@@ -110,7 +110,7 @@ func (c *catchUp) giveState(t *turn) error {
 	t.served = true
 	cursor := t.watch.cursor
 	for pages := 0; c.budget > 0 && pages < maxPages; pages++ {
-		if err := cursor.Fetch(c.of.f.life); err != nil {
+		if err := cursor.Fetch(c.of.f.gate.Life()); err != nil {
 			return err
 		}
 		for cursor.Telling() && c.next(t) {
@@ -130,7 +130,7 @@ func (c *catchUp) readBack() error {
 	for i := range c.turns {
 		cursors[i] = c.turns[i].watch.cursor
 	}
-	chunk, err := f.source.Read(f.life, cursors)
+	chunk, err := f.source.Read(f.gate.Life(), cursors)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"context"
-
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/op"
@@ -94,9 +92,9 @@ func cutsBy(cost func(*kv.Event, form) int, alone bool) (cuts [forms]follow.Cut)
 }
 
 // AddDocuments makes g serve watches on documents; nil: there are none to be watched.
-func AddDocuments(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
+func AddDocuments(g *gate.Gate, store follow.Store) *Handlers {
 	if store != nil {
-		return add(life, g, ofDocuments, store)
+		return add(g, ofDocuments, store)
 	}
 	none := gate.Absent("this server cannot watch documents")
 	g.Add(map[protocol.Command]gate.Route{ofDocuments.watch: none, ofDocuments.unwatch: none})

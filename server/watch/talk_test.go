@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -30,7 +29,7 @@ type docKit struct {
 
 func newDocKit(t testing.TB, files map[string]string) *docKit {
 	k := &docKit{Bench: gatetest.NewBench(t, loop.Limits{}), t: t, store: gatetest.Documents(t, files)}
-	k.watches = AddDocuments(context.Background(), k.Gate, k.store.Revisions())
+	k.watches = AddDocuments(k.Gate, k.store.Revisions())
 	k.Open()
 	k.Group.Start()
 	k.watches.Follow()

@@ -3,7 +3,6 @@
 package watch
 
 import (
-	"context"
 	"slices"
 
 	"confcenter/codes"
@@ -66,20 +65,17 @@ type Handlers struct {
 	// set at open
 	gate *gate.Gate
 	talk *talk
-	life context.Context // of the workers' reads
 
 	unfollow func() // ends what Follow began; nil before
 	catchUps catchUps
 	source   follow.Source
 }
 
-// Add makes g serve watches on store. Workers read it as long as life lasts.
-func Add(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
-	return add(life, g, ofKeys, store)
-}
+// Add makes g serve watches on store.
+func Add(g *gate.Gate, store follow.Store) *Handlers { return add(g, ofKeys, store) }
 
-func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Handlers {
-	f := &Handlers{gate: g, talk: talk, life: life}
+func add(g *gate.Gate, talk *talk, store follow.Store) *Handlers {
+	f := &Handlers{gate: g, talk: talk}
 	f.catchUps.work = g.Group.Work
 	f.source.Store, f.source.Piece, f.source.Holders, f.source.Long = store, readBackBytes, maxHolders, g.Group.Memory
 	g.Add(map[protocol.Command]gate.Route{
