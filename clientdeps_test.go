@@ -37,7 +37,7 @@ func serverLibrary(name string) string {
 	return ""
 }
 
-// The same in a module of somebody else's, tidied with what this machine has.
+// The same in someone else's module, tidied with what this machine has.
 func TestTidyModuleOfAUserOfClientNeedsNoServer(t *testing.T) {
 	root, err := os.Getwd()
 	require.NoError(t, err)

@@ -147,7 +147,7 @@ func TestReadmeIsShortAndLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// Whoever pastes a query wants a metric that exists.
+// A reader who pastes a query wants a metric that exists.
 func TestMetricsOfDocumentsExist(t *testing.T) {
 	known, found := readText(t, "gateway/testdata/metrics.txt"), 0
 	for english := range translations(t) {
@@ -189,7 +189,7 @@ func TestSecurityNamesWhatExists(t *testing.T) {
 	}
 }
 
-// A map that shows rooms which are gone, or leaves one out, misleads whoever is new.
+// A map that shows rooms which are gone, or leaves one out, misleads a newcomer.
 func TestArchitectureDrawsTheTree(t *testing.T) {
 	prose := codeBlock.ReplaceAllString(readText(t, "ARCHITECTURE.md"), "")
 	spans := codeSpan.FindAllString(prose, -1)
@@ -209,7 +209,7 @@ func TestArchitectureDrawsTheTree(t *testing.T) {
 	}
 }
 
-// Whoever adds an operation is promised that so many files are all.
+// An engineer who adds an operation is promised that so many files are all.
 func TestAddingAnOperationIsShort(t *testing.T) {
 	_, section, found := strings.Cut(readText(t, "ARCHITECTURE.md"), "\n## Adding a key-value operation\n")
 	require.True(t, found)

@@ -472,7 +472,7 @@ func fieldCount(expr ast.Expr) int {
 }
 
 // A test that sleeps is slow when it is right and flaky when it is wrong; one
-// that skips itself tests nothing and says so to nobody.
+// that skips itself tests nothing and tells no one.
 func TestTestsNeitherSleepNorSkip(t *testing.T) {
 	forbidden := map[string][]string{"time": {"Sleep"}, "t": {"Skip", "Skipf", "SkipNow"}, "b": {"Skip", "Skipf", "SkipNow"}, "tb": {"Skip", "Skipf", "SkipNow"}}
 	var wrong []string

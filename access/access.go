@@ -36,7 +36,7 @@ type Actor struct {
 	// Source is whose documents a change brings, so that the next one of the same can tell what was
 	// changed by others since; empty: it is no such change.
 	Source string
-	// Approver is who approved of it, by the name of what was proved, if somebody had to. Only
+	// Approver is who approved of it, by the name that was proved, if an approval was needed. Only
 	// the model of reviews says so, when it makes the change.
 	Approver string
 	// Identity is who it was proved to be; nil without access control, and of changes that came
@@ -62,21 +62,21 @@ type Identity struct {
 }
 
 // Administrators is the group that may do everything, whatever the roles say. So there is
-// somebody who can mend them.
+// someone who can mend them.
 const Administrators = "administrators"
 
-// Has reports whether somebody, nil without access control, may use what belongs to owner: its
-// name decides. What belongs to nobody is for administrators only, and so is everything else.
+// Has reports whether the identity, nil without access control, may use what belongs to owner: the
+// name decides. What has no owner is for administrators only, and so is everything else.
 func (id *Identity) Has(owner *Identity) bool {
 	return id == nil || owner != nil && owner.Name == id.Name || id.Administrator()
 }
 
-// Administrator reports whether it is one; nil, which is nobody, is none.
+// Administrator reports whether the identity is an administrator; nil, which is no one, is not.
 func (id *Identity) Administrator() bool {
 	return id != nil && slices.Contains(id.Groups, Administrators)
 }
 
-// Proved is who the actor was proved to be; nil: nobody.
+// Proved is who the actor was proved to be; nil: nothing was proved.
 func (a *Actor) Proved() *Identity {
 	if a == nil {
 		return nil
@@ -84,7 +84,7 @@ func (a *Actor) Proved() *Identity {
 	return a.Identity
 }
 
-// Who is the name of who the actor was proved to be; empty: nobody.
+// Who is the name of who the actor was proved to be; empty: nothing was proved.
 func (a *Actor) Who() string {
 	if id := a.Proved(); id != nil {
 		return id.Name
@@ -111,7 +111,7 @@ func (a *Actor) By() string {
 		return a.Identity.Name
 	}
 	author := a.Author
-	if strings.ContainsAny(author, `"(),`) { // it might say that somebody else has approved
+	if strings.ContainsAny(author, `"(),`) { // it might say that someone else has approved
 		author = strconv.Quote(author)
 	}
 	return a.Identity.Name + " (" + author + ")"

@@ -14,11 +14,11 @@ const (
 	EventChange     EventKind = "change"     // of documents, keys, or anything else in the store
 	EventPermission EventKind = "permission" // of roles
 	EventToken      EventKind = "token"      // one was made or revoked
-	EventLogin      EventKind = "login"      // somebody proved who they are, or failed to
+	EventLogin      EventKind = "login"      // a peer proved who it is, or failed to
 	EventLogout     EventKind = "logout"     // a session was ended by its owner or an administrator
 	EventDenied     EventKind = "denied"     // a request lacked a right
 	EventReview     EventKind = "review"     // a pending change was approved or rejected
-	EventRefused    EventKind = "refused"    // somebody was beyond a quota
+	EventRefused    EventKind = "refused"    // a peer was beyond a quota
 	EventLost       EventKind = "lost"       // events came faster than they could be noted
 	EventPruned     EventKind = "pruned"     // old lines were removed
 )
@@ -32,7 +32,7 @@ func EventKinds() []EventKind {
 // secrets. Texts may come from peers: they are cut and escaped where they are written.
 type Event struct {
 	Kind    EventKind
-	By      *Actor     // who, and from where; nil: nobody knows
+	By      *Actor     // who, and from where; nil: not known
 	Do      string     // what was done or asked, in a word: "read", "put", "approve"
 	What    []string   // to what, each with its class: "config:game/a.json", "kv:ns/key", "token:deploy"
 	Outcome codes.Code // codes.OK: it was done; else why not
@@ -66,7 +66,7 @@ func (d *Denial) Error() string { return d.Do + " " + d.What + " is not allowed"
 // Excess is the cause of a refusal by a quota.
 type Excess struct {
 	Do   string   // which one, as in Event: "quota of requests"
-	What []string // what has it, as in Event: a namespace; empty: whoever asks
+	What []string // what has it, as in Event: a namespace; empty: the caller
 }
 
 func (x *Excess) Error() string { return x.Do + " is used up" }

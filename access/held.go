@@ -13,7 +13,7 @@ type Held struct {
 
 func (h *Held) Error() string { return fmt.Sprintf("held as change %d", h.Number) }
 
-// HeldAs is the error for a change that is kept until somebody approves it.
+// HeldAs is the error for a change that is kept until someone approves it.
 func HeldAs(number int64) error {
 	return &codes.Error{
 		Code: codes.Held, Err: &Held{number},

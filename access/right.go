@@ -9,7 +9,7 @@ type Right uint8
 
 // The rights. The zero Right is none of them: a row without one is a mistake.
 const (
-	Anyone Right = iota + 1 // everybody has it
+	Anyone Right = iota + 1 // everyone has it
 	Nobody                  // no client has it
 
 	ConfigRead   // documents, their names and versions

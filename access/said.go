@@ -53,7 +53,7 @@ func check(what, text string, limit int, lines bool) error {
 	return nil
 }
 
-// Fitted is text as an author or comment may have it that nobody can be asked to correct: in
+// Fitted makes text that no one can be asked to correct fit for an author or comment: in
 // one line, and no longer than limit.
 func Fitted(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {

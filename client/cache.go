@@ -148,7 +148,7 @@ func (e *entry) encode() []byte {
 
 var errDamaged = errors.New("cache file is damaged")
 
-// decodeEntry parses a cache file. It does not rely on the checksum, which anybody can
+// decodeEntry parses a cache file. It does not rely on the checksum, which anyone can
 // compute.
 func decodeEntry(file []byte) (*entry, error) {
 	rest, ok := bytes.CutPrefix(file, []byte(cacheMagic))

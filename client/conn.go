@@ -93,7 +93,7 @@ type callState uint8
 const (
 	queued   callState = iota // not sent at all
 	sent                      // taken by the writer
-	forsaken                  // sent or about to be, but nobody waits for the answer
+	forsaken                  // sent or about to be, but no one waits for the answer
 )
 
 // newConn takes ownership of nc. The caller must close the conn.
@@ -214,7 +214,7 @@ func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, err
 // forsake gives the call up and reports whether it was sent.
 func (cl *call) forsake() (wasSent bool) { return cl.abandon(true) }
 
-// ignore lets the call go on with nobody waiting for its answer.
+// ignore lets the call go on with no one waiting for its answer.
 func (cl *call) ignore() { cl.abandon(false) }
 
 // abandon stops waiting for the answer. A call that is still queued is withdrawn if
@@ -346,7 +346,7 @@ func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
 	return nil
 }
 
-// answered removes cl and completes it if somebody still waits.
+// answered removes cl and completes it if its caller still waits.
 func (c *conn) answered(cl *call, body []byte) {
 	c.mu.Lock()
 	mine := c.pending[cl.seq] == cl // false if the connection has failed in the meantime

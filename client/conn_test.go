@@ -139,7 +139,7 @@ func TestNextSeqIsFree(t *testing.T) {
 	})
 }
 
-// A reply that comes when nobody waits any more is not taken for another's.
+// A reply that comes when its caller no longer waits is not taken for another's.
 func TestLateReply(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `"a"`, "b.json": `"b"`})
 	late := make(chan protocol.Header, 1)
@@ -288,7 +288,7 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// Replies that nobody asked for, unknown commands and the like are passed over.
+// Replies that no one asked for, unknown commands and the like are passed over.
 func TestStrayFrames(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})
 	s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
@@ -336,8 +336,8 @@ func aged(t *testing.T, s *fakeServer) (*Client, *clocktest.Fake) {
 	return c, fake
 }
 
-// Nobody waits for the answer of a request whose context has ended, so it is not sent: an
-// answer that is quick would otherwise be taken for success now and then.
+// No one waits for the answer to a request whose context has ended, so it is not sent: a
+// quick answer would otherwise be taken for success now and then.
 func TestWhatIsAskedTooLateIsNotSent(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})
 	c := dial(t, s)
@@ -396,7 +396,7 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 
 // A request that is given up before the writer took it was not sent.
 func TestForsakenBeforeSent(t *testing.T) {
-	near, far := net.Pipe() // nobody reads: the writer hangs in its first write
+	near, far := net.Pipe() // no one reads: the writer hangs in its first write
 	defer far.Close()
 	cfg := Config{}.withDefaults()
 	c := newConn(near, "pipe", &cfg, nil, nil)

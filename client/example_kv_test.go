@@ -122,7 +122,7 @@ func ExampleKV_PutJSON() {
 	// Output: [build ship]
 }
 
-// A write that depends on what was read is refused if somebody was faster.
+// A write that depends on what was read is refused if another writer was faster.
 func ExampleIfMod() {
 	s, stop := exampleSpace()
 	defer stop()

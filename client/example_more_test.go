@@ -77,7 +77,7 @@ func ExampleGet() {
 		Steps []string `json:"steps"`
 	}
 
-	// Read, change, and write only if nobody else has written meanwhile.
+	// Read, change, and write only if no one else has written meanwhile.
 	for {
 		p, rev, err := client.Get[plan](ctx, s, "plan")
 		if err != nil && !errors.Is(err, codes.NotFound) {

@@ -111,7 +111,7 @@ func ExampleClient_Set() {
 	check(err)
 	defer c.Close()
 
-	// Read, change, and write only if nobody else has written meanwhile.
+	// Read, change, and write only if no one else has written meanwhile.
 	doc, err := c.Get(ctx, "a.json")
 	check(err)
 	next := fmt.Appendf(nil, `{"n": %d}`, doc.Int("/n", 0)+1)

@@ -16,7 +16,7 @@ import (
 const exampleMtime = 1540000000
 
 // ServeExample runs a server for the examples, which know no more of it than where
-// it listens and how it ends. It is a fake that obeys _meta.json, because whoever
+// it listens and how it ends. It is a fake that obeys _meta.json, because a program that
 // imports this package must not need a real server's libraries; integration/client
 // asks the same of a real one.
 func ServeExample(files map[string]string) (addr string, stop func()) {

@@ -235,8 +235,7 @@ func propsOf(body []byte) []protocol.Property {
 	return props
 }
 
-// resolvedLocked is a document, merged if asked for; ok is false for a name that
-// nobody knows.
+// resolvedLocked is a document, merged if asked for; ok is false for an unknown name.
 func (s *fakeServer) resolvedLocked(name string, inherit bool) (fakeDoc, bool) {
 	doc, ok := s.docs[name]
 	if !ok || !inherit || len(s.bases[name]) == 0 {

@@ -52,7 +52,7 @@ type feed struct {
 	// set at open
 	c      *Client
 	key    feedKey
-	ctx    context.Context // ends when nobody uses the feed any more
+	ctx    context.Context // ends when no one uses the feed any more
 	cancel context.CancelFunc
 	wake   chan struct{} // capacity 1: for a push, a new follower or a change of the connection
 
@@ -415,7 +415,7 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	if s.Code != 0 {
 		return refusal(s.Result)
 	}
-	// The server assumes that everybody who shares the subscription knows this version,
+	// The server assumes that everyone who shares the subscription knows this version,
 	// and does not push it.
 	f.c.shared(f.key, s.Mtime)
 	switch {

@@ -128,7 +128,7 @@ func TestVersionsThatDoNotCome(t *testing.T) {
 	settled(t, c, feedKey{name: "a.json"})
 }
 
-// A server does not push what was there when somebody else subscribed the same;
+// A server does not push what was there when another follower subscribed to the same;
 // the reply to that has to do.
 func TestSharedSubscription(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})

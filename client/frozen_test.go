@@ -37,7 +37,7 @@ func TestFrozenServerIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			one, two := newFakeServer(t, map[string]string{"a.json": `1`}), newFakeServer(t, map[string]string{"a.json": `2`})
 			cfg := hasty(one, two)
-			cfg.DialTimeout = time.Hour // whoever tries the frozen one stays there
+			cfg.DialTimeout = time.Hour // a client that tries the frozen one stays there
 			c := dialWith(t, cfg)
 			freeze(one)
 			eventually(t, func() bool {
@@ -74,7 +74,7 @@ func TestSlowServerIsNotLeft(t *testing.T) {
 	require.Len(t, s.requests(protocol.Whoami), 1)
 }
 
-// While nobody answers in time, what is known is served and marked as such.
+// While no server answers in time, what is known is served and marked as such.
 func TestFrozenServerLeavesWhatIsKnown(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "disk": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {

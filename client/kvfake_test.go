@@ -326,7 +326,7 @@ func (c *fakeConn) dropKV() {
 	}
 }
 
-// put is a write by somebody else.
+// put is a write by another client.
 func (s *fakeState) put(t testing.TB, key string, v int) kv.Revision {
 	t.Helper()
 	return s.commit(t, kv.PutTxn("n", key, kv.IntValue(int64(v))))

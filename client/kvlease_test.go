@@ -31,7 +31,7 @@ func leased(t *testing.T) (*fakeServer, *fakeState, *clocktest.Fake, *Lease) {
 	return s, state, fake, l
 }
 
-// waiting waits until nobody moves but the keeper and the lease, who wait.
+// waiting waits until the keeper and the lease both wait on the clock.
 func waiting(t *testing.T, fake *clocktest.Fake) {
 	t.Helper()
 	eventually(t, func() bool { return fake.Waiters() == 2 }, "the keeper and the lease wait")

@@ -36,7 +36,7 @@ func (s *KV) Lock(ctx context.Context, key string, ttl time.Duration) (*Lock, er
 	return s.lock(ctx, key, ttl, true)
 }
 
-// TryLock is Lock without waiting: the error is codes.Locked if somebody else holds
+// TryLock is Lock without waiting: the error is codes.Locked if someone else holds
 // the lock.
 func (s *KV) TryLock(ctx context.Context, key string, ttl time.Duration) (*Lock, error) {
 	return s.lock(ctx, key, ttl, false)
@@ -211,14 +211,14 @@ func (l *Lock) lostError() error {
 func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
 
 // Lost is closed when the lock is no longer held or can no longer be relied on: its
-// lease has ended or could not be kept alive for its whole time, somebody has deleted
+// lease has ended or could not be kept alive for its whole time, someone has deleted
 // its key, Unlock or Close. That is final: WithFence is refused from then on, even if
 // a paused server still keeps the key.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
 // Unlock releases the lock and closes Lost. The error is codes.FenceLost if Lost was
 // closed before or the server knows that the lock is lost; whatever the server still
-// keeps of it is released all the same, so that nobody waits for it. While there is
+// keeps of it is released all the same, so that no one waits for it. While there is
 // no connection Unlock waits for one, within ctx and Config.RequestTimeout; if the
 // server cannot be told, the lock ends by itself within its time.
 func (l *Lock) Unlock(ctx context.Context) error {
@@ -319,7 +319,7 @@ func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release f
 	}
 }
 
-// granted handles a KVGRANT. The connection's reader calls it. If nobody waits for the
+// granted handles a KVGRANT. The connection's reader calls it. If no one waits for the
 // grant, the request was given up in the meantime.
 func (c *Client) granted(g protocol.KVGranted) {
 	c.claims.mu.Lock()

@@ -278,7 +278,7 @@ func TestLockUnderLoss(t *testing.T) {
 }
 
 // The server was paused: it still has the lock's key, but the client has told Lost and
-// keeps to that. What is left is given back, so that nobody waits for it.
+// keeps to that. What is left is given back, so that no one waits for it.
 func TestUnlockAfterLostIsFenceLost(t *testing.T) {
 	s := newFakeServer(t, nil)
 	state := stateful(t, s, memory.Config{})

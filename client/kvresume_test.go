@@ -54,7 +54,7 @@ func TestKVWatchOverflow(t *testing.T) {
 	told(t, w, fmt.Sprintf("changed, put k=%d@%d", last+2, last+2))
 }
 
-// A watch that nobody reads is asked for once, however its changes fill the buffer: this
+// A watch that no one reads is asked for once, however its changes fill the buffer: this
 // connection's other requests must not wait for changes that are sent in vain.
 func TestKVWatchThatNobodyReadsHoldsUpNobody(t *testing.T) {
 	for _, parts := range []int{40, 100, 160} { // of the buffer, in percent

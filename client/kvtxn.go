@@ -12,7 +12,7 @@ import (
 )
 
 // Txn applies a transaction, which may span namespaces: all of it or nothing, and
-// nobody sees anything in between. If its conditions do not hold, that is not an
+// no one sees anything in between. If its conditions do not hold, that is not an
 // error; see Result.Held. txn is not changed and may be used again: unless it has a
 // token, each call gets its own, in the first namespace that txn names.
 //

@@ -249,8 +249,8 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	return n, true, nil
 }
 
-// Epoch names the server's data that the last notice of Next tells of, see Client.Epoch. Whoever
-// keeps a revision for WatchOptions.From keeps it, too.
+// Epoch names the server's data that the last notice of Next tells of, see Client.Epoch. A caller
+// that keeps a revision for WatchOptions.From keeps it, too.
 func (w *KVWatch) Epoch() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -75,7 +75,7 @@ func (l *Landing) Rescan(ctx context.Context, app, region string, version int64)
 }
 
 // change may be sent twice: the second time there is nothing more to do. Only if the first one
-// has done a part is a Drop refused then, as nobody confirmed the rest.
+// has done a part is a Drop refused then, as no one confirmed the rest.
 func (l *Landing) change(ctx context.Context, cmd protocol.Command, rows protocol.LandingRows) (int64, error) {
 	return ask(ctx, l.c, cmd, protocol.AppendLandingRows(begin(cmd), rows), protocol.ParseStorageCount)
 }

@@ -14,7 +14,7 @@ import (
 	"confcenter/protocol"
 )
 
-// nowhere is an address where nobody listens.
+// nowhere is an address where no one listens.
 func nowhere(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestDialRefused(t *testing.T) {
 	require.ErrorContains(t, err, "too many connections")
 }
 
-// Somebody else's port is not taken for a server.
+// The port of another program is not taken for a server's.
 func TestDialSomethingElse(t *testing.T) {
 	for name, answer := range map[string]string{"no svrid": `{"code":0}`, "svrid 0": `{"code":0,"svrid":0}`, "not JSON": `hello`} {
 		s := newFakeServer(t, nil)

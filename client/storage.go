@@ -36,7 +36,7 @@ func (c *Client) Storage() *Storage { return c.StorageOf(field.DefaultID, field.
 // StorageOf returns the player storage of an app in a region. Nothing is sent.
 func (c *Client) StorageOf(appID, regionID string) *Storage { return &Storage{c, appID, regionID} }
 
-// Owner is whoever has fields: a player's bag, a guild's ranks.
+// Owner is something that has fields: a player's bag, a guild's ranks.
 type Owner struct {
 	s *Storage
 	// Logic is the game's own division of data, such as the kind of owner; with ID it

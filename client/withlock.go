@@ -10,7 +10,7 @@ import (
 // lock when fn returns or panics.
 //
 // fn's context ends when the lock is lost, with an error of codes.FenceLost as its
-// cause: fn should then return, because somebody else may hold the lock. Use
+// cause: fn should then return, because someone else may hold the lock. Use
 // WithFence(l) for writes that must not happen after that.
 //
 // The error is that of Lock, or that of fn joined with that of the release:

@@ -10,7 +10,7 @@ import (
 	"confcenter/codes"
 )
 
-// free says that nobody holds the lock.
+// free asserts that no one holds the lock.
 func free(t *testing.T, n *KV) {
 	t.Helper()
 	l, err := n.TryLock(t.Context(), "lock", lockTime)

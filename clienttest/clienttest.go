@@ -6,7 +6,7 @@
 //	srv.Write("app.json", `{"n": 2}`)  // as an editor does
 //	srv.Freeze()                       // connections stay, nothing is answered
 //	srv.Thaw()
-//	srv.Stop()                         // nobody answers
+//	srv.Stop()                         // no one answers
 //	srv.Restart()                      // everything is back, at the same address
 //
 // Files are in a directory of the test, the state store is in memory, and everything ends

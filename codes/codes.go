@@ -65,7 +65,7 @@ const (
 	FenceLost      Code = 1020 // if_fence names a lock that is not, or no longer, held with that token
 	LeaseGone      Code = 1021 // a lease that does not exist or has ended
 	Quota          Code = 1022 // the store is full; deletes still work
-	Locked         Code = 1023 // the lock is held by somebody else and the request does not wait
+	Locked         Code = 1023 // the lock is held by someone else and the request does not wait
 )
 
 // Our own numbers for HTTP.
@@ -87,7 +87,7 @@ const (
 )
 
 // Held is our own number for changes that need another person's approval.
-const Held Code = 1030 // the change is not made but kept until somebody approves it; the text has its number
+const Held Code = 1030 // the change is not made but kept until someone approves it; the text has its number
 
 // Row describes one code.
 type Row struct {

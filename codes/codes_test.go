@@ -16,8 +16,8 @@ import (
 	"confcenter/codes"
 )
 
-// The golden list has no switch that rewrites it: whoever adds a code adds a line
-// by hand, and nobody changes one by accident.
+// The golden list has no switch that rewrites it: to add a code is to add a line
+// by hand, and no one changes one by accident.
 func TestNobodyRenumbers(t *testing.T) {
 	golden, err := os.ReadFile("testdata/codes.golden")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ type Error struct {
 	// Err is the cause, or nil. It is for the log and for errors.Is; no edge
 	// shows it.
 	Err error
-	// After is how long to wait before the same is worth trying again; 0: nobody knows.
+	// After is how long to wait before the same is worth trying again; 0: not known.
 	After time.Duration
 }
 
@@ -75,7 +75,7 @@ func Message(err error) string {
 	return e.Error()
 }
 
-// RetryAfter is how long to wait before trying again what failed with err; 0: nobody knows.
+// RetryAfter is how long to wait before trying again what failed with err; 0: not known.
 // Nothing was done then.
 func RetryAfter(err error) time.Duration {
 	if _, e := find(err); e != nil {

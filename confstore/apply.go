@@ -10,7 +10,7 @@ import (
 type outcome struct {
 	plan    *plan
 	next    *Snapshot
-	changes []Change // in the order to tell them; none if nobody has to be told
+	changes []Change // in the order to tell them; none if no one has to be told
 	names   []string // of all nodes that are others, sorted
 }
 

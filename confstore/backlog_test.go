@@ -65,8 +65,8 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 	require.True(t, heir.BasesListChanged)
 }
 
-// TestBacklogLosesNothing: whoever takes batches from a backlog knows the same at the
-// end as whoever is told of each, whatever the limit.
+// TestBacklogLosesNothing: a reader that takes batches from a backlog knows the same at
+// the end as one that is told of each batch, whatever the limit.
 func TestBacklogLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMemKit(t, family())

@@ -162,7 +162,7 @@ func TestAnErrorOfAChangeNamesManyDocumentsAndCountsTheRest(t *testing.T) {
 	require.Equal(t, "99.json", r.Refused[99].Name)
 }
 
-// What somebody changes on the disk before a change comes is not lost: the change is based on it.
+// What is edited on the disk before a change comes is not lost: the change is based on it.
 func TestAChangeSeesEditsThatNobodyHasSeenYet(t *testing.T) {
 	k := newMemKit(t, map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`})
 	k.write("a.json", `{"a":"edited"}`, 2000)
@@ -252,8 +252,8 @@ func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
 	require.Equal(t, codes.Conflict, codes.Of(err), "a token that another begins with")
 }
 
-// A change without effect is not in the log, and so its token is not: asked for again, it happens
-// as if it came for the first time, which nobody can tell from that.
+// A change without effect is not in the log, and neither is its token: asked for again, it happens
+// as if it came for the first time, and no one can tell the difference.
 func TestAChangeWithoutEffectIsMadeWhenAskedForAgain(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": "1"})
 	ask := change.Request{Actor: &access.Actor{Token: "t1"}, Documents: []change.Document{write("a.json", "1")}}

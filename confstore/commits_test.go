@@ -217,7 +217,7 @@ func TestACommitMadeSinceTheStartWasNotThereBefore(t *testing.T) {
 	}
 }
 
-// A script that saves and commits, faster than anybody looks.
+// A script that saves and commits faster than anyone looks.
 func TestEachOfManyCommitsIsNamedForItsOwnVersion(t *testing.T) {
 	k := newWorkTree(t)
 	k.put("a.json", `{"v":0}`)

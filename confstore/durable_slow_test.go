@@ -11,7 +11,7 @@ import (
 )
 
 // Whenever the process is killed, or power is lost: what was acknowledged is there, what was not is
-// the whole old document or the whole new one, and nobody's edit is undone.
+// the whole old document or the whole new one, and no edit is undone.
 func TestStopAtEachStep(t *testing.T) {
 	for name, steps := range map[string]func(*interleaved){
 		"set":    func(i *interleaved) { i.set(setA, newText) },

@@ -141,7 +141,7 @@ func (r *rig) synced() {
 	}, patience, time.Millisecond)
 }
 
-// background are the operations that nobody waits for.
+// background reports whether op is an operation that no one waits for.
 func background(op string) bool {
 	return strings.Contains(op, placement.MarksName) || strings.HasPrefix(op, "fsync conf/") || strings.HasSuffix(op, "data/") || strings.HasSuffix(op, "data/.tmp")
 }
@@ -242,7 +242,7 @@ func TestFailureBeforeTheCommitOfASet(t *testing.T) {
 }
 
 // The version stands, is served, and gets into place as soon as that is possible; what is there
-// until then is no edit, but what somebody writes there is.
+// until then is no edit, but what is written there is.
 func TestARenameThatFailsIsTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		req  SetRequest

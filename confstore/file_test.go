@@ -112,7 +112,7 @@ func (m *memKit) quiet(take func() []string) {
 	require.Empty(m.t, take())
 }
 
-// What a document's sequence is for: finding what somebody has missed, also over a
+// What a document's sequence is for: finding what a client has missed, also over a
 // restart.
 func TestSeqFindsWhatWasMissed(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`, "b.json": `1`, "heir.json": `{}`, "_meta.json": `{"conf_inherit":{}}`})

@@ -38,7 +38,7 @@ type setting struct {
 	asked doclog.Digest
 	made  *doclog.Made // when it was asked for before
 
-	approval []string // the documents because of which somebody has to approve
+	approval []string // the documents because of which someone has to approve
 
 	one [1]fileSetting // the array of files of a Set
 }
@@ -440,8 +440,8 @@ func (s *setting) fail(err error) {
 }
 
 // place puts the files in place: the one step that readers of the directory see. If that fails the
-// versions stand, and it is tried again. A file that somebody has changed meanwhile is an edit that
-// comes after them: overtaken.
+// versions stand, and it is tried again. A file that was changed meanwhile is an edit that comes
+// after them: overtaken.
 func (w *writer) place(s *setting) (overtaken bool) {
 	owed, before := make([]*owedFile, 0, len(s.files)), make([]reading, 0, len(s.files))
 	for i := range s.files {

@@ -202,8 +202,8 @@ func TestWritesWithOneTokenAreNotJoined(t *testing.T) {
 	require.Equal(t, outcomes[0].Mtime, outcomes[4].Mtime)
 }
 
-// Whoever's file cannot be made is told, and what failed does not come back; everybody else's write
-// is carried out.
+// A writer whose file cannot be made is told, and what failed does not come back; all other writes
+// are carried out.
 func TestFailureInAGroup(t *testing.T) {
 	for name, row := range map[string]struct {
 		op      string

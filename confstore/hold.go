@@ -35,7 +35,7 @@ func (w *writer) marked(s *setting) (names []string) {
 	return slices.Compact(names)
 }
 
-// hold has a change kept that somebody has to approve; nil: it is to be made.
+// hold has the change kept if someone has to approve it; nil: it is to be made.
 func (w *writer) hold(s *setting) error {
 	marked := w.marked(s)
 	if by := s.files[0].req.Actor; by != nil && by.Approver != "" {

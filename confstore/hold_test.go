@@ -156,7 +156,7 @@ func TestWhatWasHeldCanBeMade(t *testing.T) {
 	require.Equal(t, codes.Conflict, codes.Of(err))
 }
 
-// What has come to inherit since from what was held, or to be marked, nobody has seen.
+// No one has seen what has since come to inherit from what was held, or to be marked.
 func TestWhatIsApprovedChangesNothingElseThatIsMarked(t *testing.T) {
 	k, a := keptKit(t, map[string]string{"base.json": `{"a":1}`, "live/a.json": `{}`, "live/b.json": `{}`,
 		"_meta.json": `{"conf_inherit":{"live/a.json":"base.json"}}`})

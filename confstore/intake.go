@@ -95,8 +95,8 @@ func (in *intake) taken(readings []reading) (edits []edit) {
 	return edits
 }
 
-// retryPlacing tries to put files in place that could not be, and looks at those that somebody
-// has changed meanwhile.
+// retryPlacing tries to put in place the files that could not be put there before, and looks at
+// those that were changed meanwhile.
 func (in *intake) retryPlacing() {
 	for _, name := range in.placer.retry() {
 		in.settle.names[name] = struct{}{}

@@ -23,7 +23,7 @@ type setJob struct {
 	behind  kv.Revision                // of a Change, if not 0: no document was changed after it
 	asked   doclog.Digest              // of a Change: what was asked for, if that is not what reqs say
 
-	approved []string // of a Change: the documents of which somebody has approved
+	approved []string // of a Change: the documents that the approver has approved of
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents

@@ -123,7 +123,7 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock, and more than one above the stored version; give the current time in seconds, or omit mtime",
 			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
 	case req.givesMtime() && n.known() && req.Mtime < n.own.given && raised(n.own.given, p.now):
-		return p.refuseVersion(req.Name) // nobody's time of day is enough
+		return p.refuseVersion(req.Name) // no client's time of day would be enough
 	case req.givesMtime() && n.known() && req.Mtime < n.own.given:
 		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.own.served)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Open recalls from cfg.State what was served, puts in place what a stop has kept from it, takes in
 // edits made meanwhile and starts to watch. It fails if the directory does not exist, or if what the
-// state store has of the documents is damaged. Nobody else may use cfg.DataDir at the same time:
+// state store has of the documents is damaged. No one else may use cfg.DataDir at the same time:
 // the caller sees to that.
 func Open(cfg Config) (*Store, error) {
 	s, err := prepare(cfg.withDefaults())

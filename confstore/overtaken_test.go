@@ -10,8 +10,8 @@ import (
 	"confcenter/kvstore/memory"
 )
 
-// What somebody does to a file while it is being replaced is not lost: it is an edit that comes
-// after the write.
+// What is done to a file while it is being replaced is not lost: it is an edit that comes after
+// the write.
 func TestAnEditDuringAWriteComesAfterIt(t *testing.T) {
 	const old, set, edited = `{"v":"old"}`, `{"v":"set"}`, `{"v":"edited"}`
 	replace := func(k *kit) {

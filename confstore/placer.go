@@ -54,7 +54,7 @@ func (p *placer) bound() (first kv.Revision) {
 }
 
 // place puts the files of versions in place, given what was there. Until all are, none of them counts
-// as the last one that is missing. A file that somebody has changed since it was read is theirs, and
+// as the last one that is missing. A file that was changed since it was read is someone's edit, and
 // stays for retry to look at: overtaken.
 func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 	for _, o := range list {
@@ -103,8 +103,7 @@ func (p *placer) meant(r reading) reading {
 	return r
 }
 
-// retry tries to put files in place. It returns the names of those that somebody has changed
-// meanwhile.
+// retry tries to put files in place. It returns the names of those that were changed meanwhile.
 func (p *placer) retry() (edited []string) {
 	for name, o := range p.owed {
 		now := p.dir.read(name, true)

@@ -21,7 +21,7 @@ type edit struct {
 	text  []byte // compact; nil = deleted
 	given int32
 	floor int32 // it gets no lower version
-	// quiet: the contents are already being served. Nobody is notified; the version may rise
+	// quiet: the contents are already being served. No one is notified; the version may rise
 	// to the given one.
 	quiet    bool
 	resealed bool          // they are, but for the key by which values are sealed

@@ -103,7 +103,7 @@ func fileText(t testing.TB, k *kit, name string) string {
 	return string(text)
 }
 
-// Whoever writes while a file is sealed anew has written.
+// A write that is made while a file is sealed anew stands.
 func TestSealingAnewUndoesNoWrite(t *testing.T) {
 	k, ring := resealKit(t)
 	ring.Store(ringOf("a", "b"))

@@ -131,8 +131,8 @@ func (r *Revisions) untold() int64 {
 	return r.left.bytes
 }
 
-// tell passes on one step. What it finds nobody wants is not made; so if somebody came meanwhile,
-// the step is read back when it is needed.
+// tell passes on one step. Contents that no follower wants are not made; so if a follower came
+// meanwhile, the step is read back when it is needed.
 func (r *Revisions) tell(step *record) {
 	r.mu.Lock()
 	nobody, before := len(r.wanted.filters) == 0, r.wanted.news
@@ -155,7 +155,7 @@ func (r *Revisions) tell(step *record) {
 }
 
 // most is how many bytes of merged contents, before and after, may be made of one revision: a base
-// can have any number of heirs. Whoever wants more of a revision begins anew.
+// can have any number of heirs. A follower that wants more of a revision begins anew.
 func (r *Revisions) most() int64 { return r.publisher.limits.cache.pool.Limit() / 2 }
 
 // compose adds what changes are for those who want them. It returns false if that is too much.
@@ -257,7 +257,7 @@ func (r *Revisions) ChangesOf(ctx context.Context, filters []kv.Filter, after kv
 type wanted struct {
 	filters map[kv.Filter]int
 	lengths map[int]int // of the prefixes among them
-	news    int         // counts filters that nobody had before
+	news    int         // counts filters that no follower had before
 }
 
 func (w *wanted) add(f kv.Filter) (first bool) {

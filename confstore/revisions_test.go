@@ -170,8 +170,8 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 	require.Empty(t, w.filters)
 }
 
-// TestARevisionOfTooManyHeirsIsNotMade changes a base of so many that what it makes of all of them
-// takes more memory than there is for that: whoever wants all begins anew, others are told.
+// TestARevisionOfTooManyHeirsIsNotMade changes a base of so many heirs that what it makes of all of
+// them takes more memory than there is for that: a follower of all begins anew, others are told.
 func TestARevisionOfTooManyHeirsIsNotMade(t *testing.T) {
 	files := map[string]string{"base.json": `{"n":0}`}
 	var heirs []string

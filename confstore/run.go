@@ -80,7 +80,7 @@ func (s *Store) turn(t *timers) bool {
 	return true
 }
 
-// idle is turn after a panic: everybody gets an answer.
+// idle is turn after a panic: every caller gets an answer.
 func (s *Store) idle() bool {
 	select {
 	case <-s.closing:

@@ -13,8 +13,8 @@ import (
 	"confcenter/meta"
 )
 
-// sealFault is why a file is not served that has a value to be sealed. It is a person's, and
-// somebody else may have read it already, so it is not sealed behind their back.
+// sealFault is why a file that has a value to be sealed is not served. The file is a person's, and
+// someone else may have read it already, so it is not sealed behind the owner's back.
 const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: write the file with `confcenter set`; everyone who could read it here may have seen the value"
 
 // sealed replaces the values of a request that are to be sealed. From then on nothing knows them.
@@ -102,7 +102,7 @@ func (s *Store) CountSealed(name string, uses seal.Uses) {
 
 // Reseal writes the file of a document again with its values sealed by the newest key, and returns how
 // many were not before. It is a version of its own in the history. The version that is served stays,
-// nobody is told, nobody has to approve, and the rest of the file stays byte for byte. A file that has
+// no one is told, no one has to approve, and the rest of the file stays byte for byte. A file that has
 // changed meanwhile stays as it is: codes.Conflict.
 func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n int64, err error) {
 	node := s.Snapshot().Node(name)

@@ -374,7 +374,7 @@ func TestWriterIsAnsweredAfterSubscribersAndTheSnapshot(t *testing.T) {
 	require.Equal(t, []string{"told", "answered"}, order)
 }
 
-// Whoever writes may use the room of the contents again once the write is done. What the log has of
+// The caller may use the memory of the contents again once the write is done. What the log has of
 // them is read much later.
 func TestContentsAreTheWritersAgainWhenItIsDone(t *testing.T) {
 	k := newKit(t, nil)

@@ -254,7 +254,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 }
 
 // hold reports whether to wait because a good file of this batch does not parse and
-// there is time left for whoever writes it.
+// there is time left for its writer to finish.
 func (in *intake) hold(readings []reading, now time.Time) bool {
 	if !due(in.settle.due, now) || now.After(in.settle.first.Add(in.cfg.MaxSettle)) {
 		return false

@@ -49,7 +49,7 @@ func (d *sickDisk) asked(what string) error {
 }
 
 // hangs has everything that writes wait until thaw is called, and tells when a write has begun to: the
-// files and marks that are made durable in the background are nobody's.
+// files and marks that are made durable in the background belong to no write.
 func (d *sickDisk) hangs() (waits <-chan struct{}, thaw func()) {
 	begun, thawed := make(chan struct{}, 1), make(chan struct{})
 	d.with(func(what string) error {
@@ -310,7 +310,7 @@ func TestStopWhileTheDataDiskHangs(t *testing.T) {
 	p.owner.Wait()
 }
 
-// Whoever supervises the process must not have to kill it.
+// The supervisor of the process must not have to kill it.
 func TestAStopDoesNotWaitForEverForADiskThatHangs(t *testing.T) {
 	for _, dir := range []string{sickConf, sickData} {
 		p := newPatient(t, dir)

@@ -97,7 +97,7 @@ func (p *workTrees) within(r *git.Repository, name string) (string, bool) {
 	return filepath.ToSlash(path), err == nil
 }
 
-// believes reports whether a repository's owner may have changed a document as well. Anybody might
+// believes reports whether a repository's owner may have changed a document as well. Anyone might
 // put a repository into a directory above.
 func (p *workTrees) believes(owner uint32, name string) bool {
 	if owner == 0 || owner == p.topUser || owner == uint32(os.Geteuid()) {

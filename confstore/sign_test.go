@@ -107,7 +107,7 @@ func TestARepositoryIsBelievedIfItsOwnerMayChangeTheFile(t *testing.T) {
 	for owner, believed := range map[uint32]bool{0: true, 7001: true, me: true, 7003: false} {
 		require.Equal(t, believed, trees.believes(owner, "a.json"), owner)
 	}
-	if me == 0 { // who may make files anybody's
+	if me == 0 { // who may give files to any owner
 		require.NoError(t, os.Chown(k.path("a.json"), 7003, -1))
 		require.True(t, trees.believes(7003, "a.json"))
 	}

@@ -18,9 +18,8 @@ import (
 	"confcenter/kv"
 )
 
-// syncer makes files durable that are in place, in the background, and marks how far that has
-// got: the log has what they say, so that nobody has to wait. Its goroutine runs from start to
-// end.
+// syncer makes files that are in place durable, in the background, and marks how far that has
+// got: the log has their contents, so no one has to wait. Its goroutine runs from start to end.
 type syncer struct {
 	// set at open
 	fs      atomicfile.FS

@@ -28,7 +28,7 @@ type troubles struct {
 	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
 	ofData        atomic.Int64                   // likewise, when it began to wait for the data directory
-	panics        atomic.Uint64                  // of whoever writes
+	panics        atomic.Uint64                  // of the code that writes
 
 	ofState bool // store's goroutine only: writing is the state store's trouble
 

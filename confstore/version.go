@@ -10,8 +10,8 @@ import (
 // more than the highest".
 const maxGiven = math.MaxInt32 - 1<<24 + 1
 
-// maxAhead is how far ahead of the clock an mtime may be that somebody gives: one years ahead
-// would make every writer that sends the time of day too old.
+// maxAhead is how far ahead of the clock a given mtime may be: one years ahead would make every
+// writer that sends the time of day too old.
 const maxAhead = 24 * time.Hour
 
 // maxRaised is how far ahead of it versions may be raised: far enough for bursts of writes, each of

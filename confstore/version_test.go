@@ -65,8 +65,8 @@ func TestVersionsAreRaisedAtMostTwoDaysAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// Whoever may write an heir cannot keep others from its base: no mtime that can be given is too far
-// ahead. Who inherits the base is not told.
+// A client that may write an heir cannot keep others from its base: no mtime that can be given is too
+// far ahead. Who inherits the base is not told.
 func TestABaseIsBusyOnlyAfterADayOfVersionsOfItsHeir(t *testing.T) {
 	m := newMemKit(t, map[string]string{"base.json": `{}`, "a.json": `{}`, "_meta.json": `{"conf_inherit":{"a.json":"base.json"}}`})
 	_, err := m.setAt("a.json", `{"v":1}`, int32(noon.Unix())+oneDay)

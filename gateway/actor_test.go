@@ -52,7 +52,7 @@ func TestWritersOfTheStoreAreNamed(t *testing.T) {
 	}
 }
 
-// A path without a right would be open to everybody.
+// A path without a right would be open to everyone.
 func TestEveryRouteNamesItsRight(t *testing.T) {
 	for _, rt := range start(t, nil).table {
 		require.True(t, rt.right.Known(), rt.name)

@@ -45,7 +45,7 @@ func TestBackupIsTheWholeStore(t *testing.T) {
 	require.Contains(t, a.body, "\x01n\x01a", "the newest transaction")
 }
 
-// Writers go on while somebody takes a backup and does not read it. Who takes nothing at all is
+// Writers go on while a client takes a backup and does not read it. One that takes nothing at all is
 // disconnected, and then knows that the file is not complete.
 func TestAReaderOfABackupThatIsSlowHoldsUpNobody(t *testing.T) {
 	k := start(t, func(c *Config, _ *Stores) { c.WriteTimeout = 500 * time.Millisecond })

@@ -171,8 +171,8 @@ func sizeOfClient(c *roster.Client) int {
 
 func (b *viewerBody) size() int { return memory.VersionCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
 
-// clientBodyOf is what is told of a client. What it follows and holds is listed as far as who asks may
-// read that: its name is nobody else's business.
+// clientBodyOf is what is told of a client. What it follows and holds is listed as far as the caller may
+// read that: its name is no one else's business.
 func clientBodyOf(c *roster.Client, sees op.Sees) clientBody {
 	one := clientBody{
 		ID: c.ID, Name: c.Name, Tag: c.Tag, Address: c.Address, Since: c.Since.UnixMilli(), Main: c.Main,

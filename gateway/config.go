@@ -255,7 +255,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	// Read the version before the text: text newer than its version causes a needless
-	// conflict, but older text would overwrite somebody else's change.
+	// conflict, but older text would overwrite someone else's change.
 	file, found := g.file(name)
 	if !raw && file.state() == stateGood && unchanged(r, file.tag(), true) {
 		return w.sendUnchanged(file.tag())

@@ -146,7 +146,7 @@ func TestConfigFilesShowsAllStates(t *testing.T) {
 	require.Equal(t, map[string]string{"_meta.json": "good", "good.json": "good", "gone.json": "deleted", "heir.json": "good", "never.json": "broken", "sub/broken.json": "broken"}, states)
 }
 
-// requireOverHTTP is what is known of whoever comes by HTTP.
+// requireOverHTTP requires what is known of an actor that comes by HTTP.
 func requireOverHTTP(t *testing.T, actor *access.Actor) {
 	t.Helper()
 	require.NotNil(t, actor)
@@ -315,7 +315,7 @@ func TestConfigWrites(t *testing.T) {
 	step("PUT", "a.json", `{"v":5}`, `If-Match: "0"`, 200, "")
 }
 
-// An edit on the disk that nobody has seen yet is not overwritten.
+// An edit on the disk that no one has seen yet is not overwritten.
 func TestConfigPutSeesAnEditNobodyHasSeen(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": `{"v":1}`})
 	tag := k.tag("a.json")

@@ -111,7 +111,7 @@ func (f *configFeed) close() {
 	<-f.done
 }
 
-// note runs on the store's goroutine, while whoever has written waits. So it only leaves
+// note runs on the store's goroutine, while the writer waits. So it only leaves
 // what is to be noted.
 func (f *configFeed) note(now *confstore.Snapshot, names []string) {
 	f.left.mu.Lock()

@@ -216,7 +216,7 @@ func TestWhatSomeoneEditsByHandCounts(t *testing.T) {
 	}
 }
 
-// A file that was never good has version 0, as one that is not there. It is somebody's.
+// A file that was never good has version 0, as one that is not there. It is someone's all the same.
 func TestIfNoneMatchSparesABrokenFile(t *testing.T) {
 	k := startConfig(t, map[string]string{"never.json": "{oops", "once.json": "{}"})
 	for _, query := range []string{fileQuery("never.json"), rawQuery("never.json")} {

@@ -103,7 +103,7 @@ func TestConfigStreamResumes(t *testing.T) {
 	s.closeNow()
 	require.Equal(t, at(3), s.last)
 
-	// What broke or healed while nobody listened is told of too.
+	// What broke or healed while no one listened is told of too.
 	k.put("b.json", "3")
 	s = k.listen(configStreamURL, s.last)
 	require.Equal(t, "c.json broken", cutLast(told(t, base, s, 1))[0])
@@ -159,7 +159,7 @@ func TestConfigStreamWithAnUnknownIDGetsAllFiles(t *testing.T) {
 	}
 }
 
-// A feed that has heard of too many names forgets them; whoever would have needed
+// A feed that has heard of too many names forgets them; a stream that would have needed
 // them begins anew.
 func TestConfigFeedForgets(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1"})

@@ -11,7 +11,7 @@ import (
 const ownFrame = 1 << 10 // bytes of a key and its value that a stream encodes for itself if it reads back
 
 // frames has the encoded events, so that streams share them: each is encoded once and
-// kept for a while, and longer while somebody writes it. They are counted in the pool of
+// kept for a while, and longer while a stream writes it. They are counted in the pool of
 // streams.
 type frames struct {
 	// set at open
@@ -55,7 +55,7 @@ func frameKeyOf(e *kv.Event, state bool, path string, form form) frameKey {
 type frame struct {
 	once sync.Once // encodes it
 	pool *memory.Pool
-	uses atomic.Int32 // 0: nobody has it, and it is not kept either
+	uses atomic.Int32 // 0: no stream has it, and it is not kept either
 	// set by once
 	text  []byte
 	bytes int

@@ -67,16 +67,16 @@ type Config struct {
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
 	SlowRequest time.Duration
-	// Open are addresses, of whichever listeners, that everybody can reach who is not on this
-	// machine, and do everything. Probes tell of them.
+	// Open are addresses, of any of the listeners, that anyone can reach from outside this
+	// machine, to do everything. Probes tell of them.
 	Open []string
-	// Control decides who gets in and what they may do; nil: everybody, everything.
+	// Control decides who gets in and what they may do; nil: everyone, everything.
 	Control *control.Control
 	// OpenID is the provider that people sign in at; nil: there is none.
 	OpenID *openid.Provider
-	// Audit takes down what is refused for lack of a right or a proof. Default nil: nobody does.
+	// Audit takes down what is refused for lack of a right or a proof. Default nil: nothing is taken down.
 	Audit access.Notes
-	// Rights returns what whoever sent a request may do, or why the request is refused. It is
+	// Rights returns what the sender of a request may do, or why the request is refused. It is
 	// called from any goroutine. Default with Control: what the request proves.
 	Rights func(r *http.Request) (*guard.Caller, error)
 	// Secrets has the keys of sealed values; nil: there are none.
@@ -152,7 +152,7 @@ type Stores struct {
 	StateStats func() kv.Stats
 	Storage    PlayerStorage // fields of players, kept in State
 	Models     []state.Model // models of a cluster's state
-	// Audit is who did what; nil: nobody takes notes.
+	// Audit is who did what; nil: no notes are taken.
 	Audit *audit.Audit
 	// Lander returns the numbers of the lander in this process; nil: there is none.
 	Lander func() metric.Readings

@@ -167,7 +167,7 @@ func TestHostsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// An address that others reach takes no request by a name that nobody has told it: a
+// An address that others reach takes no request by a name that it was not told: a
 // page could have made its own name point there, and read and write everything.
 func TestOpenAddressKnowsOnlyNamesItWasTold(t *testing.T) {
 	rows := []route{

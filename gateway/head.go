@@ -18,7 +18,7 @@ const (
 
 // head is what the header takes of the request that a connection is sending, with TLS its
 // handshake included. Until the
-// request has reached its handler nobody else knows of it.
+// request has reached its handler nothing else knows of it.
 type head struct {
 	pool *memory.Pool // set at open
 
@@ -29,7 +29,7 @@ type head struct {
 }
 
 // begin is called when the header is complete, and end when the request is over, also for
-// net/http, which may read the rest of a body that nobody wanted.
+// net/http, which may read the rest of a body that no one wanted.
 func (h *head) begin() { h.handled.Store(true) }
 
 func (h *head) end() {

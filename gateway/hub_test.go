@@ -243,7 +243,7 @@ func TestStreamsConverge(t *testing.T) {
 		last = h.commit(ops...)
 		switch random.IntN(12) {
 		case 0:
-			h.recent.Pass(last) // as if it had missed something: everybody reads back
+			h.recent.Pass(last) // as if it had missed something: all subscriptions read back
 		case 1:
 			require.NoError(t, mirrors[random.IntN(len(mirrors))].cursor.Fetch(t.Context()))
 		case 2:
@@ -345,7 +345,7 @@ func TestEventsAreEncodedOnce(t *testing.T) {
 	require.EqualValues(t, 1, h.frames.encoded.Load())
 }
 
-// Nobody who has gone is told anything, and nothing is noted for nobody.
+// A subscription that has gone is told nothing, and nothing is noted where there is none.
 func TestClosedSubscriptionsLeaveNothing(t *testing.T) {
 	h := startHub(t, nil)
 	s, err := h.subscribe(follow.Request{Filter: kv.Filter{NS: "a"}, State: true})

@@ -70,7 +70,7 @@ const (
 	headerComment = "X-Confcenter-Comment"
 	headerToken   = "X-Confcenter-Token"
 	headerOrigin  = "X-Confcenter-Origin"
-	headerIdle    = "X-Confcenter-Idle" // of the console: its page asks by itself, and nobody is there
+	headerIdle    = "X-Confcenter-Idle" // of the console: its page asks by itself, and no one is there
 )
 
 // actorOf is who asks: an address, and what the request says of itself.

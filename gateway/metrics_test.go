@@ -92,7 +92,7 @@ func TestMetricsAreTheList(t *testing.T) {
 	}
 }
 
-// A number that is added and not told would be missed by nobody.
+// No one would miss a number that is added and not told.
 func TestNoNumberOfTheStoresIsLeftOut(t *testing.T) {
 	require.Len(t, metric.Of(&kv.Stats{}), reflect.TypeFor[kv.Stats]().NumField())
 	require.Len(t, metric.Of(&confstore.Stats{}), reflect.TypeFor[confstore.Stats]().NumField())

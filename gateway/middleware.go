@@ -111,7 +111,7 @@ func (g *Gateway) allow() error {
 }
 
 // CheckOrigin reports whether origin is valid for Config.CORSOrigins. It refuses a
-// star, which would let every page that somebody on this machine opens write to the
+// star, which would let every page that someone on this machine opens write to the
 // server.
 func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)

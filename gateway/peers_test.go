@@ -17,7 +17,7 @@ import (
 	"confcenter/kv"
 )
 
-// send opens a connection with small buffers and asks something on it. Nobody reads.
+// send opens a connection with small buffers and asks something on it. The answer is not read.
 func (k *kit) send(text string) net.Conn {
 	k.t.Helper()
 	c := k.ask(text)

@@ -20,7 +20,7 @@ import (
 	"confcenter/kv"
 )
 
-// rightsKit is a gateway whose requests all come from somebody with these rights.
+// rightsKit is a gateway whose requests all come from a caller with these rights.
 func rightsKit(t *testing.T, notes ...access.Notes) (k *kit, with func(rules ...string)) {
 	var rights atomic.Pointer[guard.Caller]
 	rights.Store(new(guard.Caller))
@@ -33,8 +33,8 @@ func rightsKit(t *testing.T, notes ...access.Notes) (k *kit, with func(rules ...
 	return k, func(rules ...string) { rights.Store(guardtest.Caller(t, rules...)) }
 }
 
-// A route without a decision would be open to everybody: each is refused to those who have no
-// rights at all, unless its row says that everybody may use it.
+// A route without a decision would be open to everyone: each is refused to those who have no
+// rights at all, unless its row says that everyone may use it.
 func TestEachRouteIsRefusedToThoseWithoutRights(t *testing.T) {
 	var noted atomic.Int64
 	k, _ := rightsKit(t, func(e access.Event) {

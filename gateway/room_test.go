@@ -69,7 +69,7 @@ func TestUnfinishedBodiesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	}
 }
 
-// 300 such headers, which nobody counted, took 330 MB of a budget of 128 MiB.
+// 300 such headers, which nothing counted, took 330 MB of a budget of 128 MiB.
 func TestUnfinishedHeadersAreRefusedBeforeTheyAreRead(t *testing.T) {
 	k := startSmall(t, 128<<20)
 	pool := k.cfg.Memory.Bodies

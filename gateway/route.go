@@ -136,7 +136,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	long := err == nil && rt.body > 0 && r.ContentLength > rt.body
 	var denied error
 	switch {
-	case long: // whoever sent it
+	case long: // no matter who sent it
 		w.Rights = new(guard.Caller)
 		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
 		err = tooLarge(rt.body)
@@ -229,8 +229,8 @@ func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
 	return err
 }
 
-// known reports whether a request is from somebody who may take a place: with access control only
-// those can who are known, or nobody else could get one.
+// known reports whether a request is from a caller that may take a place: with access control only
+// one that is known may, or no one else could get one.
 func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.Rights.Identity() != nil }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients

@@ -78,7 +78,7 @@ type search struct {
 }
 
 // searchers are those who search, or wait for their turn. Of an identity one search runs at a time,
-// so that nobody takes the places of all.
+// so that no one takes the places of all.
 type searchers struct {
 	places chan struct{} // holds one per running search; set at open
 
@@ -95,7 +95,7 @@ func newSearchers() searchers {
 	return searchers{places: make(chan struct{}, maxSearches), all: map[string]*searcher{}}
 }
 
-// enter is for somebody who will leave.
+// enter is for a caller that will leave.
 func (s *searchers) enter(name string) *searcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()

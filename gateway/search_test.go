@@ -144,7 +144,7 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 	require.Len(t, k.searchers.places, maxSearches-1, "who has had a turn gives it back")
 }
 
-// Nobody takes the places of all others, however often they ask at once.
+// No one takes the places of all others, however often they ask at once.
 func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	fake := clocktest.NewFake(time.UnixMilli(1000))
 	rights := guardtest.Caller(t, "* *")

@@ -24,7 +24,7 @@ import (
 // Limits of signing in.
 const (
 	maxSignIn  = 4 << 10          // bytes of a body
-	maxReturn  = 1 << 10          // bytes of where somebody wants to be afterwards
+	maxReturn  = 1 << 10          // bytes of the place to be sent to afterwards
 	signInTime = 10 * time.Minute // to come back from the provider
 )
 
@@ -40,7 +40,7 @@ func (g *Gateway) sessionRoutes() []route {
 	}
 }
 
-// sessionBody is who somebody is. Times are in ms since 1970.
+// sessionBody is who the caller is. Times are in ms since 1970.
 type sessionBody struct {
 	AccessControl bool     `json:"access_control"` // else everyone may do everything
 	Name          string   `json:"name,omitempty"`
@@ -113,8 +113,8 @@ func (w *reply) text(r *http.Request, name string) (string, error) {
 	return string(jsontext.Unquote(m.Raw)), nil
 }
 
-// signsIn refuses what is no sign-in at the console. Another page must not sign anybody in: they
-// would not notice that they work in somebody else's name.
+// signsIn refuses what is no sign-in at the console. Another page must not sign anyone in: they
+// would not notice that they work in someone else's name.
 func (g *Gateway) signsIn(r *http.Request) error {
 	switch {
 	case g.cfg.Control == nil:
@@ -159,7 +159,7 @@ func (g *Gateway) letIn(w *reply, r *http.Request, by *access.Actor, s *auth.Ses
 	g.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &known, Do: "sign in", What: []string{"session:" + s.ID}})
 }
 
-// signOut ends the session of whoever asks, or all that they have.
+// signOut ends the caller's session, or all that they have.
 func (g *Gateway) signOut(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	all := p.flag("all")
@@ -191,8 +191,8 @@ type attempt struct {
 	Until  int64  `json:"until"` // in ms, by the monotonic clock
 }
 
-// attempts seals what browsers keep, so that nobody makes one up. The key is new with each start:
-// who is at the provider just then begins again.
+// attempts seals what browsers keep, so that no one can make one up. The key is new with each start:
+// a person who is at the provider just then begins again.
 type attempts struct {
 	cipher.AEAD
 	clock clock.Clock
@@ -232,7 +232,7 @@ func (a attempts) open(text string) (one attempt) {
 	return one
 }
 
-// place is a place in the console, or empty. Nothing else is where anybody is sent: it becomes the
+// localPlace is a place in the console, or empty. No one is sent anywhere else: it becomes the
 // part of the console's address behind the number sign.
 func localPlace(text string) string {
 	if !strings.HasPrefix(text, "#/") || len(text) > maxReturn || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }) {
@@ -241,8 +241,8 @@ func localPlace(text string) string {
 	return text
 }
 
-// beginOpenID says where somebody is to go who wants to sign in at the provider. The answer is a
-// cookie as well, which comes back with them: no other browser can finish what this one has begun.
+// beginOpenID says where a person has to go to sign in at the provider. The answer is a cookie as
+// well, which comes back with them: no other browser can finish what this one has begun.
 func (g *Gateway) beginOpenID(w *reply, r *http.Request) error {
 	if err := g.signsIn(r); err != nil {
 		return err
@@ -275,9 +275,9 @@ func (g *Gateway) beginOpenID(w *reply, r *http.Request) error {
 	return w.sendStruct(&body)
 }
 
-// finishOpenID lets somebody in who comes back from the provider, and sends them to the console,
-// or there to learn why not. The request comes from another site's page; the one after it does not
-// either have the session's cookie, but those that the console makes itself.
+// finishOpenID lets in a person who comes back from the provider, and sends them to the console,
+// or there to learn why not. The request comes from another site's page, so neither it nor the one
+// after it has the session's cookie; those that the console makes itself have it.
 func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
 	by, err := actorOf(r)
 	if err != nil {
@@ -301,7 +301,7 @@ func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
 	return nil
 }
 
-// personOf begins a session of whoever comes back from the provider.
+// personOf begins a session for a person who comes back from the provider.
 func (g *Gateway) personOf(ctx context.Context, by *access.Actor, own attempt, r *http.Request) (*auth.Session, error) {
 	if g.cfg.Control == nil || g.cfg.OpenID == nil {
 		return nil, codes.Errorf(codes.NotImplemented, "this server knows of no OpenID provider")

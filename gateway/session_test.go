@@ -92,7 +92,7 @@ func (a answer) cookies(t testing.TB) (all []*http.Cookie) {
 	return all
 }
 
-// signedIn is the header with the cookie of somebody who has signed in with a token.
+// signedIn is the header with the cookie of a person who has signed in with a token.
 func (p *peopleKit) signedIn(token string, header ...string) (cookie string, c *http.Cookie) {
 	p.t.Helper()
 	a := p.do("POST", "/v1/session", `{"token":"`+token+`"}`, append([]string{ours}, header...)...)
@@ -214,7 +214,7 @@ func TestWhoGivesATokenWithEachRequestLogsInOnce(t *testing.T) {
 	require.Equal(t, 2, logins(), "who has signed in has another line, and nobody has none")
 }
 
-// What somebody has put into a browser before is not what it has afterwards.
+// The cookie that someone has put into a browser before is not the one it has afterwards.
 func TestSigningInAlwaysMakesANewSession(t *testing.T) {
 	p := people(t)
 	before, _ := p.signedIn(p.admin)
@@ -292,7 +292,7 @@ func TestNoGETChangesAnything(t *testing.T) {
 	}
 }
 
-// Whoever is signed in unawares works in another's name.
+// A person who is signed in unawares works in another's name.
 func TestNoOtherPageSignsAnybodyInOrOut(t *testing.T) {
 	p := people(t)
 	for what, header := range foreign {

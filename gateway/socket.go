@@ -38,7 +38,7 @@ type socket struct {
 	head head
 
 	// of the connection's requests, one after the other
-	account  *quota.Account // of who has asked last; nil: nobody who is counted
+	account  *quota.Account // of the last caller; nil: one that is not counted
 	known    string         // who has last proved who they are, as the audit was told
 	refusals quota.Refusals
 

@@ -8,7 +8,7 @@ import (
 )
 
 // stalls are the streams that wait for their peers to read. What they hold is counted
-// in the pool of streams, and whoever has waited longest ends when that is over its
+// in the pool of streams, and the one that has waited longest ends when that is over its
 // limit: its peer can come back and go on from where it was.
 type stalls struct {
 	pool *memory.Pool // set at open
@@ -58,7 +58,7 @@ func (l *stalls) leave(w *wait) {
 }
 
 // relieve ends the streams that have waited longest, as many as it takes to get the pool
-// back to its limit. Nobody ends because of the event that it is in the middle of: its
+// back to its limit. No stream ends because of the event that it is in the middle of: its
 // peer would come back for the same one, again and again.
 func (l *stalls) relieve() {
 	if !l.pool.Over() {

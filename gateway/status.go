@@ -50,7 +50,7 @@ type (
 		Pools       []poolBody    `json:"pools"` // of the budget
 		HTTP        httpBody      `json:"http"`
 		Troubles    []troubleBody `json:"troubles"`
-		Open        []string      `json:"open"` // addresses that everybody reaches, without access control
+		Open        []string      `json:"open"` // addresses that anyone can reach, without access control
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
 		Landing     *landingBody  `json:"landing,omitempty"` // of player storage

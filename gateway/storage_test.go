@@ -105,7 +105,7 @@ func TestStorageRefuses(t *testing.T) {
 	require.Empty(t, fake.fields)
 }
 
-// Whatever an id is made of, it is one owner's and nobody else's.
+// Whatever an id is made of, it is one owner's and no one else's.
 func TestStorageIDsMayBeAnything(t *testing.T) {
 	k, fake := startStorage(t)
 	ids := []string{"a/b", "a%2Fb", "a:b", "../../store", "a b", "a+b", "?x=1", "#", "&", "'", `"`, "{}", "玩家", "👾", "a\nb", "a%00", ";", "incr", "...", ".."}

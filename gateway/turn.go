@@ -8,8 +8,8 @@ import "runtime"
 const turnBytes = 64 << 10
 
 // turns share the processors between the streams and everything else. Without them a
-// thousand streams that are told of one change would all be ready to run, and whoever
-// writes would wait behind them at each step of its write.
+// thousand streams that are told of one change would all be ready to run, and a writer
+// would wait behind them at each step of its write.
 type turns struct {
 	slots chan struct{} // holds one per stream that is at work
 }
@@ -42,7 +42,7 @@ func (t *turn) begin() {
 	default:
 	}
 	t.turns.slots <- struct{}{}
-	// Whoever is woken runs before all that is ready on its processor, and so would one
+	// A goroutine that is woken runs before all that are ready on its processor, and so would one
 	// stream after the other: be the last instead.
 	runtime.Gosched()
 }

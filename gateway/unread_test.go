@@ -239,7 +239,7 @@ func TestLongEventsAreSentWhole(t *testing.T) {
 	}
 }
 
-// The kernel would hold megabytes of each answer that nobody reads.
+// The kernel would hold megabytes of each answer that no one reads.
 func TestTheKernelHoldsLittleOfWhatIsNotRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestWhoHasWaitedLongestIsCut(t *testing.T) {
 }
 
 // An event may be longer than what all streams may hold. Then it is told all the same, on one
-// connection: whoever is told to come back for it would be told so again.
+// connection: a client that is told to come back for it would be told so again.
 func TestAnEventBeyondTheMemoryForStreamsIsTold(t *testing.T) {
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(memory.Least) })
 	s := k.listen(storeURL("&state=1&prev=1"), "")

@@ -180,7 +180,7 @@ func TestARoleThatIsTakenAwayEndsWhatDependsOnIt(t *testing.T) {
 	require.Contains(t, watching.Call(protocol.KVWatch, `{"ns":"match","key":"k"}`), `"code":0`)
 	stream := openStream(t, srv, text, "/v1/store/stream?ns=match&key=k")
 
-	// more than before disturbs nobody
+	// more than before disturbs no one
 	more := strings.Replace(gameRole, `"kv:match"`, `"kv:match", "kv:more"`, 1)
 	require.Contains(t, root.Call(protocol.SetConfig, `{"filename":"_access/games.json","contents":`+more+`}`), `"code":0`)
 	eventually(t, "more rights", func() bool {

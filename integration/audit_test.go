@@ -113,7 +113,7 @@ func signIn(t *testing.T, srv *Process, token string) (id string) {
 	return answer.ID
 }
 
-// Somebody who may do everything else sees nothing of the audit by any way.
+// A caller who may do everything else sees nothing of the audit in any way.
 func TestTheAuditIsHiddenFromThoseWithoutTheRight(t *testing.T) {
 	srv, admin := guarded(t)
 	root := as(t, srv, admin)

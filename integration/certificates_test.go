@@ -266,8 +266,8 @@ func (n *newcomers) refused() []error {
 	return n.errs
 }
 
-// While many ask, the server's certificate and then the clients' authority are replaced: nobody
-// is refused who may come, and nobody is cut off.
+// While many ask, the server's certificate and then the clients' authority are replaced: no one
+// who may come is refused, and no one is cut off.
 func TestCertificatesAreReplacedUnderLoad(t *testing.T) {
 	s := startSecure(t)
 	_, token := s.token("load-1", 0)
@@ -324,8 +324,8 @@ func TestCertificatesAreReplacedUnderLoad(t *testing.T) {
 	require.Empty(t, comers.refused(), "nobody who may come is refused at any time")
 }
 
-// Whose proof ends while they ask, and thousands of answers are on their way, is out at once, with
-// the streams that depend on it; everybody else goes on.
+// A client whose proof ends while it asks, and thousands of answers are on their way, is out at once,
+// with the streams that depend on the proof; everyone else goes on.
 func TestWhoseProofEndsUnderLoadIsOut(t *testing.T) {
 	s := startSecure(t)
 	_, token := s.token("load-1", 0)

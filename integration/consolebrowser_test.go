@@ -33,7 +33,7 @@ type browser struct {
 	t       *testing.T
 	ctx     context.Context
 	killed  atomic.Bool // a server was, and requests to it may fail
-	refused atomic.Bool // somebody may not do everything
+	refused atomic.Bool // the user may not do everything
 }
 
 // startBrowser runs Debian's chromium, unless another test has begun to: it is the same one for

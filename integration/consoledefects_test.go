@@ -133,7 +133,7 @@ func TestConsoleBrokenCountLeadsToFiles(t *testing.T) {
 		tb.shows("tree", "common.json", false)
 		tb.sees("#only", "Only broken files")
 	}
-	// The page is drawn anew every two seconds, but not below somebody's hand.
+	// The page is drawn anew every two seconds, but not under the user's hand.
 	asked := `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/status")).length`
 	release := tb.hold(`document.querySelector("#card-broken")`, middle)
 	tb.until(asked+` >= %d`, eval[int](tb, asked)+2)

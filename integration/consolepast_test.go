@@ -158,7 +158,7 @@ func TestConsoleBringsBackWhatWasDeleted(t *testing.T) {
 	})
 }
 
-// What somebody made up is shown and does nothing, wherever it stands.
+// What someone made up is shown and does nothing, wherever it stands.
 func TestConsolePastIsText(t *testing.T) {
 	const nasty = `<img src=x onerror=alert(1)>\u202e`
 	p := StartProcess(t, confWith(t, map[string]string{"<b>x.json": `{}`}))

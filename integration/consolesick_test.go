@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever edits must see at once, on whatever page, that nothing can be written, and why.
+// A user who edits must see at once, on whatever page, that nothing can be written, and why.
 func TestConsoleTellsOfASickDisk(t *testing.T) {
 	p := StartProcess(t, sampleConf(t))
 	tb := startBrowser(t).open(p, "status", view{})

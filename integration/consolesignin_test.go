@@ -37,8 +37,8 @@ func withPeople(t *testing.T) (srv *Process, admin string, provider *openidtest.
 	return srv, admin, provider
 }
 
-// guest opens the console as somebody nobody knows yet. That requests are refused is what the test
-// is about, and no fault of the page.
+// guest opens the console as a person who is not known yet. That requests are refused is what the
+// test is about, and no fault of the page.
 func (b *browser) guest(p *Process, path string) *tab {
 	b.refused.Store(true)
 	return b.open(p, path, view{})

@@ -294,7 +294,7 @@ func TestConsoleManyKeys(t *testing.T) {
 	other := secondClient(t, p)
 	other.fill("many", "key/%05d", n)
 	b := startBrowser(t)
-	idle := b.open(p, "configs", view{}).frames() // how long the machine lets anybody wait
+	idle := b.open(p, "configs", view{}).frames() // how long the machine lets anyone wait
 	tb := b.open(p, "store", view{})
 	longest := tb.frames()
 

@@ -189,7 +189,7 @@ func TestDumpTap(t *testing.T) {
 
 func TestDumpTapWithoutAServer(t *testing.T) {
 	t.Parallel()
-	// Nobody else here listens on this address, so the port stays free.
+	// No one else here listens on this address, so the port stays free.
 	server, err := net.Listen("tcp", "127.0.0.2:0")
 	require.NoError(t, err)
 	require.NoError(t, server.Close())

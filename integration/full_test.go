@@ -129,7 +129,7 @@ func (c *crowded) left(lease string) time.Duration {
 	return l.Left
 }
 
-// Keep-alives, probes and administrators come first when nothing is left for anybody else.
+// Keep-alives, probes and administrators come first when nothing is left for anyone else.
 func TestAFullServerKeepsLeasesAliveAndAnswersWhoCanHelp(t *testing.T) {
 	c := crowd(t)
 	same, other := c.peer("game"), c.peer("game")

@@ -231,7 +231,7 @@ func TestAHostileClientGetsAtNothing(t *testing.T) {
 // The same data must not be had by a watch, history, a transaction, another edge, a backup or figures.
 func TestThereIsNoSecondWayToTheSameData(t *testing.T) { nowhere(t, secondWays) }
 
-// Whoever knows an id may do no more than who does not.
+// A caller who knows an id may do no more than one who does not.
 func TestEveryLookUpByAnIDAsksForItsOwner(t *testing.T) { nowhere(t, idWays) }
 
 // No header, path or address makes a caller trusted.

@@ -101,7 +101,7 @@ func TestLandingSurvivesAKilledServer(t *testing.T) {
 	}
 }
 
-// Whoever asks, confirm is how many refused fields are given up.
+// No matter who asks, confirm is how many refused fields are given up.
 func TestGivingUpIsConfirmedTheSameWayOverEveryEdge(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))

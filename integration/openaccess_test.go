@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who runs a server for everybody by mistake is told wherever they look.
+// An operator who opens a server to everyone by mistake is told wherever they look.
 func TestOpenAccessIsToldEverywhere(t *testing.T) {
 	p := StartProcess(t, sampleConf(t), "--listen", "0.0.0.0:0", "--allow-open")
 	_, ready := bearer(t, p, "", "GET", "/readyz?verbose", "")

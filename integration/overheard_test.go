@@ -13,8 +13,8 @@ import (
 	"confcenter/protocol"
 )
 
-// Lists and frames are encoded once and shared. Whoever asks or listens first, each is told what
-// it may be told, and an administrator of everything.
+// Lists and frames are encoded once and shared. No matter who asks or listens first, each client is
+// told what it may be told, and an administrator is told everything.
 func TestWhatIsEncodedOnceIsGivenToNobodyWhoMayLess(t *testing.T) {
 	for _, rootFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("administrator first: %v", rootFirst), func(t *testing.T) {

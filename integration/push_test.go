@@ -91,7 +91,7 @@ func TestPush(t *testing.T) {
 }
 
 // A peer that does not read harms only itself: its pushes for one file become one,
-// nobody else waits, and in the end it gets the newest.
+// no one else waits, and in the end it gets the newest.
 func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 	srv := start(t, servertest.Options{
 		Files:  files("a.json", `{"n":0}`),

@@ -142,7 +142,7 @@ func TestRequestsOfAnIdentityAreLimitedTogether(t *testing.T) {
 	status, _ = web.ask(t, "GET", "/livez", "")
 	require.Equal(t, 200, status)
 
-	// A change of the quotas disconnects nobody, and counts at once.
+	// A change of the quotas disconnects no one, and counts at once.
 	require.Contains(t, root.Call(protocol.SetConfig, `{"filename":"_access/quotas.json","contents":{}}`), `"code":0`)
 	eventually(t, "the limit is gone", func() bool {
 		return strings.Contains(second.Call(protocol.KVPut, `{"ns":"n","key":"k","value":"v"}`), `"code":0`)
@@ -181,7 +181,6 @@ func TestANamespaceIsLimited(t *testing.T) {
 	require.Contains(t, text, `"limit":"size","used":4,"most":20`)
 }
 
-// Who can help gets in when nobody else does, and what is asked for most is answered.
 // The words by which a watch on documents says which of them it means are no namespaces of keys.
 func TestDocumentsAreInNoNamespace(t *testing.T) {
 	srv, root, _, token := limited(t, `[{"what": ["kv:own", "kv:resolved"], "watches": 1, "requests": 1}]`)
@@ -195,6 +194,7 @@ func TestDocumentsAreInNoNamespace(t *testing.T) {
 	overQuota(t, p.Call(protocol.KVWatch, `{"ns":"own"}`), 503, "requests")
 }
 
+// An administrator gets in when no one else does, and what is asked for most is answered.
 func TestAFullServerAnswersAdministratorsAndProbes(t *testing.T) {
 	srv, _, admin, token := limited(t, `[]`, "--max-connections", "3", "--http-max-connections", "2", "--rate", "1/s")
 	for range 2 { // the administrator has one

@@ -150,7 +150,7 @@ var prints = map[string][]string{
 	"docs/storage.md":   {`"gold":100`, `"dirty":[]`, `"count":1`, `"errors":[]`},
 }
 
-// readmeBefore lists what a document takes for granted: somebody has made a backup, and changed
+// readmeBefore lists what a document takes for granted: the reader has made a backup, has changed
 // files, and has git.
 var readmeBefore = map[string]string{
 	"docs/backup.md": "mkdir backups && confcenter backup backups/last.backup",

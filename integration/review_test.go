@@ -183,13 +183,13 @@ func TestTwoPersonsChangeWhatIsMarked(t *testing.T) {
 		}, 20*time.Second, 20*time.Millisecond, do)
 	}
 
-	// a token, too, is of no use before somebody else approves
+	// a token, too, is of no use before someone else approves
 	_, text := tokenFor(t, root, "friend", "administrators")
 	status, _ = bearer(t, srv, text, "GET", "/v1/review/list", "")
 	require.Equal(t, 401, status)
 }
 
-// by runs a verb with somebody's token.
+// by runs a verb with a user's token.
 func (c *cli) by(token string, args ...string) (code int, stdout, stderr string) {
 	cmd := exec.Command(c.path, args...)
 	cmd.Env = []string{"CONFCENTER_ADDR=" + c.addr, "CONFCENTER_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), "USER=tester"}

@@ -122,7 +122,7 @@ func TestPythonSDKBehindListenAs(t *testing.T) {
 	}
 }
 
-// Whoever comes from elsewhere is refused as the SDKs know it: they start no further, and no
+// SDKs that come from elsewhere are refused in a way that they know: they start no further, and no
 // thread of theirs ends.
 func TestSDKsFromElsewhereAreRefused(t *testing.T) {
 	for _, place := range []string{"10.0.0.0/8=old", "listen@10.0.0.0/8=old", "http=old"} {

@@ -140,7 +140,7 @@ func clientTool(t *testing.T, srv *Process, token string, args ...string) string
 	return string(out)
 }
 
-// everythingThatIsTold is what somebody is told who asks in each way for what has sealed values.
+// everythingThatIsTold is what a caller is told who asks in each way for what has sealed values.
 func everythingThatIsTold(t *testing.T, srv *Process, token string) (told []string) {
 	p := as(t, srv, token)
 	for _, c := range []struct{ command, body string }{
@@ -302,7 +302,7 @@ func TestEverythingIsSealedAnewWhileTheServerRuns(t *testing.T) {
 	require.Contains(t, clientTool(t, srv, admin, "audit", "-o", "json"), `"do":"rotate","what":["secret:`)
 	require.Contains(t, clientTool(t, srv, admin, "secret", "status", "--uses", "-o", "json"), `"values":160`, first)
 	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() { // somebody else counts in a file and a key all the while
+	go func() { // someone else counts in a file and a key all the while
 		for n := 0; ; n++ {
 			select {
 			case <-stop:
@@ -343,7 +343,7 @@ func TestEverythingIsSealedAnewWhileTheServerRuns(t *testing.T) {
 	}
 	_, err = c.Set(t.Context(), client.SetRequest{Name: "r78", Contents: []byte(`{"the":"end"}`)})
 	require.NoError(t, err)
-	for { // nobody was told of a file that only a new key seals
+	for { // no one was told of a file that only a new key seals
 		n, err := watched.Next(t.Context())
 		require.NoError(t, err)
 		if len(n.Changes) == 0 {

@@ -98,7 +98,7 @@ func (w *secretWay) tell(t *testing.T, srv *Process, token, value string) string
 	return ""
 }
 
-// Whichever way somebody writes a secret, whether it is accepted or refused: it is neither in what is
+// Whichever way a secret is written, whether it is accepted or refused: it is neither in what is
 // answered nor in anything that the server keeps, says or gives away.
 func TestWhicheverWayASecretIsWrittenItIsNowhereInTheClear(t *testing.T) {
 	beside := t.TempDir()

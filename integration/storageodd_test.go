@@ -36,7 +36,7 @@ type odd struct {
 	cli  *cli
 }
 
-// oddField is one that somebody might think of.
+// oddField is a field that someone might think of.
 type oddField struct {
 	owner       field.Owner
 	name, value string

@@ -96,7 +96,7 @@ const tableRole = `{"rules": [
 	{"who": ["token:denied"], "deny": ["*"], "what": ["config:secret/*", "kv:vault", "storage:1/1/bag/42", "flow:hidden"]},
 	{"who": ["token:reader"], "allow": ["read"], "what": ["*"]}]}`
 
-// Every command of the table, as everybody: one without a decision that is declared here fails.
+// Every command of the table, as every caller: one without a decision that is declared here fails.
 func TestEveryCommandDecidesAboutEverybody(t *testing.T) {
 	s := besiege(t)
 	root := as(t, s.srv, s.admin)

@@ -197,7 +197,7 @@ var idWays = []way{
 	{name: "writing the tokens' namespace", cmd: protocol.KVPut, body: `{"ns":"@access","key":"token/TOKENID","value":"x"}`},
 }
 
-// trustWays make a request look as if it came from somebody who is trusted.
+// trustWays make a request look as if it came from a trusted caller.
 var trustWays = []way{
 	// no caller is trusted for how it calls
 	{name: "a forwarded address", token: "-", request: "GET /v1/store/key?ns=vault&key=k", header: "X-Forwarded-For: 127.0.0.1"},

@@ -116,7 +116,7 @@ type Lease struct {
 	TTL  time.Duration // as granted; each keep-alive restarts it
 	Left time.Duration // until it ends, when asked
 	Keys int           // how many keys it has
-	// Owner is who it was granted to, who alone may use it; nil: nobody who was known.
+	// Owner is who it was granted to, who alone may use it; nil: it was not known who.
 	Owner *access.Identity
 }
 

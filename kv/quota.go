@@ -16,6 +16,6 @@ type Quotas interface {
 	// Namespace refuses a transaction with which a namespace would have has instead of had. What
 	// is not more than it was is not refused.
 	Namespace(ns string, had, has Stock) error
-	// Lease refuses a lease to who, nil if nobody is known, who has so many.
+	// Lease refuses a lease to who, nil if that is not known, who has so many.
 	Lease(who *access.Identity, have int) error
 }

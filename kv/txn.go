@@ -133,8 +133,8 @@ type Op struct {
 	Lock bool
 	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
 	WantPrev bool
-	// Seal asks for the Value of OpPut to be sealed, which whoever takes requests of peers has to do;
-	// stores refuse it.
+	// Seal asks for the Value of OpPut to be sealed, which has to be done where peers' requests are
+	// taken; stores refuse it.
 	Seal    bool
 	NS, Key string // Key is the prefix of OpDeletePrefix
 	Value   Value  // OpPut
@@ -214,7 +214,7 @@ type Txn struct {
 	Patient bool
 
 	// Actor is who asks for the transaction. A Token does not depend on it, and the store keeps
-	// it only in the audit, which has no line about what nobody asked for.
+	// it only in the audit, which has no line about what no one asked for.
 	Actor *access.Actor
 	// Note is what the audit says of the transaction, if it is more than its operations say;
 	// By is Actor unless it is set. A System transaction that does nothing else makes its

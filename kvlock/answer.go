@@ -115,7 +115,7 @@ func (m *Manager) answerLater(l *line, w *waiter, res *kv.Result, err error) []f
 	}
 	fence, ok := l.has(w, res)
 	if !ok {
-		return nil // somebody else was faster: w stays where it is
+		return nil // someone else was faster: w stays where it is
 	}
 	var calls []func()
 	if !w.left {

@@ -267,7 +267,7 @@ func (f *fickle) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 }
 
 // others adds some of the answers that are there now. It does not wait for any: another
-// goroutine may have taken them, and nobody would end the wait.
+// goroutine may have taken them, and nothing would end the wait.
 func (f *fickle) others(held []func()) []func() {
 	for len(held) < 4 && rand.IntN(3) > 0 {
 		select {

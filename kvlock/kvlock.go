@@ -57,7 +57,7 @@ type Request struct {
 	// Value is what others read in the lock's key, such as the holder's name. The zero
 	// Value is an empty string. The Manager owns it from then on.
 	Value kv.Value
-	Wait  bool          // stand in line if somebody else holds the lock
+	Wait  bool          // stand in line if someone else holds the lock
 	Actor *access.Actor // who asks
 }
 

@@ -290,7 +290,7 @@ func TestCancel(t *testing.T) {
 	require.Empty(t, first.granted)
 }
 
-// The lock comes for somebody who has just cancelled: it must go on to the next.
+// The lock comes for a waiter that has just cancelled: it must go on to the next.
 func TestALockThatComesTooLateIsGivenBack(t *testing.T) {
 	k := start(t, Config{})
 	store := &fickle{Store: k.store}

@@ -22,7 +22,7 @@ type line struct {
 	name    name
 	waiters []*waiter
 	asking  int  // first questions that the store has not answered
-	trying  bool // the Manager is asking for somebody in line
+	trying  bool // the Manager is asking for a waiter in line
 	freed   kv.Revision
 	held    kv.Revision
 	stalled bool // the store takes no writes for a while: asking has to wait for the next look after it

@@ -9,7 +9,7 @@
 //   - Acknowledged means on disk, and reads show nothing earlier. One committer decides the
 //     order. A group of transactions is one record of the log, from which everything else on
 //     disk can be made again.
-//   - A transaction that changes something is one revision; revisions rise. Nobody sees half a
+//   - A transaction that changes something is one revision; revisions rise. No one sees half a
 //     transaction, whether by reading, listing or following.
 //   - What cannot be proven is said: a version that may be gone is "compacted", never
 //     "absent", and a data directory that may have lost acknowledged writes is refused by name.
@@ -37,7 +37,7 @@ type Engine interface {
 	// Writable returns why writes are not accepted at the moment, nil if they are. It is
 	// cheap, and may be called from any goroutine.
 	Writable() error
-	// Owned are the leases that belong to somebody. Any goroutine may call it; with many
+	// Owned are the leases that have an owner. Any goroutine may call it; with many
 	// leases it takes long.
 	Owned() []kv.LeaseID
 	// Holding tells about a lease with its keys. codes.LeaseGone. Any goroutine may call it.

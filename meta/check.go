@@ -9,7 +9,7 @@ import (
 )
 
 // Check finds what Parse cannot know to be wrong: bases and main configurations
-// that do not exist, cycles by the names on them, options nobody knows. All of it
+// that do not exist, cycles by the names on them, unknown options. All of it
 // is in force as far as it can be: a missing base is skipped, a cycle is cut.
 // exists is asked with complete file names and decides whether a deleted file
 // counts. The order of the problems depends only on the text.

@@ -96,7 +96,7 @@ func seek(it *jsontext.Iter, wanted func(key string) bool) bool {
 
 // Meta is what a _meta.json says. It is immutable and may be used by any number
 // of goroutines. A nil Meta is that of a directory without the file: nothing
-// inherits, nobody has a profile.
+// inherits, no one has a profile.
 type Meta struct {
 	names    []string // files with an entry, sorted
 	nodes    map[string]*node

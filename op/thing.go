@@ -1,4 +1,4 @@
-// Package op has what is known of an operation before it is done, whoever asks for it and however: the
+// Package op has what is known of an operation before it is done, no matter who asks for it and how: the
 // things that a question is about. Rights, namespaces that pay, freezes and the audit follow from these,
 // so that each is decided in one place for all operations.
 //

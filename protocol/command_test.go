@@ -80,7 +80,7 @@ func TestCommandRows(t *testing.T) {
 	}
 }
 
-// A command without a right would be open to everybody.
+// A command without a right would be open to everyone.
 func TestEveryCommandNamesItsRight(t *testing.T) {
 	for _, row := range protocol.Commands {
 		require.True(t, row.Right.Known(), row.Name)
@@ -197,7 +197,7 @@ func TestSpecificationHasARowForEachCode(t *testing.T) {
 	}
 }
 
-// Whoever implements a command finds what to implement, and whoever sends one
+// An engineer who implements a command finds what to implement, and one who sends it
 // finds what becomes of it.
 func TestSpecificationHasASectionForEachCommand(t *testing.T) {
 	text := readSpecification(t)

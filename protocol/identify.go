@@ -94,7 +94,7 @@ func ParseIdentified(body []byte) (Identified, error) {
 // Property is one property of a client as WHOAMI and SETARGS give them.
 type Property struct{ Name, Value string }
 
-// MemberToken is WHOAMI's member that has the client's token. It is no property: nobody is told.
+// MemberToken is WHOAMI's member that has the client's token. It is no property: no one is told.
 const MemberToken = "token"
 
 // reservedProperties are set by the server, or are not for others; a client's values are ignored.

@@ -194,7 +194,7 @@ func drawOpResult(t *rapid.T, op *kv.Op) (res kv.OpResult) {
 		res.Entry = maybeEntry(t, op.NS, op.Key)
 	case kv.OpPut:
 		res.Entry = drawEntry(t, op.NS, op.Key)
-		if !op.Seal { // then nobody knows what is kept
+		if !op.Seal { // if it is sealed, the client does not know what is kept
 			res.Entry.Value = op.Value
 		} else {
 			res.Entry.Value = kv.Value{}

@@ -12,7 +12,7 @@ type KVLockRequest struct {
 	Lease   kv.LeaseID
 	// Value is stored in the lock's key for others to read; default an empty string.
 	Value kv.Value
-	Wait  bool // wait in line if somebody else holds the lock
+	Wait  bool // wait in line if someone else holds the lock
 	Raw   bool // the reply's values of type bytes may follow its JSON
 }
 

@@ -155,7 +155,7 @@ func setWatch(body []byte, watch uint32) {
 const KVEventStart = len(watchStart) + watchWidth
 
 // KVEventWatch returns the watch's number from the start of a KVEVENT's body, so that
-// nobody has to read the events of a watch that has ended.
+// no one has to read the events of a watch that has ended.
 func KVEventWatch(start []byte) (watch uint32, err error) {
 	digits, ok := bytes.CutPrefix(start, []byte(watchStart))
 	if ok && len(digits) >= watchWidth {

@@ -25,7 +25,7 @@ type KVWrite struct {
 }
 
 // Forget clears w but keeps room for a transaction: w may be passed to ReadKVWrite again
-// once nobody uses Txn any more.
+// once Txn is no longer in use.
 func (w *KVWrite) Forget() {
 	if w.lone != nil {
 		*w.lone = loneTxn{}

@@ -66,5 +66,5 @@ func AppendAnswer(dst, object []byte) []byte {
 // nil: it is an answer.
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
-// Commands is the whole table in the order of ids. Nobody may change it.
+// Commands is the whole table in the order of ids. It must not be changed.
 var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, auditCommands, reviewCommands, secretCommands)

@@ -59,7 +59,7 @@ func AppendNotifyResult(dst []byte, code int, notify []byte) []byte {
 }
 
 // routeMembers are the members that a router sets; the sender's are dropped, so that
-// nobody can impersonate another client.
+// no client can impersonate another.
 var routeMembers = []string{"from", "jump", "path"}
 
 // AppendRouted appends r's body for the target: compact, with from, jump and path of this

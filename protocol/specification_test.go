@@ -102,7 +102,7 @@ func TestSpecificationNamesTheStoresLimits(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("| time of a lease | %d ms to %.0f hours |", kv.MinLease.Milliseconds(), kv.MaxLease.Hours()))
 }
 
-// Whoever gets a code finds what it means.
+// A reader who gets a code finds what it means.
 func TestSpecificationNamesTheStoresCodes(t *testing.T) {
 	text := readSpecification(t)
 	for _, row := range codes.All() {

@@ -257,7 +257,7 @@ func TestLandingRepliesRoundTrip(t *testing.T) {
 	})
 }
 
-// Whoever sends the wrong thing is told which member it is.
+// A client that sends the wrong thing is told which member it is.
 func TestStorageRequestsAreStrict(t *testing.T) {
 	many := make(map[string]string)
 	for i := range field.MaxFields {

@@ -45,5 +45,5 @@ func (l *later) Marked(name string) bool {
 	return models != nil && models.Reviews().Marked(name)
 }
 
-// Hold implements confstore.Approval. Nothing is marked before there is somebody to hold it.
+// Hold implements confstore.Approval. Nothing is marked before there is a model to hold it.
 func (l *later) Hold(h *change.Held) error { return l.Load().models.Reviews().Hold(h) }

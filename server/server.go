@@ -78,16 +78,16 @@ type Server struct {
 
 	// set at open
 	cfg     Config
-	edge    *review.Store // the state store for whoever writes on behalf of peers
+	edge    *review.Store // the state store for what writes on behalf of peers
 	locks   *kvlock.Manager
 	later   later
-	lander  *landing.Lander // nil: others land, or nobody
+	lander  *landing.Lander // nil: others land, or no one
 	restart restartDue
 
 	closers []func() error // of what was opened, in that order
 }
 
-// Open opens what a server keeps. Nobody gets in before Start.
+// Open opens what a server keeps. No one gets in before Start.
 func Open(cfg Config) (*Server, error) {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	if b := cfg.Memory; b != nil {

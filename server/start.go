@@ -16,7 +16,7 @@ import (
 
 // Fronts are the ways into a server.
 type Fronts struct {
-	// Control says who gets in; nil: everybody, and may do everything.
+	// Control says who gets in; nil: everyone gets in, and may do everything.
 	Control *control.Config
 	TCP     tcp.Config
 	// HTTP shares the lobby of TCP unless it has its own; nil: there is none.

@@ -26,7 +26,7 @@ type Member struct {
 var known sync.Map
 
 // MembersOf are the members of a struct type, in the order of its fields. Those of embedded
-// structs are its own. Nobody may change them.
+// structs are its own. The caller must not change them.
 func MembersOf(t reflect.Type) []Member {
 	if list, ok := known.Load(t); ok {
 		return list.([]Member)

@@ -39,8 +39,8 @@ type Operation struct {
 	do               func(ctx context.Context, model any, by *access.Actor, question any) (any, error)
 }
 
-// Define makes an operation of a method: do answers a question of the model. Whoever asks is
-// by, which may be nil; do must not keep the question.
+// Define makes an operation of a method: do answers a question of the model. The caller is by,
+// which may be nil; do must not keep the question.
 func Define[M, Q, A any](name string, right access.Right, route, doc string, do func(model *M, ctx context.Context, by *access.Actor, q *Q) (*A, error)) Operation {
 	return Operation{
 		Name: name, Right: right, Route: route, Doc: doc,

@@ -15,7 +15,7 @@ import (
 
 // Read reads a question from an object that the scanner has accepted, and keeps nothing of it.
 // Unlike a library, it says which member is wrong and what it must be; and it refuses members
-// that nobody knows or that are there twice, because a lost or doubled one would do silent
+// that are unknown or that are there twice, because a lost or doubled one would do silent
 // harm. null is as good as absent. Before it allocates it asks room, unless that is nil, for
 // what lists and texts take, in bytes.
 func (o *Operation) Read(object []byte, room func(bytes int64) error) (any, error) {

@@ -138,7 +138,7 @@ func TestATimeToLiveOfNothingIsRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A few bytes of JSON must not become very many of memory before anybody has agreed.
+// A few bytes of JSON must not become very many of memory before the caller has agreed.
 func TestReadingAsksForRoomBeforeItTakesIt(t *testing.T) {
 	var most, asked int64
 	room := func(n int64) error {

@@ -75,11 +75,11 @@ const outagePause = time.Minute
 // hosts, users and files.
 var errDown = codes.Errorf(codes.Unreachable, "the landing database does not answer, and the server's log says why; what is in memory can still be read and written")
 
-// asked is for each query that somebody waits for. It returns the error as peers may see it,
+// asked is for each query that a caller waits for. It returns the error as peers may see it,
 // and logs once what it is.
 func (c *cold) asked(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return errDown // nobody waits any more, so it says nothing about the database
+		return errDown // no one waits any more, so it says nothing about the database
 	}
 	if errors.Is(err, codes.TooLarge) {
 		return err // in words for peers

@@ -15,8 +15,8 @@ import (
 //
 // Which owners the database may have is known without asking it: an owner enters the filter
 // before its fields leave memory, and tables that others have filled are scanned. For all other
-// owners what is not in memory is nowhere. Of owners in the filter, rows are read when somebody
-// asks for them, and kept in a cache that knows absence as well. An entry in memory always
+// owners what is not in memory is nowhere. Of owners in the filter, rows are read when they are
+// asked for, and kept in a cache that knows absence as well. An entry in memory always
 // wins, so what the cache has of a field that was written since does no harm; before the entry
 // leaves memory, the cache forgets the owner, and no owner leaves that is being loaded.
 //

@@ -194,7 +194,7 @@ func TestIdleOwnersLeaveByThemselves(t *testing.T) {
 // The time after which they do can be set while the server runs.
 func TestTheIdleTimeCountsAtOnce(t *testing.T) {
 	sql := newDatabase()
-	k := startOn(t, sql) // nobody leaves
+	k := startOn(t, sql) // no owner leaves memory
 	k.update(player, map[string]string{"a": "1"})
 	k.land()
 	set := k.Settings()
@@ -207,7 +207,7 @@ func TestTheIdleTimeCountsAtOnce(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
 }
 
-// Loading and leaving memory are no changes: nobody is told.
+// Loading and leaving memory are no changes: no one is told.
 func TestColdnessIsNoChange(t *testing.T) {
 	sql := newDatabase()
 	k := startCold(t, sql)
@@ -402,7 +402,7 @@ func TestTheHashOfOwnersNeverChanges(t *testing.T) {
 	}
 }
 
-// Whoever increments while owners leave memory and come back counts right.
+// Increments count right while owners leave memory and come back.
 func TestIncrementsCountWhileOwnersLeave(t *testing.T) {
 	sql := newDatabase()
 	k := startCold(t, sql)

@@ -57,7 +57,7 @@ func TestWritesThatWaitAreLimitedInNumber(t *testing.T) {
 	require.EqualValues(t, 1, k.limit("waiting_writes").Met)
 	other := player
 	other.ID = "other"
-	k.update(other, map[string]string{"a": "1"}) // nobody else is held up
+	k.update(other, map[string]string{"a": "1"}) // no other owner is held up
 	goOn()
 	require.NoError(t, (<-first).err)
 	for range maxWaiting {
@@ -171,7 +171,7 @@ func TestPagesAreKeptForSoManyReaders(t *testing.T) {
 	require.Zero(t, k.limit("pages").Use)
 }
 
-// Whoever comes back within the time is served, and nobody who comes later, as soon as others
+// A client that comes back within the time is served; one that comes later is not, as soon as others
 // read.
 func TestPagesAreKeptForSomeTime(t *testing.T) {
 	k := start(t)

@@ -10,8 +10,8 @@ import (
 // lines keep the order of the writes to owners. Most writes are one transaction that holds
 // whatever the fields are: they are handed to the store at once, which keeps their order. One
 // that depends on what is there may need several attempts, or wait for the database. While it
-// is under way its owner has a line, and later writes to that owner stand in it. So nobody
-// overtakes it, and from the second attempt on nobody interferes.
+// is under way its owner has a line, and later writes to that owner stand in it. So no write
+// overtakes it, and from the second attempt on none interferes.
 type lines struct {
 	open atomic.Int64 // len(byOwner), so that most writes need no lock
 

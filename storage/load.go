@@ -32,8 +32,8 @@ type loads struct {
 	asked   int                // who waits; guarded by mu
 	closed  bool               // guarded by mu
 	forgot  int                // times that queries under way became outdated; guarded by mu
-	hung    error              // the database hangs, and only now and then somebody asks it; guarded by mu
-	probe   time.Time          // when somebody may; guarded by mu
+	hung    error              // the database hangs, and is asked only now and then; guarded by mu
+	probe   time.Time          // when it may be asked next; guarded by mu
 
 	queries                          atomic.Uint64
 	metLoaders, metFlights, metAsked uint64 // how often one of the limits was in the way; guarded by mu

@@ -47,7 +47,7 @@ func (n *note) value() kv.Value {
 	return kv.JSONValue(append(b, '}'))
 }
 
-// unchanged is the condition that nobody has written the note since it was read: operators and
+// unchanged is the condition that the note was not written since it was read: operators and
 // landers must not undo what the other one has done meanwhile.
 func (n *note) unchanged() kv.Compare {
 	if n.mod == 0 {

@@ -175,7 +175,7 @@ type base struct {
 	store kv.Store     // set at open
 	clock clock.Clock  // set at open
 	now   atomic.Int64 // 0: there is no field yet
-	open  atomic.Bool  // it is there, and nobody waits for it
+	open  atomic.Bool  // it is there, and no write waits for it
 
 	mu      sync.Mutex
 	waiting []func(error) // writes that wait for the first base; guarded by mu

@@ -52,7 +52,7 @@ func TestWhyTheDatabaseFailsIsLoggedOnceAndToldToNobody(t *testing.T) {
 	require.Equal(t, 3, lines(), log)
 }
 
-// One whom nobody waits for any more has not found out anything.
+// A query that no one waits for any more has not found out anything.
 func TestAQueryThatIsGivenUpIsNoOutage(t *testing.T) {
 	k := startCold(t, newDatabase())
 	ctx, cancel := context.WithCancel(t.Context())

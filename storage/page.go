@@ -137,7 +137,7 @@ const (
 	pageTime = 30
 )
 
-// pages keeps the snapshots that somebody may ask for another page of.
+// pages keeps the snapshots of which a client may ask for another page.
 type pages struct {
 	clock clock.Clock  // set at open
 	pool  *memory.Pool // set at open
@@ -146,7 +146,7 @@ type pages struct {
 	kept []*snapshot // the one asked for last is the last; guarded by mu
 	held int64       // what they take, at most half of the pool; guarded by mu
 
-	met, metBytes uint64 // how often one of the limits ended somebody's pages; guarded by mu
+	met, metBytes uint64 // how often one of the limits ended a client's pages; guarded by mu
 }
 
 // weight is what a snapshot counts: one that is larger than all that may be kept is kept if it
@@ -166,7 +166,7 @@ func (p *pages) again(rev kv.Revision, o field.Owner) (*snapshot, error) {
 	return nil, codes.Errorf(codes.Compacted, "the state of revision %d is no longer kept for further pages; begin again without it", rev)
 }
 
-// keep keeps a snapshot, unless there is no room, and drops those that nobody came back for.
+// keep keeps a snapshot, unless there is no room, and drops those that no client came back for.
 func (p *pages) keep(at *snapshot) {
 	p.expire()
 	p.mu.Lock()
@@ -185,7 +185,7 @@ func (p *pages) keep(at *snapshot) {
 	}
 }
 
-// expire drops those that nobody came back for.
+// expire drops the snapshots that no client came back for.
 func (p *pages) expire() {
 	now := p.clock.Steady().Unix()
 	p.mu.Lock()

@@ -29,7 +29,7 @@ func TestAColdOwnerLargerThanTheCacheIsReadToItsEnd(t *testing.T) {
 	require.Zero(t, k.cfg.Cold.Held())
 }
 
-// Nobody has to read to the end: what is kept for the next page must not keep other owners in
+// No one has to read to the end: what is kept for the next page must not keep other owners in
 // memory, nor last.
 func TestPagesKeepNobodyInMemory(t *testing.T) {
 	sql := newDatabase()

@@ -129,7 +129,7 @@ func (j *job) prepare() error {
 }
 
 // check judges all that can be judged without looking at the fields. It puts them in order:
-// whoever repeats a write may name them in another one.
+// a client that repeats a write may name them in another one.
 func (j *job) check(owner []byte) error {
 	w := j.w
 	switch w.Kind {

@@ -4,8 +4,8 @@
 //
 // Roles are the documents below [policy.RolePrefix], so that they have a history, a blame and
 // a rollback, and can be edited as files. Their own texts count, not what they might inherit.
-// Whoever changes one over a connection may neither grant what they lack nor lift a prohibition
-// that they are under: see [Check].
+// An actor that changes one over a connection may neither grant what it lacks nor lift a prohibition
+// that it is under: see [Check].
 //
 // A proof can end, and roles change. Edges that keep callers are told by [Control.Follow], and
 // then ask each to [guard.Caller.Renew].
@@ -74,7 +74,7 @@ type Control struct {
 	running  sync.WaitGroup
 	rules    atomic.Pointer[ruling]
 	reported string       // what report has logged last; tell's, once it runs
-	soonest  atomic.Int64 // when the next certificate or session ends that somebody came in with, in ms; 0: none
+	soonest  atomic.Int64 // when the next certificate or session ends that a peer came in with, in ms; 0: none
 
 	mu        sync.Mutex
 	followers map[int]func() // guarded by mu
@@ -432,10 +432,10 @@ func (c *Control) known(id *access.Identity) *access.Identity {
 	return &known
 }
 
-// Check refuses a role that cannot be understood, and its change by an actor who may not make it:
-// contents, nil if it is removed, takes the place of before, nil if there was none. Whoever can
-// change files may change roles, and so may the server. In the same way it refuses who may not have
-// documents inherited to make them bases of others. Other documents are none of its business.
+// Check refuses a role that cannot be understood, and its change by an actor that may not make it:
+// contents, nil if it is removed, takes the place of before, nil if there was none. Those who can
+// change files may change roles, and so may the server. In the same way it refuses to let an actor
+// make documents bases of others if it may not have them inherited. Other documents are not checked.
 // The nil Control, of a server without access control, refuses only what cannot be understood.
 func (c *Control) Check(name string, before, contents []byte, by *access.Actor) error {
 	if name == meta.FileName && c != nil && by.Proved() != nil {
@@ -503,8 +503,8 @@ func (c *Control) Lessens(name string, before, contents []byte) bool {
 	return roles[0].Lessens(roles[1])
 }
 
-// hasRoom refuses a role that grows if all have more entries than they may. Whoever writes to the
-// directory is trusted with the server's memory, so files count, but are not refused.
+// hasRoom refuses a role that grows if all have more entries than they may. Those who write to the
+// directory are trusted with the server's memory, so files count, but are not refused.
 func (c *Control) hasRoom(name string, next *policy.Role) error {
 	r := c.rules.Load()
 	all := next.Entries()

@@ -248,7 +248,7 @@ func TestThatACertificateIsRevokedIsNoticed(t *testing.T) {
 	require.ErrorContains(t, err, "revoked")
 }
 
-// Nobody is served over a connection whose certificate is revoked or has ended, whatever else they
+// No one is served over a connection whose certificate is revoked or has ended, whatever else they
 // have shown.
 func TestACertificateBesideATokenHasToHold(t *testing.T) {
 	var revoked atomic.Bool
@@ -357,7 +357,7 @@ func TestNobodyChangesARoleToTheirAdvantage(t *testing.T) {
 	require.NoError(t, k.set(nil, "_access/y.json", `{"rules": [{"who": ["*"], "allow": ["*"], "what": ["*"]}]}`), "the server itself")
 }
 
-// A mark has everybody wait, administrators included, so it takes more than to write roles.
+// A mark makes everyone wait, administrators included, so it takes more than the right to write roles.
 func TestOnlyWhoMayApproveMarks(t *testing.T) {
 	k := start(t, map[string]string{"_access/lead.json": `{"rules": [{"who": ["token:lead", "token:boss"], "allow": ["grant"], "what": ["roles"]},
 		{"who": ["token:lead", "token:boss"], "allow": ["approve"], "what": ["config:game/*"]}, {"who": ["token:boss"], "allow": ["approve"], "what": ["roles"]}]}`})
@@ -397,7 +397,7 @@ func TestOnlyAdministratorsLoosenQuotas(t *testing.T) {
 	require.False(t, game.Metered(), "it counts for those who are there")
 }
 
-// What roles cost in memory is no larger than somebody who may grant can make it.
+// What an actor that may grant can make roles cost in memory has a limit.
 func TestAllRolesTogetherHaveALimit(t *testing.T) {
 	k := start(t, map[string]string{"_access/lead.json": `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["roles"]}]}`})
 	by := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
@@ -482,8 +482,8 @@ func (k *kit) commit(txn *kv.Txn) *kv.Result {
 	return result
 }
 
-// Whoever makes a document a base of another shows its contents to those who read that. The change
-// counts, not what was so before.
+// An actor that makes a document a base of another shows its contents to those who read the other.
+// The change counts, not what was so before.
 func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
 	const base = `{"conf_inherit":{"game/a.json":"base.json secret.json"}}`
 	k := start(t, map[string]string{

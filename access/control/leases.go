@@ -14,7 +14,7 @@ import (
 
 // Leases are where leases are kept; an engine of the state store.
 type Leases interface {
-	// Owned are the leases that belong to somebody.
+	// Owned are the leases that have an owner.
 	Owned() []kv.LeaseID
 	// Holding tells about a lease with its keys. codes.LeaseGone.
 	Holding(id kv.LeaseID) (kv.Holding, error)
@@ -23,7 +23,7 @@ type Leases interface {
 // watchLeases ends the leases of those who may no longer have them. A lease outlives connections
 // and restarts, so it does not end with them.
 func (c *Control) watchLeases(ctx context.Context) {
-	late := true // leases from before the start are looked at, even if nobody says so
+	late := true // leases from before the start are looked at, even if nothing has changed
 	for ctx.Err() == nil {
 		changed := c.wait(ctx, rest, c.judge)
 		if !changed && !late {

@@ -17,8 +17,8 @@ const (
 	maxGroup  = 128 // bytes of a group's name
 )
 
-// SignInToken begins a session of whoever has a token. It ends with the token.
-// codes.NotIdentified: it is nobody's; codes.Limit: there are as many sessions as there may be.
+// SignInToken begins a session for the holder of a token. It ends with the token.
+// codes.NotIdentified: it is no one's token; codes.Limit: there are as many sessions as there may be.
 func (c *Control) SignInToken(ctx context.Context, by *access.Actor, token string) (*auth.Session, error) {
 	who, id, err := c.cfg.Tokens.Verify(token)
 	if err != nil {

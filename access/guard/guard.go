@@ -19,12 +19,12 @@ import (
 	"confcenter/op"
 )
 
-// Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time. The
-// nil Caller is anybody where there is no access control, and may do everything.
+// Caller is who makes a request. It is not safe for use by several goroutines at a time. The
+// nil Caller is anyone where there is no access control, and may do everything.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
-	// Who is who it was proved to be; nil: nobody in particular.
+	// Who is who it was proved to be; nil: no one in particular.
 	Who *access.Identity
 	// Pass is by what the caller got in; nil: it does not end.
 	Pass Pass
@@ -89,7 +89,7 @@ func (c *Caller) Apart() *Caller {
 
 type callerKey struct{}
 
-// With is ctx with whoever asks, whom [From] returns.
+// With is ctx with the caller, which [From] returns.
 func With(ctx context.Context, c *Caller) context.Context {
 	if c == nil {
 		return ctx
@@ -97,7 +97,7 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// From is whoever asks; nil if ctx has nobody, as without access control.
+// From is the caller; nil if ctx has none, as without access control.
 func From(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

@@ -54,7 +54,7 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		require.NoError(t, guardtest.Caller(t, c.with...).Needs(op.Txn(nil, &c.txn)...), what)
 		for i := range c.with {
 			less := append(append([]string{}, c.with[:i]...), c.with[i+1:]...)
-			// whoever may do everything else may not do it either
+			// a caller that may do everything else may not do it either
 			err := guardtest.Caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Needs(op.Txn(nil, &c.txn)...)
 			require.Equal(t, codes.Forbidden, codes.Of(err), "%s without %s", what, c.with[i])
 		}
@@ -345,7 +345,7 @@ func TestTheRightOfARow(t *testing.T) {
 	some, all, none := guardtest.Caller(t, "read kv:a/*"), guardtest.Caller(t, "read kv"), new(guard.Caller)
 	for right, want := range map[access.Right][4]bool{
 		access.Anyone:       {true, true, true, true},
-		access.Nobody:       {true, true, true, true},  // nobody acts on it
+		access.Nobody:       {true, true, true, true},  // no one acts on it
 		access.ReviewRead:   {true, true, true, false}, // the model asks for each thing
 		access.ReviewWrite:  {true, true, true, false},
 		access.KVRead:       {false, true, true, false},

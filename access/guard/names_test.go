@@ -50,7 +50,7 @@ func after(list string) string {
 	return list[1:]
 }
 
-// Whoever may read a scope may read its keys, and watch them; what is about all scopes needs all.
+// A caller that may read a scope may read its keys, and watch them; what is about all scopes needs all.
 func TestTheKeysOfAScopeAreItsOwn(t *testing.T) {
 	one, all := guardtest.Caller(t, "read flow:a", "watch flow:a", "* kv"), guardtest.Caller(t, "* flow")
 	for ns, want := range map[string]bool{"@flow/a": true, "@flow/b": false, "@flow/": false, "@flow/.index": false} {

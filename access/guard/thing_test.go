@@ -27,7 +27,7 @@ func TestThingsTakeNoMemory(t *testing.T) {
 	}))
 }
 
-// A role's secrets belong to the roles; what is not known to be anybody's is nobody's.
+// A role's secrets belong to the roles; what is not known to be anyone's is no one's.
 func TestAnOriginThatIsNobodysIsNotRevealed(t *testing.T) {
 	all := guardtest.Caller(t, "* config", "* kv")
 	for _, origin := range []string{"", "config", "cert:a", "_access/a.json", seal.OfDocument + policy.RolePrefix + "a.json"} {

@@ -2,7 +2,7 @@
 // PKCE, a state and a nonce. It knows who a person is for the provider, and nothing of what they
 // may do.
 //
-// The provider is asked when somebody wants to sign in, and not before, so that a server starts
+// The provider is asked when a person wants to sign in, and not before, so that a server starts
 // without it. Each request to it has a time limit, each answer a size limit, and one that does not
 // answer is left alone for a while.
 package openid
@@ -129,7 +129,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Close lets go of connections to the provider. Nobody may be signing in any more.
+// Close lets go of connections to the provider. No one may be signing in any more.
 func (p *Provider) Close() { p.client.CloseIdleConnections() }
 
 // External is the server's address for browsers. It must not be modified.
@@ -165,21 +165,21 @@ func (b *limitedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Attempt is one person's way to the provider and back. Whoever comes back must have begun it: it
-// is kept where only their browser has it.
+// Attempt is one person's way to the provider and back. The person who comes back must be the one who
+// began it: it is kept where only their browser has it.
 type Attempt struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // of PKCE
 }
 
-// Person is who somebody is for the provider.
+// Person is a person as the provider knows them.
 type Person struct {
 	Address string // of their e-mail, which the provider has verified
 	Groups  []string
 }
 
-// Begin returns where somebody is to go to sign in. codes.Unreachable: the provider does not
+// Begin returns where a person has to go to sign in. codes.Unreachable: the provider does not
 // answer; codes.Busy.
 func (p *Provider) Begin(ctx context.Context) (at string, a Attempt, err error) {
 	done, err := p.ask(&ctx)

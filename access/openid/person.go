@@ -12,7 +12,7 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// claims are what a provider says of somebody, in one document.
+// claims are what a provider says of a person, in one document.
 type claims []jsontext.Member
 
 func readClaims(text []byte) (claims, error) {
@@ -85,7 +85,7 @@ func (c claims) verified() bool {
 	return string(m.Raw) == "true" || string(m.Raw) == `"true"`
 }
 
-// person is who the provider says somebody is: in the identity token, and for what is not in that
+// person is who the provider says a person is: in the identity token or, for what is not in that,
 // in what it tells about its users.
 func (p *Provider) person(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, subject string, told []byte) (*Person, error) {
 	of, err := readClaims(told)

@@ -14,7 +14,7 @@
 //
 // Who is an [Identity]: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME", or one
 // of its groups, "group:NAME". The name may end in "*", which stands for anything; "*" alone is
-// everybody.
+// everyone.
 //
 // What is "CLASS:PATTERN", or a class alone for everything in it, or "*" for everything at all.
 // See [Class] for the classes and the parts of their names. A pattern is a name, or the
@@ -22,7 +22,7 @@
 // separated by "/", and fewer of them stand for everything below. A part is percent-encoded as
 // in a URL if it contains "/", "%" or "*".
 //
-// Besides rules, a role can name what changes only with another person's approval, whoever asks:
+// Besides rules, a role can name what changes only with another person's approval, no matter who asks:
 //
 //	{"approval": ["config:live/*", "kv:live/limits*"], "rules": []}
 //

@@ -46,7 +46,7 @@ func patterns(n, i int, of func(i, j int) string) string {
 }
 
 // largeRoles are two roles with about as many entries as there may be, of rules with so many names each,
-// which deny the same, next behind a rule about somebody else; and one that denies less.
+// which deny the same, next behind a rule about someone else; and one that denies less.
 func largeRoles(t testing.TB, names int, of func(i, j int) string) (old, next, less *Role) {
 	rules := func(first string, of func(i, j int) string) *Role {
 		var b strings.Builder
@@ -74,7 +74,7 @@ func lead(t testing.TB) *Permits {
 	return New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["grant"], "what": ["roles"]}]}`)).Of(&access.Identity{Name: "token:lead"})
 }
 
-// Whoever may write roles has them compared where all changes of documents wait their turn.
+// An actor that may write roles has them compared where all changes of documents wait their turn.
 func BenchmarkLargeRolesAreCompared(b *testing.B) {
 	for kind, of := range samples {
 		for _, names := range []int{5, 45, 500} {

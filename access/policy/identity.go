@@ -48,7 +48,7 @@ func CheckIdentity(name string) error {
 
 // CheckName reports whether a token, or a group of tokens, can be called name. It is shown in
 // histories and in the audit beside what is said of a change, and must not pass for that or for
-// another name. What authorities and providers call somebody is theirs to say.
+// another name. What authorities and providers call someone is theirs to say.
 func CheckName(name string) error {
 	for word := range strings.SplitSeq(name, " ") {
 		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
@@ -67,7 +67,7 @@ func unseen(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Fold is the name that is compared where somebody wrote text. Providers and people write the address
+// Fold is the name that is compared where text was written. Providers and people write the address
 // of one person in upper and lower case as they please.
 func Fold(text string) string {
 	if address, ok := strings.CutPrefix(text, AsPerson); ok {
@@ -77,7 +77,7 @@ func Fold(text string) string {
 }
 
 // passesForASCII reports whether a letter would be one of ASCII in lower case, as the sign for Kelvin
-// would be a k: who has such an address is somebody else.
+// would be a k: the person who has such an address is someone else.
 func passesForASCII(r rune) bool {
 	return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII
 }

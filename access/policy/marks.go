@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Marks say which things change only with another person's approval, whoever asks. They never
+// Marks say which things change only with another person's approval, no matter who asks. They never
 // change, and the nil Marks are none.
 //
-// Where anything is marked, so are all roles, and with them tokens: whoever could give themselves
+// Where anything is marked, so are all roles, and with them tokens: a person who could take
 // a second name, or take marks back, would be two persons.
 type Marks struct {
 	marked *Permits // by the verb Approve

@@ -41,7 +41,7 @@ func TestRolesMarkWhatNeedsApproval(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { m.Has(Config, []byte("live/a.json")) }))
 }
 
-// Whoever may make roles or tokens would be two persons at will.
+// A person who may make roles or tokens would be two persons at will.
 func TestWhereAnythingIsMarkedRolesAre(t *testing.T) {
 	require.True(t, New(role(t, `{"approval": ["kv:a"]}`)).Marks().Has(Roles, nil))
 	for _, nothing := range []*Policy{New(), New(role(t, fleet)), New(role(t, `{"approval": []}`))} {
@@ -105,7 +105,7 @@ func TestNobodyTakesAMarkBackWhoMayNotApprove(t *testing.T) {
 	require.True(t, ok, "to remove the role is the same")
 }
 
-// Who marks something has everybody wait, administrators included.
+// A person who marks something makes everyone wait, administrators included.
 func TestNobodyMarksWhatTheyMayNotApprove(t *testing.T) {
 	old := role(t, `{"approval": ["config:live/*"]}`)
 	approves := New(role(t, `{"rules": [{"who": ["*"], "allow": ["approve"], "what": ["config:game/*", "config:live/a"]}]}`)).Of(&access.Identity{Name: "token:a"})

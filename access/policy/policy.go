@@ -164,8 +164,8 @@ func (p *Policy) Explain(id *access.Identity, v Verb, c Class, name string) Deci
 	return Decision{Allowed: len(allow) > 0, By: allow}
 }
 
-// Exceeds returns the first pattern, and a verb, that the role allows to somebody and p does not
-// allow, so that whoever p is of may not make such a role: nobody grants what they lack.
+// Exceeds returns the first pattern, and a verb, that the role allows to someone and p does not
+// allow, so that the holder of p may not make such a role: no one grants what they lack.
 // ok is false if there is none.
 func (r *Role) Exceeds(p *Permits) (what string, v Verb, ok bool) {
 	a := ask(p)
@@ -204,7 +204,7 @@ func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
 func (r *rule) denies() []thing { return thingsOf(r.who, r.what, r.deny) }
 
 // Marks is like Exceeds, about what r, which may be nil, marks and old, whose place it takes, did
-// not: everybody has to wait for somebody who may approve, so only who may marks.
+// not: everyone has to wait for someone who may approve, so only those who may approve may mark.
 func (r *Role) Marks(old *Role, p *Permits) (what string, ok bool) {
 	if r != nil {
 		what, _, ok = old.unmarked(r).beyond(ask(p), Approve)

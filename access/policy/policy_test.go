@@ -401,7 +401,7 @@ func FuzzParseRole(f *testing.F) {
 	})
 }
 
-// Over HTTP whoever asks is looked up with each request.
+// Over HTTP the caller is looked up with each request.
 func TestWhoeverComesAgainIsLookedUpAtOnce(t *testing.T) {
 	p := New(role(t, fleet))
 	id := func(groups ...string) *access.Identity {

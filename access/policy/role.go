@@ -23,7 +23,7 @@ const (
 	// MaxEntries is how many entries one role has in all its lists of who and what, "*" in what
 	// being one for each class; MaxAllEntries how many all roles have that are written over
 	// connections. What roles cost in memory grows with them, and not with their text: some
-	// hundred bytes for each, and as much again for each set of rules that somebody has.
+	// hundred bytes for each, and as much again for each set of rules that an identity has.
 	MaxEntries    = 50_000
 	MaxAllEntries = 100_000
 )

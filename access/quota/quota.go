@@ -50,7 +50,7 @@ type Book struct {
 	// guarded by mu
 	accounts map[string]*Account // by identity, see keyOf
 	spaces   map[string]*Space
-	swept    time.Time // when what nobody uses was last looked for
+	swept    time.Time // when unused accounts were last looked for
 }
 
 // New makes an empty Book, with no quotas in force.
@@ -87,11 +87,11 @@ const (
 	limitedMost = 512
 )
 
-// sweepEvery is how often what nobody uses is looked for, at most: to look at all of it takes time.
+// sweepEvery is how often unused accounts are looked for, at most: to look at all of them takes time.
 const sweepEvery = time.Second
 
 // Account is what one identity uses: those who have the same name and groups share it. The nil
-// Account, without access control, is nobody's and unlimited.
+// Account, without access control, is no one's and unlimited.
 type Account struct {
 	// set at open
 	book  *Book
@@ -113,7 +113,7 @@ func keyOf(id *access.Identity) string {
 	return strings.Join(append([]string{id.Name}, id.Groups...), "\x00")
 }
 
-// Enter returns the account of an identity, for somebody who comes in and will [Account.Leave].
+// Enter returns the account of an identity, for a peer that comes in and will [Account.Leave].
 func (b *Book) Enter(id *access.Identity) *Account {
 	if b == nil || id == nil {
 		return nil
@@ -141,7 +141,7 @@ func (a *Account) Is(id *access.Identity) bool {
 // and for whom there are places when all others are taken.
 func (a *Account) Administrator() bool { return a != nil && a.administrator }
 
-// Leave is called once by whoever has entered. Who comes back soon finds the purse as it was.
+// Leave is called once for each Enter. A peer that comes back soon finds the purse as it was.
 func (a *Account) Leave() {
 	if a == nil {
 		return
@@ -151,7 +151,7 @@ func (a *Account) Leave() {
 	a.users--
 }
 
-// sweepLocked forgets what nobody uses and would be no other if it were made again, if there are
+// sweepLocked forgets unused accounts that would be the same if they were made again, if there are
 // many; and if that is not enough, also those with a purse that is not full.
 func (b *Book) sweepLocked(n int) {
 	now := b.clock.Now()
@@ -258,7 +258,7 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 	return a.book.take(ofIdentity, a.who.Name, nil, a.purse, q, now, bytes)
 }
 
-// patience is how often per second somebody is refused at once; longestRest is for how long at most the
+// patience is how often per second a peer is refused at once; longestRest is for how long at most the
 // next refusal of the same connection is put off.
 var patience = admission.Rate{Requests: 50}
 
@@ -266,7 +266,7 @@ const longestRest = time.Second
 
 // Refusals counts those of one connection, for one goroutine at a time. The zero value is ready to use.
 type Refusals struct {
-	purse *admission.Purse // of a connection that is nobody's; nil: it was not refused yet
+	purse *admission.Purse // of a connection without an account; nil: it was not refused yet
 }
 
 // Tire is called after a refusal, for each, and returns how long the connection has to wait until its
@@ -336,7 +336,7 @@ var names = func() (list [policy.Limits]string) {
 	return list
 }()
 
-// refuse makes a refusal, of what has the quota; empty: whoever asks. Its text begins with the
+// refuse makes a refusal, by the quota of what or, if that is empty, of the caller. Its text begins with the
 // limit's name.
 func (b *Book) refuse(kind int, limit policy.Limit, what []string, code codes.Code, after time.Duration, format string, args ...any) error {
 	b.refused[kind][limit].Add(1)
@@ -391,7 +391,7 @@ type Watch struct {
 	space   *Space
 }
 
-// Watch counts a watch of somebody on a namespace, which is empty for what is not in one.
+// Watch counts a watch of an account on a namespace, which is empty for what is not in one.
 func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 	if b == nil {
 		return w, nil

@@ -201,7 +201,7 @@ func TestLeasesOfAnIdentityAreLimited(t *testing.T) {
 	require.NoError(t, b.Lease(&access.Identity{Name: "token:x"}, 2))
 }
 
-// Whoever is connected gets new quotas at once, and keeps what he has.
+// A peer that is connected gets new quotas at once, and keeps what it has.
 func TestChangedQuotasAreForThoseWhoAreThere(t *testing.T) {
 	b, c := open(t, `[]`)
 	a := b.Enter(game)

@@ -11,7 +11,7 @@ import (
 const member = "$seal"
 
 // Asks reports whether valid JSON has a member $seal, so that it must not be kept, nor shown to
-// anybody, as it is.
+// anyone, as it is.
 func Asks(valid []byte) bool {
 	if !bytes.Contains(valid, []byte(member)) && bytes.IndexByte(valid, '\\') < 0 {
 		return false // the most of them

@@ -4,10 +4,10 @@
 //	"$secret:v1:KEY:BASE64:config:NAME"
 //
 // or, where it is a value of another type than JSON, of the state store, "$secret:v2:…"; the type is
-// encrypted, too. It is the mark that everybody sees, in files, history, diffs and backups as well, and it can be
+// encrypted, too. It is the mark that everyone sees, in files, history, diffs and backups as well, and it can be
 // written back as it is. Because it is a string, merging and key paths treat it as one value. Where
 // it was sealed, its origin, is authenticated: a copy in another document is still the origin's, and
-// nobody can say otherwise.
+// no one can say otherwise.
 //
 // A writer asks for a value to be sealed by putting the object {"$seal": VALUE} in its place; see
 // [Asks] and [Ring.Seal].
@@ -149,7 +149,7 @@ func gcm(key []byte) cipher.AEAD {
 	return aead
 }
 
-// Digest identifies data that has secrets in it: nobody can find out by it what they are without
+// Digest identifies data that has secrets in it: no one can find out by it what they are without
 // the oldest of the data keys. It stays the same as long as that is there.
 func (r *Ring) Digest(data []byte) (sum [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, r.digest[:])

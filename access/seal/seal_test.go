@@ -264,7 +264,7 @@ func TestATypeIsSealedWithItsValue(t *testing.T) {
 	require.ErrorIs(t, err, seal.Unable)
 }
 
-// What is sealed anew means what it meant to everybody, and the older key is of no use for it.
+// What is sealed anew means to everyone what it meant, and the older key is of no use for it.
 func TestResealingChangesNothingButTheKey(t *testing.T) {
 	old, both := ring("a"), ring("a", "b")
 	rapid.Check(t, func(t *rapid.T) {

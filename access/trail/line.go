@@ -71,7 +71,7 @@ func LineOf(e *access.Event, now int64, rev int64) Line {
 	return l
 }
 
-// cut makes text fit into a line, whoever it comes from.
+// cut makes text fit into a line, wherever it comes from.
 func cut(text string, most int) string {
 	if len(text) <= most && plain(text) {
 		return text

@@ -81,7 +81,7 @@ func (o *accessOptions) parsed() (places []control.Place, err error) {
 	return places, nil
 }
 
-// check finds settings that nobody could get in with; certificates: clients may show theirs.
+// check finds settings that no one could get in with; certificates: clients may show theirs.
 func (o *accessOptions) check(certificates bool, refuse func(format string, args ...any)) {
 	if _, err := o.parsed(); err != nil {
 		refuse("listen-as: %w", err)
@@ -163,9 +163,9 @@ func (o *options) openFronts(srv *server.Server, lobby *admission.Lobby, log zer
 // tokenFile is the file in --data with the first administrator's token.
 const tokenFile = "administrator.token"
 
-// ensureAdministrator makes a token for an administrator if there is none, for otherwise nobody
-// could make one: those whom the settings name need a provider or certificates that work. Whoever
-// reads the data directory has everything in any case.
+// ensureAdministrator makes a token for an administrator if there is none, for otherwise no one
+// could make one: those whom the settings name need a provider or certificates that work. Anyone
+// who can read the data directory has everything in any case.
 func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
 	ctx := context.Background()
 	for q := (auth.ListAsk{}); ; {

@@ -49,7 +49,7 @@ func TestAuditLooksAtAllLinesOnceSomethingIsChosen(t *testing.T) {
 	}
 }
 
-// Lines that nobody has asked for come before and between those that somebody waits for.
+// Lines that were not asked for come before and between those that the reader waits for.
 func TestAuditFollowsWithoutLosingLines(t *testing.T) {
 	addr := audited(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -36,7 +36,7 @@ has what is in them.`,
 	}}})
 }
 
-// showQuotas prints each limit, also those that nobody has set.
+// showQuotas prints each limit, also those that no one has set.
 func (a *app) showQuotas(answer any) error {
 	return a.table("LIMIT\tUSED\tMOST\tBY", func(row func(string, ...any)) {
 		for _, q := range answer.(*auth.QuotasAnswer).Quotas {

@@ -204,7 +204,7 @@ func TestBackupTellsWhatTheServerSays(t *testing.T) {
 	require.NoFileExists(t, file+partial)
 }
 
-// A kill at any moment of a restore leaves the mark, which nobody takes for a data directory.
+// A kill at any moment of a restore leaves the mark, and what has it is not taken for a data directory.
 func TestADirectoryOfAnUnfinishedRestoreIsRefused(t *testing.T) {
 	data := dataWithKeys(t, "a")
 	require.NoError(t, os.WriteFile(filepath.Join(data, restoreMark), nil, 0o600))

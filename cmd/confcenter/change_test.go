@@ -180,7 +180,7 @@ func applyingTo(t *testing.T, s *clienttest.Server, ask *history.ApplyAsk, files
 	return &applying{calls: remote.History(c), files: files, ask: ask}
 }
 
-// A file that somebody creates while a directory is applied with --prune is a conflict: it is in
+// A file that is created while a directory is applied with --prune is a conflict: it is in
 // neither, so it would stay.
 func TestApplyWithPruneSeesFilesThatAreCreatedMeanwhile(t *testing.T) {
 	s := clienttest.Start(t, clienttest.Options{Files: map[string]string{"a.json": "1", "b.json": "1"}})

@@ -163,7 +163,7 @@ func (c *connection) logKeys(secure *tls.Config) error {
 	return nil
 }
 
-// tokenVariable has a token. It is no flag: everybody on the machine sees those.
+// tokenVariable has a token. It is no flag: everyone on the machine sees those.
 const tokenVariable = envPrefix + "_TOKEN"
 
 // tokenText is the token to present; empty: none.
@@ -189,7 +189,7 @@ func (c *connection) tokenText() (string, error) {
 	return token, nil
 }
 
-// othersRead reports whether a file of a secret can be read by everybody on the machine. Windows
+// othersRead reports whether a file of a secret can be read by everyone on the machine. Windows
 // does not say.
 func othersRead(path string) bool {
 	info, err := os.Stat(path)

@@ -81,7 +81,7 @@ func defineReveal(command *cobra.Command, reveal *bool) {
 }
 
 // stillSealed is for those who asked for values and were given marks: a program that takes a mark
-// for a password is refused somewhere else, and nobody knows why.
+// for a password is refused somewhere else, and no one knows why.
 func stillSealed(names ...string) error {
 	more := ""
 	if n := len(names) - 1; n > 0 {

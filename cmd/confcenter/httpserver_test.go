@@ -83,7 +83,7 @@ func TestShareOfHTTPInOpenFiles(t *testing.T) {
 	}
 }
 
-// An address that others reach and that nobody has given a name is not reached by one.
+// An address that others reach and that was given no name is not reached by one.
 func TestOpenHTTPWithoutNamesTakesIPAddressesOnly(t *testing.T) {
 	_, flags := home(t)
 	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--allow-open")...)

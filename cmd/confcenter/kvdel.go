@@ -76,7 +76,7 @@ terminal drop says how many keys there are and asks for the name instead.`,
 	return command
 }
 
-// confirmDrop has whoever sits at the terminal type the name of the namespace. Without a
+// confirmDrop has the user at the terminal type the name of the namespace. Without a
 // terminal it only says what would be deleted.
 func (c *connection) confirmDrop(command *cobra.Command, ns string) error {
 	var keys int64

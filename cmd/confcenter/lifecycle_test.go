@@ -20,7 +20,7 @@ import (
 var buildDir string
 
 // The event loop's library starts goroutines when it is imported; they are
-// nobody's leak.
+// no leak of a test.
 func TestMain(m *testing.M) {
 	// Nothing depends on the machine's zone, so it is another than UTC. That of the process is read once.
 	err := os.Setenv("TZ", "Asia/Shanghai")

@@ -14,8 +14,8 @@ import (
 // the watcher, the loops, and connections on their way in or out.
 const reservedFiles = 512
 
-// Shares that HTTP and strangers have of the memory for connections, in sixteenths, if nobody
-// says how many there may be; TCP has the rest.
+// Shares that HTTP and strangers have of the memory for connections, in sixteenths, if the
+// operator does not say how many there may be; TCP has the rest.
 const (
 	webShare      = 6
 	strangerShare = 2
@@ -69,7 +69,7 @@ func connectionLimit(asked, files, reserved int) (int, error) {
 }
 
 // connections is the limit on HTTP connections, which are open files too: the configured
-// one, or else a share of all files, capped at more than anybody needs.
+// one, or else a share of all files, capped at more than anyone needs.
 func (o *httpOptions) connections(files int) int {
 	const share, enough = 4, 8192
 	switch {

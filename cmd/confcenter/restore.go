@@ -176,7 +176,7 @@ func newTarget(dir string) (*target, error) {
 		if err := restorable(dir, false); err != nil { // another restore was quicker
 			return nil, errors.Join(err, t.lock.Close(), t.root.Close())
 		}
-		// Before anything else: whatever happens, nobody takes what there is for a data directory.
+		// Before anything else: whatever happens, no one takes what there is for a data directory.
 		err = atomicfile.Write(t.root, restoreMark, []byte("A restore has begun and has not finished. Remove what is in this directory, and restore again.\n"), atomicfile.Attr{Perm: 0o600})
 	}
 	if err != nil {
@@ -252,7 +252,7 @@ func (t *target) fill(ctx context.Context, a *app, name string, v verdict, to di
 func (t *target) clear() error {
 	var errs []error
 	names := []string{restoreMark}
-	if t.lock != nil { // else it belongs to somebody
+	if t.lock != nil { // else it belongs to someone else
 		errs = append(errs, os.RemoveAll(stateDir(t.dir)))
 		names = []string{confstore.RestoredMark, stateMark, lockName, restoreMark}
 	}

@@ -14,7 +14,7 @@ import (
 	"confcenter/state/secret"
 )
 
-// keyVariable has the secret key. It is no flag: everybody on the machine sees those.
+// keyVariable has the secret key. It is no flag: everyone on the machine sees those.
 const keyVariable = envPrefix + "_SECRET_KEY"
 
 // secretOptions are where the secret key comes from.

@@ -61,7 +61,7 @@ func TestSecretsOfASession(t *testing.T) {
 	require.Contains(t, do("", "get", "db", "/password"), "$secret:v1:"+newest+":")
 }
 
-// Without its key a server serves marks. Whoever asked for values must not take them for some.
+// Without its key a server serves marks. A caller who asked for values must not take marks for them.
 func TestWhatStaysSealedIsNoSuccess(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")

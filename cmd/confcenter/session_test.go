@@ -180,7 +180,7 @@ func TestClientAtTheHTTPPortNamesTheCause(t *testing.T) {
 	require.Equal(t, exitOK, p.end())
 }
 
-// Each sets a member of its own in the same file: whoever is slower begins again.
+// Each sets a member of its own in the same file: the slower one begins again.
 func TestSetOfOneValueLosesNobodyElses(t *testing.T) {
 	addr, _ := serve(t)
 	require.Equal(t, exitOK, call(t, `{}`, at(addr, "set", "shared")...).code)
@@ -210,7 +210,7 @@ func TestListTellsWhatIsBroken(t *testing.T) {
 	require.Equal(t, exitFailed, call(t, "", "check", conf).code, "check finds the same")
 }
 
-// What is served of a broken file is not what lies there: somebody is at work on that.
+// What is served of a broken file is not what lies there: someone is at work on that.
 func TestSetOfOneValueSparesABrokenFile(t *testing.T) {
 	addr, conf := serve(t)
 	const half = `{"key1": `

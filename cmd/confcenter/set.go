@@ -232,7 +232,7 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 }
 
 // notBroken refuses a broken file, of which an older version is served: changing that one
-// would overwrite what somebody is fixing.
+// would overwrite what someone is fixing.
 func notBroken(ctx context.Context, connected *client.Client, name string) error {
 	files, err := connected.List(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // readSecret reads a text that is to be sealed: from a terminal, which does not show it, or from
 // standard input, of which the line break at the end is left out. It is no argument, because
-// everybody on the machine sees those. prompt says what is asked for.
+// everyone on the machine sees those. prompt says what is asked for.
 func (a *app) readSecret(prompt string) (string, error) {
 	file, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -28,7 +28,7 @@ type signInOptions struct {
 	secret string // from the environment
 }
 
-// secretVariable has the client secret. It is no flag: everybody on the machine sees those.
+// secretVariable has the client secret. It is no flag: everyone on the machine sees those.
 const secretVariable = envPrefix + "_OIDC_CLIENT_SECRET"
 
 func (o *signInOptions) define(f *pflag.FlagSet) {
@@ -45,7 +45,7 @@ func (o *signInOptions) define(f *pflag.FlagSet) {
 	f.IntVar(&o.most, "max-sessions", 1000, "sessions at the console at the same time; further ones are refused, and of one person there are at most 20")
 }
 
-// check finds settings that nobody could sign in with.
+// check finds settings that no one could sign in with.
 func (o *signInOptions) check(accessControl bool, refuse func(format string, args ...any)) {
 	if o.idle < time.Minute || o.age < time.Minute {
 		refuse("session-idle = %s, session-age = %s: must be at least 1m", o.idle, o.age)

@@ -84,7 +84,7 @@ func TestAdministratorsAreThoseWhoCanProveIt(t *testing.T) {
 	}
 }
 
-// Nobody can sign in at a provider that is not there, and somebody has to get in.
+// No one can sign in at a provider that is not there, and someone has to get in.
 func TestTheFirstStartMakesATokenWhoeverIsNamed(t *testing.T) {
 	_, conf := serve(t, "--access-control", "--administrators", "person:zoe@example.org",
 		"--oidc-issuer", "https://127.0.0.1:1", "--oidc-client-id", "c", "--external-url", "https://conf.example.org")

@@ -23,7 +23,7 @@ func defineWho(command *cobra.Command, author, comment *string) {
 	f.StringVar(author, authorFlag, "", "who makes the change; kept with the version (default: your login name)")
 }
 
-// signed is the author of a change, who is whoever is logged in unless another one is given.
+// signed is the author of a change: the user who is logged in, unless another one is given.
 func signed(given string) string {
 	if given != "" {
 		return given

@@ -19,7 +19,7 @@ type Request struct {
 	// Asked identifies what was asked for, if Documents follow from that and from what there was, so
 	// that they are others when it is asked for again; zero: Documents are what was asked for.
 	Asked doclog.Digest
-	// Behind, unless it is 0, is the revision at which somebody looked at all documents to find
+	// Behind, unless it is 0, is the revision at which the caller looked at all documents to find
 	// which to change. If any document was changed after it the change is refused with
 	// codes.Conflict.
 	Behind kv.Revision

@@ -11,7 +11,7 @@ import (
 // mostFaults is how many faults a Checker describes.
 const mostFaults = 20
 
-// Checker checks the entries of a log that nobody writes to, as they come by: that what they
+// Checker checks the entries of a log that no one writes to, as they come by: that what they
 // refer to is there, and is what it says. Entries come in any order, but the newest of a key last.
 type Checker struct {
 	docs     map[string]Document

@@ -26,7 +26,7 @@ type Change struct {
 	Lists    []List
 	// Asked, with By.Token, is what was asked for: Asked tells a change that is asked for again.
 	Asked Digest
-	Who   string // was proved to ask for it; empty: nobody
+	Who   string // was proved to ask for it; empty: no one
 	// Source, unless it is empty, is whose documents the change brings: see Applied.
 	Source string
 	// Note is what the audit says of it.
@@ -161,7 +161,7 @@ func (g *group) plan(c *Change) (p *planned, next state, err error) {
 		if d.Revision == 0 && d.N > 0 && d.Seq != next.Seq { // it is not known before the change that made it is committed
 			return nil, next, errAlone
 		}
-		if d.N > 0 { // a list alone is nobody's
+		if d.N > 0 { // a list alone belongs to no document
 			d.Floor, d.Bases = list.Floor, list.Digest
 			p.docs[list.Name] = d
 		}

@@ -41,8 +41,8 @@ func NoteApplied(ctx context.Context, l *Log, source string) error {
 	return err
 }
 
-// Asked returns the change that who asked for with a token; nil: none has been. codes.TokenReused:
-// it was not asked, which counts unless it is zero, or by somebody else.
+// Asked returns the change that who asked for with a token; nil: there is none. codes.TokenReused:
+// something other than asked was asked for (if asked is not zero), or by someone other than who.
 func (l *Log) Asked(ctx context.Context, text, who string, asked Digest) (*Made, error) {
 	page, err := l.store.ListArchive(ctx, kv.List{NS: tokens, Prefix: text, Limit: 1})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != text {

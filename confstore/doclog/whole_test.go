@@ -27,7 +27,7 @@ func several(texts map[string]string) (c doclog.Change) {
 	return c
 }
 
-// Nobody sees a part of a change, now or when the store is taken back to any revision.
+// No one sees a part of a change, now or when the store is taken back to any revision.
 func TestAChangeOfAnySizeIsOneRevision(t *testing.T) {
 	short, long := map[string]string{}, map[string]string{}
 	for i := range 5000 {

@@ -41,12 +41,12 @@ type Verdict int
 // The verdicts.
 const (
 	InPlace    Verdict = iota // nothing: it is that of the newest version
-	Edited                    // somebody has changed it: take that in
+	Edited                    // someone has changed it: take that in
 	Place                     // put the newest version in its place
 	PlaceAside                // likewise, but keep what was found elsewhere
 )
 
-// Judge decides what a file is that the last run left, or somebody since.
+// Judge decides what a file is that the last run left, or that someone has changed since.
 func Judge(found Found, known Known, start Start) (Verdict, error) {
 	switch {
 	case found.Missing && known.Deleted, !found.Missing && !known.Deleted && found.Digest == known.Hash:

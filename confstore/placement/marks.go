@@ -1,6 +1,5 @@
 // Package placement knows which files of a configuration directory are in place, and decides at
-// a start what a file is that differs from its newest version: an edit somebody made, or what a
-// crash has left.
+// a start what a file is that differs from its newest version: an edit, or what a crash has left.
 //
 // A version is committed to the log before its file is renamed into place, and files are made
 // durable in the background. [Marks] tells, on this machine and outside the log, how far that

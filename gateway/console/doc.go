@@ -6,7 +6,7 @@
 // REST and its streams and nothing else, so whatever they show and do a program
 // can do as well.
 //
-// Three rules keep what somebody stored from being run: everything from outside
+// Three rules keep what someone stored from being run: everything from outside
 // becomes a text node, never HTML; the content security policy allows no inline
 // script or style and nothing from elsewhere; and every reply says nosniff.
 package console

@@ -251,7 +251,7 @@ func TestStorageRefusesBadRequestsByName(t *testing.T) {
 	require.Equal(t, "1", string(e.Value.Data))
 }
 
-// An owner larger than a page is read as it is at one moment, whoever writes.
+// An owner larger than a page is read as it is at one moment, no matter who writes.
 func TestStorageAllIsOfOneMoment(t *testing.T) {
 	_, c := real(t, clienttest.Options{})
 	o := c.Storage().Owner("bag", "large")

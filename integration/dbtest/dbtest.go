@@ -95,7 +95,7 @@ var postgres = &Server{
 	},
 }
 
-// program finds what Debian does not put into everybody's PATH.
+// program finds what Debian does not put into everyone's PATH.
 func program(name string) string {
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/", "/usr/sbin/", "/usr/bin/"} {
 		if found, _ := filepath.Glob(pattern + name); len(found) > 0 {
@@ -121,8 +121,8 @@ func (s *Server) open() error {
 		return err
 	}
 	s.dir = dir
-	// Of a session of its own, so that ^C ends the test first, and the test's end hangs
-	// nobody up.
+	// In a session of its own, so that ^C ends the test first, and the test's end hangs
+	// up no server.
 	attributes := &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 { // which the servers refuse to run as
 		const nobody = 65534
@@ -214,7 +214,7 @@ func (s *Server) DB(t testing.TB) *sql.DB {
 	return db
 }
 
-// Dir is the server's directory. Everybody may read its file log.
+// Dir is the server's directory. Anyone may read its file log.
 func (s *Server) Dir() string { return s.dir }
 
 // Kill ends the server as kill -9 does: with all of its processes, in the middle of

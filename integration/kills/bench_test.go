@@ -37,7 +37,7 @@ type benchProgram struct {
 	node int64 // cores that its node was last said to have
 	tell int64 // that it is being said to have, not acknowledged
 
-	jobs    map[string][]string // by the id of those that nobody else changes any more: events that were acknowledged
+	jobs    map[string][]string // by the id of those that no one else changes any more: events that were acknowledged
 	sent    int                 // submissions
 	waiting string              // the token of a submission without an answer
 
@@ -88,7 +88,7 @@ func (p *benchProgram) submit(ctx context.Context, model *remote.BenchCalls) err
 
 // take takes a job and starts it, if it gets the nodes for it.
 func (p *benchProgram) take(ctx context.Context, model *remote.BenchCalls) error {
-	got, err := model.TakeJob(ctx, &bench.TakeAsk{TTL: 3000}) // a job that nobody knows of is soon free again
+	got, err := model.TakeJob(ctx, &bench.TakeAsk{TTL: 3000}) // a job that no one knows of is soon free again
 	if err != nil || got.Empty {
 		return err
 	}

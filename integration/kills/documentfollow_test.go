@@ -114,7 +114,7 @@ func (p *following) anew() {
 	p.begin()
 }
 
-// converge waits until whoever follows a document that nobody changes any more shows its contents.
+// converge waits until each follower of a document that no one changes any more shows its contents.
 func (p *following) converge(name, contents string) {
 	p.r.t.Helper()
 	for _, f := range p.all {

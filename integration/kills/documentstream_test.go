@@ -171,7 +171,7 @@ func TestRevisionsOverHTTPGoOnBehindAKill(t *testing.T) {
 	put(1)
 	put(2)
 	until(2)
-	put(3) // told to nobody
+	put(3) // told to no one
 	p.Kill()
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "a.json"), []byte(text(4)), 0o600))
 	p.Start()

@@ -23,7 +23,7 @@ import (
 )
 
 // cluster is what a scheduler knows of the applications that it has registered and of its
-// worker. Nobody else changes them.
+// worker. No one else changes them.
 type cluster struct {
 	apps   map[string]int         // how many tasks each has
 	claims map[string]flow.Status // what the worker has
@@ -57,7 +57,7 @@ type flowProgram struct {
 
 	known   cluster
 	pending func(s *cluster) // what has been asked for, and was not answered; nil: nothing
-	claims  bool             // it is a claim, and nobody knows of what
+	claims  bool             // it is a claim, and no one knows of what
 }
 
 const pool = "cfapp.pool" // which all of them claim from

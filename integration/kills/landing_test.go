@@ -35,7 +35,7 @@ func TestSoakLandersStandStill(t *testing.T) {
 	t.Logf("%d stops of %d planned in full, %d acknowledged writes, no row older than before", stops, landerStops, acked)
 }
 
-// The kernel ends the connection of a lander that is killed, and its claims end with that: nobody
+// The kernel ends the connection of a lander that is killed, and its claims end with that: no one
 // waits for as long as they could have lasted.
 func TestSoakKillLandersWithLongClaims(t *testing.T) {
 	l := startPlayers(t, 86_400)

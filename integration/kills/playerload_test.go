@@ -53,7 +53,7 @@ type playerOwner struct {
 	id          string
 	sent, acked atomic.Int64 // numbers
 	raised      atomic.Int64 // increments that were acknowledged
-	unknown     atomic.Int64 // writes of which nobody knows whether they took effect
+	unknown     atomic.Int64 // writes of which no one knows whether they took effect
 }
 
 // startPlayers starts all of it. Claims last for lockTime seconds.

@@ -47,7 +47,7 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 	write(t, d, row(player, "a", "1", 1))
 }
 
-// Somebody who changes a user's rights makes no row a bad one.
+// A change of a user's rights makes no row a bad one.
 func TestMissingRightsAreNoFaultOfTheRows(t *testing.T) {
 	admin := dbtest.MariaDB(t).DB(t)
 	dsn := mariaDB.New(t)

@@ -18,8 +18,8 @@ import (
 // of is the element for a database's kind.
 func of(d *landingtest.Database, each map[string]string) string { return each[d.Address.Kind] }
 
-// held has somebody else lock a row, has rows written meanwhile, and returns when that waits. The id
-// is that of the connection which waits.
+// held has another connection lock a row, has rows written meanwhile, and returns when that write waits.
+// The id is that of the connection which waits.
 func held(t *testing.T, d *landingtest.Database, rows ...field.DirtyRow) (other *sql.Tx, id int64, got chan error) {
 	t.Helper()
 	other, err := d.DB.Begin()
@@ -101,7 +101,7 @@ func TestARowThatATriggerRefusesIsAlone(t *testing.T) {
 	})
 }
 
-// Whatever the server's mode is, what is too long or too great for a table of somebody else's is
+// Whatever the server's mode is, what is too long or too great for a table that others have made is
 // refused.
 func TestNothingIsCutByNarrowColumns(t *testing.T) {
 	landingtest.On(t, servers, func(t *testing.T, d *landingtest.Database) {

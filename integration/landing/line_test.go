@@ -188,7 +188,7 @@ func TestARowThatBreaksTheConnectionHoldsNothingElseUp(t *testing.T) {
 	})
 }
 
-// As a proxy does which has nobody behind it any more that takes writes.
+// As a proxy does that has no server behind it any more that takes writes.
 func TestNoRowIsToBlameIfNoneIsWritten(t *testing.T) {
 	onMarkedLine(t, "INSERT INTO", func(t *testing.T, direct, d *landingtest.Database, line *line) {
 		s := landingtest.NewSource()

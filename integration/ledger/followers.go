@@ -20,7 +20,7 @@ type Shown struct {
 	Resumed  bool
 }
 
-// Follower is what somebody was shown who follows the newest state of one document, from before the
+// Follower is what was shown to a follower of the newest state of one document, from before the
 // first change that a History has, or from a state after it.
 type Follower struct {
 	Name string

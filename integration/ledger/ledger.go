@@ -43,7 +43,7 @@ type Book struct {
 	t       testing.TB
 	writers []*writer
 	watcher *watcher
-	rev     int64 // newest revision that anybody was told of
+	rev     int64 // newest revision that anyone was told of
 }
 
 // Open makes an empty book, which fails t.

@@ -185,7 +185,7 @@ func TestOnlyVerifiedAddressesOfTheDomainsSignIn(t *testing.T) {
 	}
 }
 
-// A provider that is not there holds up nobody, and is not asked again and again.
+// A provider that is not there holds no one up, and is not asked again and again.
 func TestAProviderThatDoesNotAnswerIsLeftAlone(t *testing.T) {
 	var down atomic.Bool
 	var asked atomic.Int64

@@ -56,7 +56,7 @@ func TestWhoIsNotVouchedForLearnsWhy(t *testing.T) {
 	}
 }
 
-// The attacker's own answer of the provider, brought to another person's browser, signs nobody in:
+// The attacker's own answer of the provider, brought to another person's browser, signs no one in:
 // not without the cookie of the way there, not with another one, not with one made up.
 func TestOnlyTheBrowserThatBeganComesBack(t *testing.T) {
 	f := people(t)

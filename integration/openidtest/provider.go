@@ -36,7 +36,7 @@ type Person struct {
 	Claims map[string]any
 }
 
-// Provider is a provider that runs. Its fields may be changed before anybody signs in.
+// Provider is a provider that runs. Its fields may be changed before anyone signs in.
 type Provider struct {
 	*httptest.Server
 	// People are its users by the names that its page has.
@@ -289,8 +289,8 @@ func (c client) RestrictAdditionalAccessTokenScopes() func([]string) []string {
 	return func(scopes []string) []string { return scopes }
 }
 
-// Visit goes to where a person was sent, signs in as one of the provider's users, or with "no" as
-// nobody, and returns where the provider then sends the browser.
+// Visit goes to where a person was sent, signs in as one of the provider's users or, with "no", as
+// no one, and returns where the provider then sends the browser.
 func (p *Provider) Visit(t testing.TB, at, who string) (back *url.URL) {
 	browser := &http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if r.URL.Path == "/login" || strings.HasPrefix(r.URL.String(), p.storage.callback) {

@@ -85,7 +85,7 @@ func (r *run) follow(lines *bufio.Scanner) {
 		r.keep(lines.Text())
 		select {
 		case r.log <- lines.Text():
-		default: // nobody looks for so much
+		default: // no one looks for so much
 		}
 	}
 	close(r.log)

@@ -151,7 +151,7 @@ func tinyKeys(p *process.Process, n int) *crowd {
 // streamNS is the namespace that streams follow.
 const streamNS = "stream"
 
-// unreadStreams are n streams over HTTP that nobody reads.
+// unreadStreams are n streams over HTTP that no one reads.
 func unreadStreams(p *process.Process, n int) *crowd {
 	return gather(p.HTTP, n, func(c *caller, _ int) {
 		_ = c.SetReadBuffer(4096)

@@ -9,7 +9,7 @@ import (
 )
 
 // Large answers are not built: 1,000 clients of 16 KB each made one of 16 MB, for
-// everybody who asked.
+// everyone who asked.
 func TestAListOfManyWideClients(t *testing.T) {
 	b := besiege(t, 512)
 	wide := wideClients(b.Process, 1000).over()

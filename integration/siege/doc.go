@@ -1,4 +1,4 @@
-// Package siege attacks the real binary with everything that somebody outside can do to
+// Package siege attacks the real binary with everything that an outsider can do to
 // it, under limits small enough to be met: floods of connections, storms of reconnects,
 // peers that do not read, do not finish or stand still, and whatever fills memory.
 //

@@ -47,7 +47,7 @@ func controlGroup(t *testing.T, limit int64) string {
 	return ""
 }
 
-// Nobody has told this server how much it may use; the kernel ends it if it uses more.
+// No one has told this server how much it may use; the kernel ends it if it uses more.
 // Where no control group can be made, it is told, and the test looks at what it uses.
 func TestEverythingWithinAControlGroup(t *testing.T) {
 	const limit = 256 * mib

@@ -96,7 +96,7 @@ func (s *sick) takes(value string) {
 	require.Equal(s.t, value, s.key("b"))
 }
 
-// another has the server run as somebody whom permissions bind, if the test is not.
+// another has the server run as a user whom permissions bind, if the test does not run as one.
 func (s *sick) another() {
 	s.t.Helper()
 	if os.Geteuid() != 0 {
@@ -113,7 +113,7 @@ func (s *sick) another() {
 	}
 }
 
-// TestDiskThatHangs: what writes waits, nothing else does, and nobody waits for long.
+// TestDiskThatHangs: what writes waits, nothing else does, and no one waits for long.
 func TestDiskThatHangs(t *testing.T) {
 	d := newDevice(t, 400<<20)
 	if d == nil {

@@ -59,7 +59,7 @@ func TestPeersThatNeverFinish(t *testing.T) {
 }
 
 // A program that is stopped, as by a debugger, and goes on later sees what has become of
-// everything, and nobody waits for it.
+// everything, and no one waits for it.
 func TestAStoppedPeerCatchesUp(t *testing.T) {
 	p := process.Start(t, confDir(t), strict...)
 	path, err := process.Binary()

@@ -19,7 +19,7 @@ const (
 	inStep = 5 * time.Second
 )
 
-// A configuration center is asked by everybody at once exactly when it comes back.
+// A configuration center is asked by all clients at once exactly when it comes back.
 func TestStormOfReconnects(t *testing.T) {
 	p := process.Start(t, confDir(t), "--log-level", "warn")
 	f := &fleet{t: t, addr: p.Addr, conns: make([]*caller, stormClients)}

@@ -106,7 +106,7 @@ func count(lists []list.List) (n int) {
 	return n
 }
 
-// firstLocked is who has to leave first of these lists; nil if there is nobody. Each pair of
+// firstLocked is who has to leave these lists first; nil if they are empty. Each pair of
 // lists has those who are silent before those who have said something.
 func (l *Lobby) firstLocked(lists []list.List) *Place {
 	for ; len(lists) > 0; lists = lists[2:] {
@@ -318,7 +318,7 @@ func (l *Lobby) forgetLocked(p *Place) {
 
 // Evictable says how the connection is closed, which Admit could not know yet. It is
 // false if that should have happened already: then the caller closes it. evict is called
-// at most once, on the goroutine of whoever needs the place, and must not wait.
+// at most once, on the goroutine that needs the place, and must not wait.
 func (p *Place) Evictable(evict func()) bool {
 	l := p.front.lobby
 	l.mu.Lock()
@@ -341,11 +341,11 @@ func (p *Place) Spoke() {
 }
 
 // Settle takes one of the front's places, because the peer has said who it is; name may be
-// empty. It fails if there is none left for somebody unknown, or for this address, and then
+// empty. It fails if there is none left for an unknown peer, or for this address, and then
 // the connection stays in the lobby.
 func (p *Place) Settle(name string) error { return p.settleOrCount(name, false) }
 
-// SettleAdministrator is Settle for somebody who can help when the server is full: no address has
+// SettleAdministrator is Settle for a peer who can help when the server is full: no address has
 // too many of them, and there are places beyond the front's limit.
 func (p *Place) SettleAdministrator(name string) error { return p.settleOrCount(name, true) }
 
@@ -428,7 +428,7 @@ func (p *Place) Leave() {
 	}
 }
 
-// Close lets nobody in any more, and has those leave who are in the lobby.
+// Close lets no one in any more, and has those who are in the lobby leave.
 func (f *Front) Close() {
 	for _, evict := range f.close() {
 		if evict != nil {

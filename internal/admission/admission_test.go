@@ -281,7 +281,7 @@ func TestANewcomerHasAMomentToSpeak(t *testing.T) {
 	}
 	require.NoError(t, p.Settle(""))
 
-	_, out = visit(t, f, here) // one that nobody knows
+	_, out = visit(t, f, here) // an unknown one
 	for range 64 {
 		half()
 	}

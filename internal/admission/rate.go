@@ -19,11 +19,11 @@ type Rate struct {
 
 const (
 	burst = time.Second // how far a purse may be ahead of its rate
-	// longestDebt is how long at most somebody waits, whatever he has sent or announced.
+	// longestDebt is how long a peer waits at most, whatever it has sent or announced.
 	longestDebt = time.Hour
 )
 
-// Purse is what somebody may still send. Several connections can share one: all its methods may be
+// Purse is what a peer may still send. Several connections can share one: all its methods may be
 // called from any goroutine, and take no lock. NewPurse makes one that is full.
 type Purse struct {
 	requests, bytes level

@@ -64,7 +64,7 @@ type Root interface {
 	// is on the disk is unknown; do not try again.
 	SyncDir(name string) error
 	// Lock takes an exclusive lock on a directory, or on the file name, which it creates; one that
-	// exists need only be readable. It never waits: somebody else's lock is an error that wraps ErrLocked. Close of the
+	// exists need only be readable. It never waits: if the lock is taken, the error wraps ErrLocked. Close of the
 	// result or the end of the process gives the lock back.
 	Lock(name string) (io.Closer, error)
 	// Close ends the use of the root; open files live on.

@@ -12,7 +12,7 @@ func entersyscallblock()
 func exitsyscall()
 
 // Aside is f.SyncData, for which the goroutine gives its processor away. It waits for one afterwards:
-// where all are busy, until somebody else blocks.
+// where all are busy, until another goroutine blocks.
 func Aside(f File) error {
 	fd := f.Fd()
 	if fd == ^uintptr(0) {

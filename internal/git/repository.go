@@ -1,4 +1,4 @@
-// Package git asks git about a repository that may be anybody's.
+// Package git asks git about a repository that may be anyone's.
 //
 // Where a repository is, is found here, so that its owner can be looked at before git is. Git is
 // told where it is, reads no configuration but the repository's own, and of that nothing makes it

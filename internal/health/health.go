@@ -32,7 +32,7 @@ type Trouble struct {
 }
 
 // Reminder says when to log trouble again that stays: once a minute. That it has begun is
-// logged by whoever finds it. The zero value is ready; one goroutine uses it.
+// logged where it is found. The zero value is ready; one goroutine uses it.
 type Reminder struct{ next time.Time }
 
 // Due is called at least every few seconds with the trouble there is.

@@ -44,7 +44,7 @@ type slot struct {
 	value  ref
 }
 
-// seed differs from process to process, so that nobody can prepare a document whose keys collide.
+// seed differs from process to process, so that no one can prepare a document whose keys collide.
 var seed = maphash.MakeSeed()
 
 func hash(parent uint32, key []byte) uint32 {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A document beyond the index's offsets is rare enough that nobody has one to test with; the limit is lowered instead.
+// A document beyond the index's offsets is so rare that there is none to test with; the limit is lowered instead.
 func TestIndexBeyondLimitScans(t *testing.T) {
 	doc := []byte(`{"a":[1,{"b":2}]}`)
 	for _, limit := range []int{0, len(doc) - 1, len(doc)} {

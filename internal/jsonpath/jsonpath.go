@@ -65,7 +65,7 @@ func child(doc, token []byte) (value []byte, ok bool) {
 	return doc[found.Index:end:end], found.Exists()
 }
 
-// textOf is b as a string that nobody keeps.
+// textOf is b as a string that no one keeps.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func walk(doc, token, rest []byte) (value []byte, ok bool) {

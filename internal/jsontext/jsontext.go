@@ -78,8 +78,8 @@ type Member struct {
 // *SyntaxError; dst then comes back as long as it was.
 func Scan(dst []Member, text []byte) ([]Member, Kind, error) { return scan(dst, text, math.MaxInt) }
 
-// MaxMembers is how many members the object of a message may have, those that nobody knows included: each takes many
-// times the memory of its text.
+// MaxMembers is how many members the object of a message may have, unknown ones included: each takes many times the
+// memory of its text.
 const MaxMembers = 1 << 14
 
 // ScanMessage is Scan for texts that peers send to be read as messages: an object with more than MaxMembers is refused.

@@ -14,7 +14,7 @@ type Layout struct {
 	End string
 }
 
-// maxIndent is more than anybody means as the indent of one level.
+// maxIndent is more than anyone means as the indent of one level.
 const maxIndent = 16
 
 // LayoutOf returns the layout of valid, as far as it can be told: a text without members or elements shows only how it

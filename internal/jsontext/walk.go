@@ -74,7 +74,7 @@ func skipContainer(valid []byte, i int) int {
 //		use(it.Key(), it.Raw())
 //	}
 //
-// Values that nobody asks for are stepped over once; a value entered with Enter is not stepped over at all.
+// Values that are not asked for are stepped over once; a value entered with Enter is not stepped over at all.
 // The Iter allocates nothing; it is a value, and a copy goes on independently.
 type Iter struct {
 	text   []byte

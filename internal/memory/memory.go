@@ -6,8 +6,8 @@
 // collector has not collected yet, for stacks, and for the program itself. Go's own limit
 // is 0.9 of the budget; near it the collector works harder.
 //
-// A pool counts what things cost in memory, not how long they are: whoever draws from one
-// adds what the containers around the bytes take.
+// A pool counts what things cost in memory, not how long they are: a caller that draws from
+// one adds what the containers around the bytes take.
 package memory
 
 import (
@@ -40,7 +40,7 @@ type Budget struct {
 }
 
 // part is a pool with its share of the budget, in thousandths. A large machine's share may
-// be more than anybody needs: most bounds it.
+// be more than anyone needs: most bounds it.
 type part struct {
 	name  string
 	pool  **Pool
@@ -114,7 +114,7 @@ func (b *Budget) StoreMost() int64 {
 }
 
 // SetStore makes the pool Store so large, whatever its share is. The caller has compared it with
-// StoreMost. It may be called before anybody draws from the pool.
+// StoreMost. It may be called before anyone draws from the pool.
 func (b *Budget) SetStore(bytes int64) { b.Store = NewPool(bytes) }
 
 // For is the smallest budget, in whole MiB, whose pool Store may have so many bytes.

@@ -1,4 +1,4 @@
-// Package metric is the one vocabulary of the program's numbers. Whoever counts
+// Package metric is the one vocabulary of the program's numbers. A package that counts
 // declares a name and a help text once, beside the field that counts; statistics,
 // /metrics, /v1/status and its samples read all of them by name.
 package metric

@@ -43,7 +43,7 @@ type Files struct {
 
 	used    atomic.Pointer[tls.Config]
 	revoked atomic.Pointer[revocations]
-	told    atomic.Pointer[func()] // when something was taken; nil: nobody
+	told    atomic.Pointer[func()] // when something was taken; nil: no one
 	trouble atomic.Pointer[error]  // of the files as they are; nil: none
 
 	life   context.Context
@@ -190,7 +190,7 @@ func (f *Files) take(text [][]byte) error {
 		NextProtos:   []string{"http/1.1"}, // who asks for nothing gets nothing
 		// A ticket would bring a client back whose certificate is not trusted any more.
 		SessionTicketsDisabled: true,
-		// Small records would cost a write each; nobody waits for the first byte of a frame.
+		// Small records would cost a write each; no one waits for the first byte of a frame.
 		DynamicRecordSizingDisabled: true,
 	}
 	if f.paths.ClientCA != "" {

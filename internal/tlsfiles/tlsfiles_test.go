@@ -208,7 +208,7 @@ func TestAnExpiredCertificateIsTrouble(t *testing.T) {
 	require.ErrorContains(t, k.Trouble(), "has expired")
 }
 
-// Whoever was trusted before must not come back by what a client remembers.
+// A client that was trusted before must not come back by what it remembers.
 func TestAnAuthorityThatIsTakenAwayIsNotTrusted(t *testing.T) {
 	k := start(t, true)
 	_, err := k.shown()

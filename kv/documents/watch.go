@@ -32,7 +32,7 @@ type Watch struct {
 	Prev bool
 	// Changes asks for the paths that changed instead of the contents.
 	Changes bool
-	// Reveal asks for sealed values revealed, as far as whoever asks may know them.
+	// Reveal asks for sealed values revealed, as far as the caller may know them.
 	Reveal bool
 }
 

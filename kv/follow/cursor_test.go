@@ -186,7 +186,7 @@ func TestRecentKeepsTheNewest(t *testing.T) {
 	require.Equal(t, Chunk{After: 1010, Last: 1010}, r.Since(1001, 0), "what the store has missed has to be read back")
 }
 
-// longPast is a store with a long past, of which nobody is told anything.
+// longPast is a store with a long past, of which no one is told anything.
 type longPast struct {
 	Store
 	read func()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever meets a name finds what it is.
+// A reader who meets a name finds what it is.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	var text []byte
 	for _, file := range []string{"../../PROTOCOL.md", "../../gateway/openapi.json"} {

@@ -162,7 +162,7 @@ func FuzzTxn(f *testing.F) {
 	})
 }
 
-// Members that nobody knows take memory, too.
+// Unknown members take memory, too.
 func TestObjectsInMessagesHaveSoManyMembers(t *testing.T) {
 	for _, d := range []kvjson.Dialect{kvjson.Wire, kvjson.HTTP} {
 		var r kvjson.Reader

@@ -20,7 +20,7 @@ import (
 
 // TestFaultsAtRandom has the disk fail at random operations while many write, each an
 // increment with a token. Whatever fails: what was acknowledged is there, once; what was
-// refused is not there; and who is told that nobody knows finds out by asking again. That
+// refused is not there; and a caller that is told it is not known finds out by asking again. That
 // holds for readers, for followers, and after a loss of power.
 func TestFaultsAtRandom(t *testing.T) {
 	for seed := range uint64(12) {

@@ -351,7 +351,7 @@ func TestWhatTakesRightsAwayWaitsForSpace(t *testing.T) {
 	require.Equal(t, "3", p.text("k"))
 }
 
-// A disk that hangs holds nobody up for longer than the time-out.
+// A disk that hangs holds no one up for longer than the time-out.
 func TestADiskThatHangsIsSurvived(t *testing.T) {
 	p := newPatient(t, nil)
 	require.NoError(t, p.put("k", "1"))
@@ -372,7 +372,7 @@ func TestADiskThatHangsIsSurvived(t *testing.T) {
 	require.NoError(t, p.put("k", "4"))
 }
 
-// It shows although nobody writes.
+// It shows although no one writes.
 func TestADiskThatHangsShowsWithoutAWrite(t *testing.T) {
 	p := newPatient(t, nil)
 	thaw := make(chan struct{})

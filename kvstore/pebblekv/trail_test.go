@@ -162,8 +162,8 @@ func TestTheChainGoesOnAfterAStart(t *testing.T) {
 	}
 }
 
-// Whatever the disk does: what was acknowledged has one line, what was refused none, and what nobody
-// knew of has one if it took effect.
+// Whatever the disk does: what was acknowledged has one line, what was refused none, and what had an
+// unknown outcome has one if it took effect.
 func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit is BenchmarkCommit, each by somebody, with and without lines.
+// BenchmarkAudit is BenchmarkCommit, each by a known actor, with and without lines.
 func BenchmarkAudit(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprintf("on=%v", on), func(b *testing.B) {

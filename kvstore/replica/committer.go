@@ -323,7 +323,7 @@ func (c *committer) fail(cause error, list []queued) {
 	c.stop(t, list)
 }
 
-// stop ends all writing. Whether the group became durable is not known, so nobody is told
+// stop ends all writing. Whether the group became durable is not known, so no caller is told
 // that it did or that it did not, now or when a token is used again.
 func (c *committer) stop(t health.Trouble, list []queued) {
 	s, err := c.store, t.Err

@@ -27,8 +27,8 @@ type Config struct {
 	// was stored already when the store is opened.
 	Store *memory.Pool
 	// Tokens is for request tokens with their remembered results, which are long if values
-	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the oldest are
-	// dropped of whoever has most.
+	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the oldest of the
+	// asker that has most are dropped.
 	Tokens *memory.Pool
 	// Queues is for transactions that wait for the committer, which may use a third of it,
 	// and for the versions kept only for Views, likewise; nil: one of 192 MiB. Beyond the
@@ -71,7 +71,7 @@ type Config struct {
 	// whose steps are not pauses. Negative: never.
 	PauseAfter time.Duration
 
-	// Trail takes the audit's lines about transactions that somebody asked for, which become
+	// Trail takes the audit's lines about transactions that someone asked for, which become
 	// durable with these; nil: there is no audit. It needs a log of its own. With TrailNotesOnly
 	// there are lines only about transactions that have a Note.
 	Trail          *trail.Trail

@@ -33,7 +33,7 @@ func (c *fakeCopy) Next(dst []byte) ([]byte, error) {
 	return dst, io.EOF
 }
 
-// A copy that a hanging disk begins too late is closed by nobody else.
+// No one else closes a copy that a hanging disk begins too late.
 func TestACopyThatComesTooLateIsClosed(t *testing.T) {
 	now := clocktest.NewFake(noon)
 	log := &copyLog{gate: make(chan struct{}, 1), closed: make(chan struct{}, 1)}

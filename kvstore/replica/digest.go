@@ -15,7 +15,7 @@ var digestBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // text is preceded by its length and every list by its number, so that nothing
 // can be read in two ways. It is stored: the encoding must never change.
 //
-// Who is known to ask is part of what is asked: nobody gets the answer to another.
+// Who is known to ask is part of what is asked: no one gets the answer to another.
 func digestOf(txn *kv.Txn) [16]byte {
 	asked := digestOfTxn(txn)
 	who := txn.Actor.Proved()

@@ -119,7 +119,7 @@ func TestCommitEachStopsAtWhatIsNotTaken(t *testing.T) {
 	require.Equal(t, "40", b.text("a", "k"))
 }
 
-// Also when writing fails everybody is told.
+// Every caller is told, also when writing fails.
 func TestEachCallerIsToldThatWritingHasFailed(t *testing.T) {
 	b := gated(t, Config{})
 	d := make(desk, 10)

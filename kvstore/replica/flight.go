@@ -22,7 +22,7 @@ type flight struct {
 }
 
 // depart notes that the committer gives a group to the log. Until arrive the group, its
-// answers and the tokens are read only, by whoever holds the queue's mu.
+// answers and the tokens are read only, by the holder of the queue's mu.
 func (q *queue) depart(list []queued, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,7 +47,7 @@ func (q *queue) unlessKnown(one *queued, why error) error {
 	return why
 }
 
-// flying reports whether the log has had a group for longer than limit, and nobody has been
+// flying reports whether the log has had a group for longer than limit, and no caller has been
 // answered.
 func (q *queue) flying(now time.Time, limit time.Duration) bool {
 	q.mu.Lock()
@@ -121,7 +121,7 @@ func (q *queue) lateSince() (since time.Time, refused error) {
 	return q.flight.since, q.flight.late
 }
 
-// answerLate answers everybody who waits if the log has been busy for longer than limit. Any
+// answerLate answers all callers that wait if the log has been busy for longer than limit. Any
 // goroutine may call it.
 func (c *committer) answerLate(limit time.Duration) {
 	s := c.store

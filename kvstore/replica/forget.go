@@ -147,7 +147,7 @@ func (c *committer) forget() (more bool) {
 	return true
 }
 
-// forget removes those of the entries that nobody needs, and returns them.
+// forget removes those of the entries that no one needs, and returns them.
 func (x *index) forget(list []kv.Held, b *books) (gone []*kv.Entry) {
 	for len(list) > 0 {
 		n := min(forgetSlice, len(list))

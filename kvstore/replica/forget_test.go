@@ -73,7 +73,7 @@ func TestWhatWaitsToBeForgottenIsBounded(t *testing.T) {
 	require.Zero(t, pool.Held()-b.index.keptBytes)
 }
 
-// Whoever asked is told, also when the store ends before it comes to it.
+// The caller is told, also when the store ends before it gets to the request.
 func TestForgettingIsAnsweredWhenTheStoreEnds(t *testing.T) {
 	for what, end := range map[string]func(b *bench){
 		"closed":      func(b *bench) { require.NoError(b, b.Store.Close()) },

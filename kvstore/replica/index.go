@@ -16,7 +16,7 @@ import (
 const sliceKeys = 512
 
 // index is the current state in memory: of each key the newest version, and older
-// ones as long as somebody may need them. A reader sees of each key the newest
+// ones as long as a reader may need them. A reader sees of each key the newest
 // version that is not above a revision: its View's, or visible. Only the
 // committer writes; it therefore reads without the lock.
 type index struct {

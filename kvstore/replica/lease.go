@@ -86,7 +86,7 @@ func (l *leases) grant(id kv.LeaseID, ttl time.Duration, owner *access.Identity)
 	return made
 }
 
-// countLocked counts leases of their owner, nil if nobody is known.
+// countLocked counts leases of their owner, nil if it is not known.
 func (l *leases) countLocked(owner *access.Identity, n int) {
 	if owner == nil {
 		return
@@ -96,7 +96,7 @@ func (l *leases) countLocked(owner *access.Identity, n int) {
 	}
 }
 
-// of is how many leases somebody has, those included that the group under way grants and ends.
+// of is how many leases an identity has, those included that the group under way grants and ends.
 func (l *leases) of(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,7 +253,7 @@ func (l *leases) next() (time.Duration, bool) {
 	return max(first.planned-now, 0), true
 }
 
-// running notes that the process is running. If it stood still for long, nobody could
+// running notes that the process is running. If it stood still for long, no one could
 // keep leases alive: it restarts the time of all of them and returns how long it stood.
 func (l *leases) running() time.Duration {
 	now := l.now()

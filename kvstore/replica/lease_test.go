@@ -35,7 +35,7 @@ func TestKeysExpireAtTheirTime(t *testing.T) {
 	b.settled()
 	require.Equal(t, "1", b.text("a", "k"))
 	b.clock.Advance(time.Millisecond)
-	event := <-events // nobody has to ask
+	event := <-events // no one has to ask
 	require.Equal(t, kv.Expire, event.Kind)
 	require.Equal(t, "k", event.Entry.Key)
 	require.Equal(t, "1", string(event.Prev.Value.Data))
@@ -238,7 +238,7 @@ func TestLeasesEndOnASlowDisk(t *testing.T) {
 	require.NoError(t, (<-next).err)
 }
 
-// slowClock has whoever asks for the time hold it for a while, once.
+// slowClock makes one caller that asks for the time hold it for a while, once.
 type slowClock struct {
 	*clocktest.Fake
 	hold          atomic.Bool

@@ -85,7 +85,7 @@ type Commit struct {
 // Token is the remembered answer to a transaction with a request token.
 type Token struct {
 	NS, Name string
-	Who      string   // was proved to ask; empty: nobody
+	Who      string   // was proved to ask; empty: no one
 	Digest   [16]byte // of the transaction, by which a reuse is recognised
 	Revision kv.Revision
 	Time     int64  // ms since 1970
@@ -99,7 +99,7 @@ type LeaseChange struct {
 	ID    kv.LeaseID
 	TTL   time.Duration // whole ms
 	Ended bool
-	Owner *access.Identity // who it was granted to; nil: nobody who was known, or it has ended
+	Owner *access.Identity // who it was granted to; nil: it is not known who, or it has ended
 }
 
 // Loader receives the contents of a log as it is loaded. Its functions are called one

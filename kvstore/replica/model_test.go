@@ -17,7 +17,7 @@ import (
 )
 
 // Whatever is committed, in whatever groups, with whatever Views open: reads agree
-// with the events, Views never change, and nothing is kept that nobody needs.
+// with the events, Views never change, and nothing is kept that no one needs.
 func TestStateFollowsFromEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, rapid.IntRange(2, 4).Draw(t, "slice"))

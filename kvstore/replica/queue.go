@@ -12,8 +12,8 @@ import (
 	"confcenter/kv"
 )
 
-// queued is a transaction that waits for the committer. Whoever committed it is told
-// by done or, if that is nil, as a caller.
+// queued is a transaction that waits for the committer. The result goes to done or, if
+// that is nil, to caller.
 type queued struct {
 	txn    *kv.Txn
 	done   func(*kv.Result, error)

@@ -45,8 +45,8 @@ func (t *terms) withinQuotas(touched []*change) error {
 // StockOf is what a namespace has visibly.
 func (q Quotas) StockOf(ns string) kv.Stock { return q.store.index.seen(ns).stock() }
 
-// mayGrant asks whether whoever asks for a transaction may have one lease more, which will be theirs
-// whatever of the server grants it.
+// mayGrant asks whether the actor of a transaction may have one lease more, which will be theirs
+// whatever part of the server grants it.
 func (t *terms) mayGrant(l *leases, txn *kv.Txn) error {
 	quotas, who := t.quotas.Load(), txn.Actor.Proved()
 	if quotas == nil || who == nil {
@@ -55,5 +55,5 @@ func (t *terms) mayGrant(l *leases, txn *kv.Txn) error {
 	return (*quotas).Lease(who, l.of(who.Name))
 }
 
-// LeasesOf is how many leases belong to whoever has that name.
+// LeasesOf is how many leases belong to the identity of that name.
 func (q Quotas) LeasesOf(name string) int { return q.store.leases.of(name) }

@@ -174,7 +174,7 @@ func TestConcurrentWritersNeverExceedAQuota(t *testing.T) {
 	same(reopened(t, Config{}, b.disk, b.clock).Store)
 }
 
-// Leases belong to whoever they were granted to, whoever keeps them alive, and also after a restart.
+// Leases belong to the identity they were granted to, no matter who keeps them alive, and also after a restart.
 func TestAnIdentityHasNoMoreLeasesThanItsQuota(t *testing.T) {
 	book := quotas(t, `[{"who": ["token:game"], "leases": 2}]`)
 	b := onFake(t, Config{})

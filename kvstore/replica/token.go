@@ -11,8 +11,8 @@ import (
 
 // tokens holds the request tokens that are remembered. Only the committer uses it.
 //
-// If there are too many, who has most loses the oldest ones: nobody can have those of others
-// forgotten by asking for much.
+// If there are too many, the asker that has most loses the oldest ones: no one can have those of
+// others forgotten by asking for much.
 type tokens struct {
 	limit int     // set at open
 	held  account // its pool's limit is theirs
@@ -30,7 +30,7 @@ type tokens struct {
 
 type tokenName struct{ ns, name string }
 
-// asker is whoever was proved to use some tokens; all who were not are one.
+// asker is who was proved to use some tokens; all who were not are one.
 type asker struct {
 	who   string
 	queue []*Token // oldest first; empty only while one is added
@@ -91,7 +91,7 @@ func (t *tokens) add(token *Token) {
 	t.count.Store(int64(len(t.byName.of)))
 }
 
-// weigh counts a token that has come into somebody's queue or, if bytes is below 0, has left it.
+// weigh counts a token that has come into an asker's queue or, if bytes is below 0, has left it.
 func (t *tokens) weigh(a *asker, bytes int64) {
 	if t.queued++; bytes < 0 {
 		t.queued -= 2
@@ -126,7 +126,7 @@ func (t *tokens) forget(before int64) {
 	t.count.Store(int64(len(t.byName.of)))
 }
 
-// crowdOut drops somebody's oldest token for lack of room.
+// crowdOut drops an asker's oldest token for lack of room.
 func (t *tokens) crowdOut(a *asker) {
 	rev := a.queue[0].Revision
 	if oldest, _ := t.aged.first(); oldest == a {

@@ -156,7 +156,7 @@ func TestTheBytesOfTokensAreBounded(t *testing.T) {
 	require.Zero(t, b.tokens.bytes)
 }
 
-// asking makes a transaction with a token that reads a key, as somebody's, and reports whether the
+// asking makes a transaction that reads a key, with a token of who, and reports whether the
 // token was known.
 func (b *bench) asking(who, token, key string) bool {
 	b.Helper()

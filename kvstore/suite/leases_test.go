@@ -238,7 +238,7 @@ func leaseIsGone(s *subject) {
 	}
 }
 
-// actor is somebody who was proved to be name.
+// actor is an actor that was proved to be name.
 func actor(name string, groups ...string) *access.Actor {
 	return &access.Actor{Identity: &access.Identity{Name: name, Groups: groups}}
 }

@@ -81,7 +81,7 @@ func (p *power) kill() kvstore.Engine {
 	return p.open()
 }
 
-// plugged is a store that nobody hears of any more after the plug is pulled.
+// plugged is a store that is not heard of any more after the plug is pulled.
 type plugged struct {
 	*replica.Store
 	disk *pluggedDisk

@@ -172,7 +172,7 @@ func watchAcrossRestarts(s *subject) {
 		again()
 		got = append(got, w.events()...)
 		position := w.standing()
-		l.run(5) // while nobody watches
+		l.run(5) // while no one watches
 		if i == 3 {
 			again()
 		}

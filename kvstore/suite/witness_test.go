@@ -23,7 +23,7 @@ type witness struct {
 
 	// set at start
 	gate  chan struct{} // unless nil, deliver waits for it
-	ended chan struct{} // closed when nobody is going to open the gate any more
+	ended chan struct{} // closed when no one is going to open the gate any more
 }
 
 func (s *subject) watch(request follow.Request) *witness {

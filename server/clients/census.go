@@ -77,7 +77,7 @@ func (f *Handlers) Census(after int32, most int, stopped <-chan struct{}) (list 
 		switch {
 		case !ok:
 			return nil, 0
-		case room <= 0 && len(page) > 1: // somebody is not listed in full
+		case room <= 0 && len(page) > 1: // a client is not listed in full
 			most = len(page) / 2
 			continue
 		case more:

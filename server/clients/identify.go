@@ -124,7 +124,7 @@ func (f *Handlers) setArgs(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// targetOf returns the routing target in member to; 0 is nobody.
+// targetOf returns the routing target in member to; 0 is no one.
 func targetOf(req *protocol.Request) (to int32, present bool) {
 	m, present := req.Member("to")
 	if !present {

@@ -17,7 +17,7 @@ func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool 
 	req := &s.Desk.Req
 	to, routed := targetOf(req)
 	kind := req.Text("notify")
-	// Everybody reads this log, so what one client says to another is not in it.
+	// Everyone reads this log, so what one client says to another is not in it.
 	f.oplog.add("NOTIFY", s.Name(), "notify="+string(kind), fmt.Sprintf("to=%d", to), fmt.Sprintf("%d bytes", len(req.Body())))
 	if routed && to != f.serverID {
 		f.route(s, h, to)

@@ -82,7 +82,7 @@ func TestOnlyProgramsAreListedThatMayBeRead(t *testing.T) {
 	require.Contains(t, newCrowd(t, "send clients", "* kv").ask(protocol.GetCli, `{}`), `"code":1025`)
 }
 
-// swap is an answer about who is hidden as it would be about nobody.
+// swap is an answer about the hidden client as it would be about one that does not exist.
 func swap(answer string) string {
 	return strings.ReplaceAll(answer, fmt.Sprint(hiddenID), fmt.Sprint(noneID))
 }

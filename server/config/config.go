@@ -136,7 +136,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
 	if len(value) < loop.WholeFrame {
 		out = append(append(out, value...), end...)
-		if whole && !sealed { // what is kept is found before anybody asks whether there is something to reveal
+		if whole && !sealed { // what is kept is found before it is asked whether there is something to reveal
 			node.KeepAnswer(q.Inherit, q.FileRaw, s.Body(out))
 		}
 		s.End(out)

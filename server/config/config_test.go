@@ -61,7 +61,7 @@ func book(s *docKit, body string) string {
 	return string(protocol.Printer{Style: protocol.BodyWhole}.AppendStream(nil, s.w.Got.Bytes()))
 }
 
-// change writes a.json and returns the batch, which is not yet told to anybody.
+// change writes a.json and returns the batch, which no one has been told of yet.
 func change(t *testing.T, s *docKit, contents string) *confstore.Batch {
 	batch := make(chan *confstore.Batch, 8)
 	store := s.store

@@ -272,7 +272,7 @@ func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (ch
 	if !ready {
 		l.Group.WorkFirst(func() {
 			defer l.Release()
-			// The loop is on hold, so nobody else is at f: its followers are told.
+			// The loop is on hold, so nothing else is at f: its followers are told.
 			defer l.Group.Contain(func() { f.paths[key] = true })
 			for _, node := range []*confstore.Node{c.Node, c.Prev} {
 				if node != nil {

@@ -13,7 +13,7 @@ import (
 	"confcenter/server/gate/gatetest"
 )
 
-// revealed is what GETCONFIG answers to somebody, of documents with sealed values.
+// revealed is what GETCONFIG answers to a caller with these rights, of documents with sealed values.
 func revealed(t *testing.T, rights *guard.Caller, request string) string {
 	pw := func(origin, value string) string {
 		return guardtest.Sealed(t, "config:"+origin, `{"$seal":`+value+`}`)
@@ -72,7 +72,7 @@ func TestSealedValuesAreRevealedToThoseWhoMayKnowThem(t *testing.T) {
 	require.Contains(t, revealed(t, nil, heir), `{"pw":"of base","login":{"user":"root","n":[7]},"own":"of heir"}`, "there is no access control")
 }
 
-// An answer that is kept for others must be nobody's.
+// An answer that is kept for others must be no one's.
 func TestNoRevealedAnswerIsKept(t *testing.T) {
 	s := newDocKit(t, map[string]string{"a.json": guardtest.Sealed(t, "config:a.json", `{"pw":{"$seal":"hunter2"}}`)})
 	s.Bench.Ring = guardtest.Ring()

@@ -72,7 +72,7 @@ func TestEachCommandNeedsTheRightsToTheDocumentsThatItNames(t *testing.T) {
 	}
 }
 
-// Whoever may read a resolved document gets what its bases say, but not their names.
+// A client that may read a resolved document gets what its bases say, but not their names.
 func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
 	rights := guardtest.Caller(t, "* config", "-read config:secret.json")
 	got := answersWith(t, rights,

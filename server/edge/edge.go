@@ -1,4 +1,4 @@
-// Package edge has the stages that every request passes on its way to a handler, whoever brought it: what it
+// Package edge has the stages that every request passes on its way to a handler, however it came: what it
 // costs its sender, the right of its row, what it is about, the namespaces that pay for it, and the values
 // that are to be sealed. TCP and HTTP call them in this order, each when it has what a stage needs.
 //

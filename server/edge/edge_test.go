@@ -72,7 +72,7 @@ func TestAConcernIsOneStage(t *testing.T) {
 	require.ErrorContains(t, r.Judge(start, op.Fields(nil, &field.Write{Owner: field.Owner{App: "1", Region: "1", Logic: "bag", ID: "1"}})), "only be read")
 }
 
-// Whoever may not do something learns neither of further concerns nor of what namespaces have spent.
+// A client that may not do something learns neither of further concerns nor of what namespaces have spent.
 func TestRightsAreDecidedFirst(t *testing.T) {
 	e := &edge.Edge{Stages: []edge.Stage{readOnly("game")}}
 	r := requestBy(t, e, "read kv:game")

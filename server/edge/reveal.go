@@ -27,7 +27,7 @@ func revealText(c *guard.Caller, ring *seal.Ring, valid []byte) []byte {
 }
 
 // Seal seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
-// asked, which a digest tells nobody who lacks the keys. What cannot be sealed is refused.
+// asked, which a digest tells no one who lacks the keys. What cannot be sealed is refused.
 func (r *Request) Seal(t *kv.Txn) error { return sealTxn(r.Ring(), t) }
 
 func sealTxn(ring *seal.Ring, t *kv.Txn) error {
@@ -78,7 +78,7 @@ func sealedValue(ring *seal.Ring, op *kv.Op) ([]byte, error) {
 }
 
 // Unsealed refuses a value to be sealed where none can be: in a comparison, for it is sealed to
-// something else each time, and in a lock, which tells everybody who holds it.
+// something else each time, and in a lock, whose value tells everyone who holds it.
 func Unsealed(v kv.Value) error {
 	if v.Type == kv.JSON && seal.Asks(v.Data) {
 		return codes.Errorf(codes.BadRequest, "a value to be sealed ($seal) can only be put: compare mod or version instead, and keep secrets out of locks; nothing was written")

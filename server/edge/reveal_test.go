@@ -153,7 +153,7 @@ func TestAnyTypeCanBeSealed(t *testing.T) {
 	}
 }
 
-// What somebody has written that looks like a mark is what they have written.
+// A written value that only looks like a mark is read as it was written.
 func TestWhatLooksLikeAMarkIsNone(t *testing.T) {
 	txn := kv.Txn{Then: []kv.Op{toSeal(kv.StringValue("hunter2"))}}
 	require.NoError(t, asked(nil, guardtest.Ring()).Seal(&txn))

@@ -85,7 +85,7 @@ func TestWhatTheGateTurnsOut(t *testing.T) {
 	}
 }
 
-// A bug in one handler must cost the connection that found it, and nobody else's.
+// A bug in one handler must cost the connection that found it, and no other.
 func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 	plant := func(*gate.Session, protocol.Header) { panic("planted") }
 	for name, bug := range map[string]func(s *gate.Session, h protocol.Header){

@@ -166,7 +166,7 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	return nil
 }
 
-// ErrTaken is Identify's answer to an id that is somebody else's.
+// ErrTaken is Identify's answer to an id that is someone else's.
 var ErrTaken = errors.New("the id is taken")
 
 // Spoke is called when the peer has sent half a frame.

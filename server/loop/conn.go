@@ -328,7 +328,7 @@ func away(c *Conn, by *workers, job func(), then func(l *Loop)) {
 }
 
 // Guard is deferred by what acts for one connection, on its frames or with news for it: a
-// panic ends the connection, not the process with everybody else's.
+// panic ends the connection, not the process with everyone else's.
 func Guard(c *Conn) {
 	if what := recover(); what != nil {
 		panicked(c, what, debug.Stack())

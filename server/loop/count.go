@@ -63,7 +63,7 @@ func (g *Group) Readings() metric.Readings {
 // otherCommands counts requests with commands that are unknown or not for clients.
 const otherCommands = "OTHER"
 
-// commands returns the requests by command, including commands that nobody has sent.
+// commands returns the requests by command, including commands that no one has sent.
 func (g *Group) commands() (list metric.Readings) {
 	counted := make([]int64, protocol.IDs())
 	for _, l := range g.allLoops() {

@@ -9,7 +9,7 @@ import (
 	"confcenter/internal/metric"
 )
 
-// A counter without a name would be told to nobody.
+// A counter without a name would be told to no one.
 func TestEveryCounterHasAName(t *testing.T) {
 	require.Len(t, metric.Of(&Counters{}), reflect.TypeFor[Counters]().NumField())
 }

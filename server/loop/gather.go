@@ -68,7 +68,7 @@ func (g *gather) takes(c *Conn, data []byte) bool {
 // must come later, and never while something is being sent.
 func (l *Loop) HandOn() { l.gather.handOn() }
 
-// lookUp closes all of them if looking up panics: nobody knows whose request did it.
+// lookUp closes all of them if looking up panics: it is not known whose request did it.
 func (g *gather) lookUp() {
 	defer func() {
 		if what := recover(); what != nil {

@@ -32,7 +32,7 @@ func (i *input) keep(data []byte) {
 		i.kept = i.kept[:copy(i.kept, i.front())]
 		i.off = 0
 	case i.need > n:
-		// The rest of a frame is coming. Whoever announces much and sends little gets room
+		// The rest of a frame is coming. A peer that announces much and sends little gets room
 		// for little.
 		i.move(min(i.need, 2*n))
 	case n <= roomy:
@@ -51,7 +51,7 @@ func (i *input) move(size int) {
 	i.kept, i.off = room, 0
 }
 
-// rooms have room that was given back, of twice roomy, four times and so on: whoever sends long
+// rooms have room that was given back, of twice roomy, four times and so on: a peer that sends long
 // frames would otherwise have the loop make it, and collect it, for each.
 var rooms [4]sync.Pool
 

@@ -44,7 +44,7 @@ func (e *echo) Ended(error)      {}
 func (e *echo) Identified() bool { return e.known }
 func (e *echo) Name() string     { return "" }
 
-// newConn is a connection without a socket, on a loop that nobody runs.
+// newConn is a connection without a socket, on a loop that does not run.
 func newConn(t testing.TB, limits Limits) (*Conn, *looptest.Wire) {
 	g := NewGroup(Config{Limits: limits.WithDefaults(), SlowRequest: time.Second, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	return addConn(addLoop(t, g))

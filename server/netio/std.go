@@ -137,7 +137,7 @@ func (l *stdLoop) serve(c *stdConn) {
 type stdInput uint8
 
 const (
-	unread  stdInput = iota // in the socket, and nobody looks there
+	unread  stdInput = iota // in the socket, and nothing looks there
 	awaited                 // its goroutine waits for it
 	queued                  // the loop will look there
 	serving                 // the loop is there

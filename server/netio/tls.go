@@ -63,7 +63,7 @@ func (e *Engine) refused(d *door, c *admission.Conn, err error) {
 	default:
 		g.Count.HandshakesFailed.Add(1)
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			return // somebody looked whether the port is open
+			return // a peer only checked whether the port is open
 		}
 	}
 	line := g.PeerLog.Warn().Err(err).Stringer("peer", c.Peer).Stringer("listener", d.Addr())

@@ -196,8 +196,8 @@ func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
 	require.Len(t, s.Desk.Part(gate.OfState).(*desk).free, writes)
 }
 
-// What came before a frame that panics is written at once or never, not when somebody
-// else speaks on the loop.
+// What came before a frame that panics is written at once or never, not when another
+// peer speaks on the loop.
 func TestAPanicLeavesNoWritesBehind(t *testing.T) {
 	k := newStateKit(t, loop.Limits{})
 	k.Bench.Gate.Add(map[protocol.Command]gate.Route{
@@ -383,7 +383,7 @@ func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
 }
 
 // gathered is what peers are answered whose KVGETs, for one key each, arrive together;
-// with before, somebody writes that before they are handed on.
+// before is called, to write something, before they are handed on.
 func gathered(s *stateKit, before func(), keys ...string) (got []string) {
 	var wires []*looptest.Wire
 	for _, key := range keys {

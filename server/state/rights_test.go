@@ -151,7 +151,7 @@ func TestListsHaveWhatMayBeRead(t *testing.T) {
 	require.Contains(t, ask(protocol.KVList, `{"ns":"b","prefix":"h"}`), `"code":1025`)
 }
 
-// Ids of leases can be guessed. Whoever may use leases may use their own.
+// Ids of leases can be guessed. A client that may use leases may use its own.
 func TestALeaseIsUsedByItsOwnerOnly(t *testing.T) {
 	k := newStateKit(t, loop.Limits{})
 	ask := func(who *access.Identity, cmd protocol.Command, body string) string {

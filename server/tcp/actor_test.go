@@ -90,7 +90,7 @@ func TestWritersAreNamed(t *testing.T) {
 	require.Equal(t, "2001-20@y", write().Name, "as it calls itself now")
 }
 
-// A lock is taken by whoever asks for it, and given back by whoever does that.
+// A lock is taken by the client that asks for it, and given back by the one that does that.
 func TestLockersAreNamed(t *testing.T) {
 	state := &named{Store: memory.New(memory.Config{}), pass: true}
 	locks := kvlock.New(state, kvlock.Config{})

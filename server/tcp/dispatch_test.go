@@ -27,8 +27,8 @@ func TestRoutesAreTheTable(t *testing.T) {
 	}
 }
 
-// A command without a decision would be open to everybody: each is refused to those who have no
-// rights at all, unless its row says that everybody may use it.
+// A command without a decision would be open to everyone: each is refused to those who have no
+// rights at all, unless its row says that everyone may use it.
 func TestEachCommandIsRefusedToThoseWithoutRights(t *testing.T) {
 	for _, row := range protocol.Commands {
 		if row.Right == access.Anyone || row.Right == access.Nobody {

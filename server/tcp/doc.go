@@ -37,6 +37,6 @@
 //     publishes before it completes the writer, and only posts.
 //   - Everything that a peer can make grow has a limit with a name, a default and a counter.
 //     Lengths are checked on the header, before anything is allocated. A peer that does not
-//     read is first limited, then closed, and slows nobody else down. One that sends more
+//     read is first limited, then closed, and slows no one else down. One that sends more
 //     than is handled is not read for a while.
 package tcp

@@ -269,7 +269,7 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 	require.False(t, strings.Contains(fmt.Sprint(names), "tmp"))
 }
 
-// Then a stop was orderly all the same, and whoever asked for it can tell.
+// Then a stop was orderly all the same, and the caller can tell.
 func TestAStopThatPeersHoldUpEndsWithItsContext(t *testing.T) {
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `"` + strings.Repeat("x", 1<<20) + `"`}})
 	srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "127.0.0.1:0"}), tcp.Stores{Config: files.Store})

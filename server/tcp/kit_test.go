@@ -14,7 +14,7 @@ import (
 	"confcenter/server/loop/looptest"
 )
 
-// wired is a session without a socket, on a loop that nobody runs.
+// wired is a session without a socket, on a loop that does not run.
 type wired struct {
 	*gate.Session
 	srv   *Server

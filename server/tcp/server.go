@@ -41,7 +41,7 @@ import (
 type Config struct {
 	// Listen is where plain connections come in: HOST:PORT, where port 0 takes a free one,
 	// or unix:PATH. Default DefaultListen, or with TLSListen none.
-	// Anybody who reaches it may read and write: the caller decides what is safe.
+	// Anyone who reaches it may read and write: the caller decides what is safe.
 	Listen string
 	// TLSListen is where TLS connections come in, in the form of Listen; TLS is their
 	// configuration.
@@ -60,9 +60,9 @@ type Config struct {
 	// MaxConnections is how many clients there may be; one more is told to try again
 	// later. Default 10000. Each takes a descriptor.
 	MaxConnections int
-	// Control decides who gets in and what they may do. Default nil: everybody, everything.
+	// Control decides who gets in and what they may do. Default nil: everyone, everything.
 	Control *control.Control
-	// Audit takes down who logs in and what is refused for lack of a right. Default nil: nobody does.
+	// Audit takes down who logs in and what is refused for lack of a right. Default nil: nothing is taken down.
 	Audit access.Notes
 	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
 	Ring func() *seal.Ring
@@ -131,7 +131,7 @@ type Stores struct {
 	Config config.Store // must be given
 	// State answers the KV commands; nil: they get codes.NotImplemented.
 	State kv.Store
-	// Revisions are the documents for those who watch them; nil: nobody can.
+	// Revisions are the documents for those who watch them; nil: no one can.
 	Revisions follow.Store
 	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
 	StateStats func() kv.Stats

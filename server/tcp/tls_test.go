@@ -242,7 +242,7 @@ func TestAPeerThatReadsNothingIsClosedOverTLS(t *testing.T) {
 	other.Identify(`{"svrid":0,"svrname":"other"}`)
 	for k.Stats().Get("server_clients") == 3 {
 		from.Send(protocol.Exchang, body)
-		other.Quiet() // nobody else waits
+		other.Quiet() // no one else waits
 	}
 	require.EqualValues(t, 1, k.Stats().Get("server_limits_met_total", "output"))
 	require.True(t, bytes.Contains([]byte(k.log.String()), []byte("too many frames wait")))

@@ -99,7 +99,7 @@ func (k *watchKit) until(cond func() bool, what string) {
 	}
 }
 
-// settle runs the loop until nobody does anything any more.
+// settle runs the loop until nothing is going on any more.
 func (k *watchKit) settle() {
 	k.t.Helper()
 	k.until(func() bool {

@@ -60,7 +60,7 @@ type Audit struct {
 	deleted int64     // guarded by booking: the newest line that is gone from the disk
 	quiet   time.Time // guarded by booking: until then the log need not tell of early again
 
-	gone   atomic.Int64  // the newest line that nobody is shown any more
+	gone   atomic.Int64  // the newest line that is no longer shown
 	pruned atomic.Uint64 // lines removed since the start
 	early  atomic.Uint64 // those of them that were not too old
 }

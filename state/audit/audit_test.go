@@ -118,7 +118,7 @@ func (k *kit) verify(q audit.VerifyAsk) *audit.VerifyAnswer {
 	return answer
 }
 
-// Sessions and keys are noted by whoever keeps them.
+// Sessions and keys are noted by the code that keeps them.
 func TestTheServersOwnKeysHaveNoLine(t *testing.T) {
 	k := start(t, nil)
 	_, err := kv.Commit(context.Background(), k.store, &kv.Txn{Actor: game, System: true, Then: []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: "session/1", Value: kv.JSONValue([]byte("{}"))}}})
@@ -169,7 +169,7 @@ func TestLinesAreFound(t *testing.T) {
 	require.Equal(t, all[20:], k.lines(audit.LinesAsk{Filter: audit.Filter{From: all[20].Time}}))
 }
 
-// Somebody who is refused again and again fills neither memory nor the disk, and hides nobody.
+// A peer that is refused again and again fills neither memory nor the disk, and hides no other peer.
 func TestRefusalsAreAddedUp(t *testing.T) {
 	k := start(t, func(cfg *audit.Config) { cfg.MaxSums = 200 })
 	for i := range 1000 {
@@ -203,7 +203,7 @@ func TestRefusalsAreAddedUp(t *testing.T) {
 	require.Empty(t, k.verify(audit.VerifyAsk{}).Fault)
 }
 
-// Whoever is beyond a quota asks again and again: to count that must cost next to nothing.
+// A peer that is beyond a quota asks again and again: to count that must cost next to nothing.
 func TestAddingUpAllocatesNothing(t *testing.T) {
 	k := start(t, nil)
 	by := &access.Actor{Origin: access.OverTCP, Address: "[::ffff:10.0.0.1]:5", Identity: game.Identity}
@@ -249,7 +249,7 @@ func TestWhatHappensOftenIsAddedUp(t *testing.T) {
 func TestWhatIsLostIsCounted(t *testing.T) {
 	k := start(t, func(cfg *audit.Config) { cfg.MaxEvents = 10 })
 	k.cancel()
-	<-k.ended // nobody writes
+	<-k.ended // nothing is written
 	for range 25 {
 		k.Note(access.Event{Kind: access.EventLogin, By: game})
 	}
@@ -297,7 +297,7 @@ func TestABeginningThatNoLineExplainsIsFound(t *testing.T) {
 	require.Equal(t, gone.Seq+1, v.First)
 }
 
-// Whoever writes a lot at once has old lines removed, but never the newest ones, and it shows.
+// A client that writes a lot at once has old lines removed, but never the newest ones, and it shows.
 func TestTheNewestLinesStayHoweverManyComeAtOnce(t *testing.T) {
 	const most = 64 << 10
 	var logged lockedBuffer

@@ -71,7 +71,7 @@ func (f *File) open() (err error) {
 		return err
 	}
 	info, err := f.file.Stat()
-	if err == nil && info.Mode().Perm()&0o077 != 0 { // somebody else made it
+	if err == nil && info.Mode().Perm()&0o077 != 0 { // it was not made here
 		err = f.file.Chmod(0o600)
 	}
 	if err != nil {

@@ -53,7 +53,7 @@ func ParseSyslog(text string) (*Syslog, error) {
 // Name implements Sink.
 func (s *Syslog) Name() string { return "syslog" }
 
-// Last implements Sink: nobody knows.
+// Last implements Sink: syslog cannot tell.
 func (s *Syslog) Last() (trail.Head, error) { return trail.Head{}, nil }
 
 // Write implements Sink.

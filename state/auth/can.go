@@ -9,7 +9,7 @@ import (
 	"confcenter/codes"
 )
 
-// CanAsk asks what somebody may do.
+// CanAsk asks what an identity may do.
 type CanAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"who, as roles have it: token:NAME, cert:SUBJECT, person:ADDRESS or listener:NAME"`
 	Verb   string   `json:"verb" arg:"2" doc:"such as read"`

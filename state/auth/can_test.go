@@ -78,7 +78,7 @@ func TestNobodyMakesOrRevokesATokenThatMayDoMore(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What nobody names yet may come to be worth something, and a name that somebody has is theirs in
+// What no role names yet may come to be worth something, and a name that is taken is its owner's in
 // histories and in the audit.
 func TestNobodyGivesGroupsOrNamesThatAreNotTheirs(t *testing.T) {
 	k := policed(t)

@@ -13,14 +13,14 @@ import (
 	"confcenter/kv"
 )
 
-// Hold keeps a token, which put would write, if by needs somebody's approval to make it: then it
+// Hold keeps a token, which put would write, if by needs approval to make it: then it
 // fails with codes.Held.
 type Hold func(ctx context.Context, by *access.Actor, put *kv.Op) error
 
-// Await has tokens made only after somebody has approved, where hold says so.
+// Await has tokens made only after approval, where hold says so.
 func (t *Tokens) Await(hold Hold) { t.hold.Store(&hold) }
 
-// held returns the number under which a token waits for approval; 0: nobody has to approve.
+// held returns the number under which a token waits for approval; 0: it needs none.
 func (t *Tokens) held(ctx context.Context, by *access.Actor, put *kv.Op) (int64, error) {
 	hold := t.hold.Load()
 	if hold == nil {
@@ -42,8 +42,8 @@ func (t *Tokens) MayMake(by *access.Actor, kept []byte) error {
 	return t.mayMake(context.Background(), by, r.identity())
 }
 
-// mayMake refuses a token for whose by which somebody could come to have more than by has, now or
-// when a role is changed, or act in the name of somebody else.
+// mayMake refuses a token for whose if its bearer could come to have more than by has, now or when
+// a role is changed, or act in the name of another identity.
 func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Identity) error {
 	if err := t.mayHandle(by, whose); err != nil {
 		return err

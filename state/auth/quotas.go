@@ -9,7 +9,7 @@ import (
 	"confcenter/codes"
 )
 
-// QuotasAsk asks what somebody, or a namespace, may have.
+// QuotasAsk asks what an identity, or a namespace, may have.
 type QuotasAsk struct {
 	Name   string   `json:"name" arg:"1" doc:"who, as roles have it, such as token:game-1, or a namespace: kv:NAMESPACE, storage:APP/REGION, flow:SCOPE or bench"`
 	Groups []string `json:"groups,omitempty" doc:"that they belong to; of a token, without any: its own"`
@@ -31,7 +31,7 @@ type QuotaUse struct {
 // Count has [Tokens.Quotas] tell what b counts.
 func (t *Tokens) Count(b *quota.Book) { t.book.Store(b) }
 
-// Quotas tells what somebody, or a namespace, may have and uses.
+// Quotas tells what an identity, or a namespace, may have and uses.
 func (t *Tokens) Quotas(ctx context.Context, _ *access.Actor, q *QuotasAsk) (*QuotasAnswer, error) {
 	book, namespace, err := t.book.Load(), "", error(nil)
 	if policy.CheckIdentity(q.Name) != nil {

@@ -28,7 +28,7 @@ const mostEnded = 50
 type SessionLimits struct {
 	Idle time.Duration // without a use: 2 h
 	Age  time.Duration // in all: 12 h
-	Most int64         // of everybody: 1,000; further ones are refused
+	Most int64         // of all identities: 1,000; further ones are refused
 	Each int64         // of one identity: 20; the one that was not used for longest gives way
 	// Issuer is the provider whose people are let in. Sessions by another are none. Empty: there
 	// is none.
@@ -330,7 +330,7 @@ type Ended struct {
 	Revision int64 `json:"revision" doc:"of the state store, from which on they are"`
 }
 
-// End ends sessions, one or all of somebody. codes.NotFound: there is none.
+// End ends sessions: one, or all of one identity. codes.NotFound: there is none.
 func (t *Tokens) End(ctx context.Context, by *access.Actor, q *EndAsk) (*Ended, error) {
 	if (q.ID == "") == (q.Who == "") {
 		return nil, codes.Errorf(codes.BadRequest, "name either one session by its id, or whose sessions are to end")

@@ -1,5 +1,5 @@
 // Package auth keeps the tokens by which programs prove who they are, and the sessions of people
-// at the console. A token is a text that is shown once, to whoever makes it; only its digest is
+// at the console. A token is a text that is shown once, to its maker; only its digest is
 // kept, in the namespace [kv.AccessNamespace], which only the server writes. Sessions are kept
 // likewise, so that a restart of the server ends none.
 //
@@ -167,7 +167,7 @@ var errToken error = codes.Errorf(codes.NotIdentified, "the token is unknown, re
 func Wrong(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errSession) }
 
 // Verify returns whose token text is, and its id. It answers from memory, without waiting, so that it
-// may be called on an event loop. codes.NotIdentified: it is nobody's.
+// may be called on an event loop. codes.NotIdentified: it is no one's.
 func (t *Tokens) Verify(text string) (who *access.Identity, id string, err error) {
 	if id = idOf(tokenText, text); id == "" {
 		return nil, "", errToken

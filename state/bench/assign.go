@@ -298,7 +298,7 @@ func (c *change) letGo(j *job, why string) error {
 	}
 	nodes, err := c.b.nodesOf(c.ctx, j)
 	for _, n := range nodes {
-		if n.Job == j.ID || n.Job == "" { // nobody else has it yet
+		if n.Job == j.ID || n.Job == "" { // no other job has it yet
 			c.setState(n.ID, n, n.state, "let go", "job "+j.ID+" "+why)
 		}
 	}

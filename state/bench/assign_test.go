@@ -123,7 +123,7 @@ func TestAJobIsNotStartedOnASilentNode(t *testing.T) {
 	})
 }
 
-// The end of a hold is noted, whether somebody sees it or the job is taken again before.
+// The end of a hold is noted, whether a running Bench sees it or the job is taken again before that.
 func TestTheEndOfAHoldIsInTheHistory(t *testing.T) {
 	const taken, ended = "taken: JOB_QUEUED > JOB_QUEUED", "hold ended: JOB_QUEUED > JOB_QUEUED"
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
@@ -138,7 +138,7 @@ func TestTheEndOfAHoldIsInTheHistory(t *testing.T) {
 		require.Equal(t, nodes, r.events(r.NodeHistory, "n1"))
 
 		r.drop(hold.Hold)
-		r.running() // it is noticed, too, when nobody was there at the time
+		r.running() // it is noticed, too, when no Bench was running at the time
 		r.running()
 		want = append(want, ended)
 		r.until(func() bool { return len(r.events(r.JobHistory, hold.ID)) == len(want) })
@@ -156,7 +156,7 @@ func TestTheEndOfAHoldIsInTheHistory(t *testing.T) {
 	})
 }
 
-// A job waits for a node that is lost, which may come back; whoever watches the job knows.
+// A job waits for a node that is lost, which may come back; a client that watches the job is told.
 func TestAJobIsToldThatItHasLostANode(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)

@@ -74,7 +74,7 @@ func (c *Config) setDefaults() {
 // Bench is the meta store. Its methods may be called from any goroutine.
 type Bench struct {
 	book
-	turns   [256]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
+	turns   [256]chan struct{} // set at open; of capacity 1, full while the turn is taken
 	waiting atomic.Int64       // for a turn
 }
 
@@ -94,8 +94,8 @@ func Open(store state.Store, cfg Config) *Bench {
 	return b
 }
 
-// turn waits until nobody else changes the same node, job or queue by this Bench, because all
-// but one of those who try it at once would try in vain.
+// turn waits until no other caller changes the same node, job or queue through this Bench, because
+// all but one of those that try it at once would try in vain.
 func (b *Bench) turn(ctx context.Context, by *access.Actor, of string) (done func(), err error) {
 	h := fnv.New32a()
 	h.Write([]byte(of))
@@ -135,7 +135,7 @@ func busy(format string, args ...any) error {
 //	raw/ID, spec/ID          the specification as it came, and as it was read
 //	nodes/ID, run/ID         the nodes assigned, and what becomes of the tasks on them
 //	queue/TICKET             the id of a job that waits
-//	queue/TICKET/held|taken  that somebody has it: under the hold's lease, and until it is noticed that it has ended
+//	queue/TICKET/held|taken  that it is held: under the hold's lease, and until the hold's end is noticed
 //	ran/NODE/JOB             which jobs a node has had
 //	history/node/ID/N, history/job/ID/N
 //	log/JOB/STAGE/NODE/TASK/N
@@ -268,7 +268,7 @@ func (c *change) commit() (bool, error) {
 	}
 	res, err := c.b.store.Txn(c.ctx, &kv.Txn{If: c.conds, Then: c.ops, Actor: c.by})
 	if err != nil || res.Held && slices.ContainsFunc(c.ops, func(op kv.Op) bool { return op.Lease == c.lease }) {
-		c.lease = 0 // it is in use, or nobody knows
+		c.lease = 0 // it is in use, or may be
 	}
 	switch codes.Of(err) {
 	case codes.LeaseGone, codes.OutOfBounds: // since it was read, a lease has ended or a number has reached its limit
@@ -358,7 +358,7 @@ func (c *change) countUp(name string, limit int64, text string) error {
 	return nil
 }
 
-// next draws numbers that nobody else gets. They are gone even if nothing comes of it.
+// next draws numbers that no other caller gets. They are gone even if nothing comes of it.
 func (b *book) next(ctx context.Context, names ...string) ([]int64, error) {
 	c := &change{b: b, ctx: ctx}
 	for _, name := range names {

@@ -61,10 +61,10 @@ func newRig(t *testing.T, b *statetest.Bed, cfg bench.Config) *rig {
 	return r
 }
 
-// hooked is a store before whose next transaction with conditions somebody else acts.
+// hooked is a store on which another client acts before the next transaction with conditions.
 type hooked struct {
 	state.Store
-	before func() // nil: nobody
+	before func() // nil: none does
 	fails  error  // what all transactions fail with; nil: none does
 }
 

@@ -45,7 +45,7 @@ func TestB7ASilentNodeIsLostAndComesBack(t *testing.T) {
 			e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/early")
 			return err == nil && e == nil
 		})
-		r.running() // it is noticed, too, when nobody was there at the time
+		r.running() // it is noticed, too, when no Bench was running at the time
 		lost("early", 2)
 
 		ask(r, r.RegisterNode, short("n1"))

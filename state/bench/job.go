@@ -144,7 +144,7 @@ type job struct {
 	spec  JobSpec
 	nodes []assigned
 	run   []stageRun
-	held  *hold // nil: nobody holds it
+	held  *hold // nil: no one holds it
 
 	// of an update
 	before    JobHead
@@ -194,7 +194,7 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 	return j, decode(j.heldEntry, j.held)
 }
 
-// open is job for an update of a job that has not ended, and is still as whoever asks knew it.
+// open is job for an update of a job that has not ended, and is still as the caller knew it.
 func (b *book) open(ctx context.Context, id string, base int64) (*job, error) {
 	j, err := b.job(ctx, id)
 	switch {

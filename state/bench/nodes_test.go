@@ -235,7 +235,7 @@ func TestTheNumberOfNodesHasALimit(t *testing.T) {
 	})
 }
 
-// Whoever registers a node does not write over the history of one that others have registered
+// A client that registers a node does not write over the history of one that others have registered
 // and removed meanwhile.
 func TestB10TheHistoryOfARemovedNodeIsNotWrittenOver(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {

@@ -80,7 +80,7 @@ func (p *problems) add(format string, args ...any) {
 	p.list = append(p.list, brief(fmt.Sprintf(format, args...), maxProblem))
 }
 
-// unique adds the names that occur more than once, and those that nobody can write.
+// unique adds the names that occur more than once, and those that are not valid.
 func (p *problems) unique(what string, names []string, optional bool) {
 	seen := map[string]int{}
 	for _, name := range names {

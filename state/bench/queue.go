@@ -126,7 +126,7 @@ type TakeAnswer struct {
 	Spec     *JobSpec `json:"spec,omitempty" doc:"what the job does"`
 }
 
-// TakeJob hands out the first job that waits, to nobody else until it is pushed back or not
+// TakeJob hands out the first job that waits, to no other caller until it is pushed back or not
 // kept. What is then done with it names the hold.
 func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*TakeAnswer, error) {
 	ttl, err := lifetime(q.TTL, b.cfg.HoldTTL)

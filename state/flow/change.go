@@ -22,7 +22,7 @@ type StatusAsk struct {
 
 // SetStatus changes a status: in the list, in the record, with who and when and a line in the
 // log, at once. Only what can follow is accepted; a claim makes a task PENDDING, and a return
-// WAITING. A task that has EXITED is nobody's any more.
+// WAITING. A task that has EXITED no longer belongs to any worker.
 func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*WriteAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {

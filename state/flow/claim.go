@@ -32,8 +32,8 @@ type ClaimAnswer struct {
 	Fence    int64  `json:"fence,omitempty" doc:"tells this claim from a later one of the same task by the same worker"`
 }
 
-// Claim gives a task to a worker, and to no other. Whoever claims a flow or an application is
-// the only one who can claim what is below it, and can claim it only as long as nothing below
+// Claim gives a task to a worker, and to no other. A worker that claims a flow or an application
+// is the only one that can claim what is below it, and can claim it only as long as nothing below
 // it is claimed.
 func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*ClaimAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
@@ -177,7 +177,7 @@ func (c *claim) nextOf(ctx context.Context, from Member) (*kv.Result, error) {
 			q.drop(over.owner)
 			q.settle(nil)
 		case code == codes.NotFound, over == nil && code == codes.Conflict && r.status != Waiting:
-			q.settle(nil) // it is about to go, or somebody was faster
+			q.settle(nil) // it is about to go, or another client was faster
 		case over == nil && code == codes.Conflict:
 			refused[r.Member] = true
 			q.settle(r)
@@ -270,7 +270,7 @@ type queue struct {
 	mu    sync.Mutex    // held while it is filled, so that one looks for all
 	list  []*record     // guarded by mu
 	taken int           // from the list, and it is not clear yet whether it was claimed; guarded by mu
-	clear chan struct{} // closed when one more is; nil: nobody waits for that; guarded by mu
+	clear chan struct{} // closed when one more is; nil: no claim waits for that; guarded by mu
 	whole bool          // nothing else waited when news was what it is; guarded by mu
 	news  kv.Revision
 }
@@ -419,7 +419,7 @@ func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err 
 	return nil
 }
 
-// drop takes out what is below a member that somebody has claimed.
+// drop takes out what is below a member that has been claimed.
 func (q *queue) drop(owner Member) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

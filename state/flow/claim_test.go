@@ -364,7 +364,7 @@ func TestEveryOperationIsInTheTable(t *testing.T) {
 	require.Equal(t, "@flow/", kv.FlowPrefix)
 }
 
-// Whoever asks may say any name; the log also has the one of the connection.
+// The caller may give any name; the log also has that of the connection.
 func TestTheOperationLogNamesTheConnectionToo(t *testing.T) {
 	inside(t, func(k *kit) {
 		k.sample(1)

@@ -45,7 +45,7 @@ func (m mortal) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) 
 
 var errKilled = codes.Errorf(codes.Closed, "killed")
 
-// settle waits until nobody has anything to finish.
+// settle waits until nothing is left to finish.
 func (k *kit) settle() {
 	k.t.Helper()
 	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: kv.FlowPrefix + ".index"}, 0)

@@ -35,10 +35,10 @@ type draft struct {
 	news bool // something can be claimed that could not be before
 }
 
-// attempts is how often a change is made anew because somebody was faster.
+// attempts is how often a change is made anew because another client was faster.
 const attempts = 100
 
-// edit begins a change. Whoever asks says who it is, or is named by its connection.
+// edit begins a change. The caller says who it is, or is named by its connection.
 func (f *Flow) edit(by *access.Actor, scope, who, token string, question any) (*edit, error) {
 	ns, err := Namespace(scope)
 	if err != nil {
@@ -249,7 +249,7 @@ func (d *draft) whenSame(key string, was *kv.Entry) {
 }
 
 // touch notes that the member is changed: by whom and when, and what is done to it. Since every
-// change does so, the condition that nobody has done so since covers the whole record, and the
+// change does so, the condition that none has done so since covers the whole record, and the
 // number of changes numbers the lines of the log.
 func (e *edit) touch(m Member, atime *kv.Entry, what string) {
 	line := int64(1)

@@ -39,10 +39,10 @@ type Config struct {
 	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000,
 	// and at most 8000.
 	Lines int64
-	// Stage is how long what is staged lasts when nobody goes on with it; 0: 30 s.
+	// Stage is how long what is staged lasts when no client goes on with it; 0: 30 s.
 	Stage time.Duration
 	// Failed is told, from several goroutines, why Run could not finish something; it is tried
-	// again. Nil: nobody is.
+	// again. Nil: no one is told.
 	Failed func(what string, err error)
 }
 
@@ -62,8 +62,8 @@ type Flow struct {
 	queued int                 // how many tasks were put into queues since all were forgotten; guarded by mu
 }
 
-// Open returns the layout on a store, which must outlive it. Somebody has to [Flow.Run] one on
-// each store.
+// Open returns the layout on a store, which must outlive it. On each store at least one has to
+// run, see [Flow.Run].
 func Open(store state.Store, cfg Config) *Flow {
 	cfg.Lines = min(cmp.Or(cfg.Lines, 1000), kv.MaxDeletePrefix-2*MaxOwn) // a removal takes all at once
 	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
@@ -145,7 +145,7 @@ func (r *record) app() (m Member) {
 }
 
 // aboveKeys are the keys in their lists of the members above: as long as one of them is missing,
-// nobody sees what is below it.
+// no one sees what is below it.
 func (r *record) aboveKeys() []string {
 	keys := make([]string, len(r.above))
 	for i, m := range r.above {

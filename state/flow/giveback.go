@@ -204,7 +204,7 @@ func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 			return nil
 		})
 		if codes.Of(err) == codes.NotFound {
-			return nil // somebody else has finished it
+			return nil // it has been finished elsewhere
 		}
 		if err != nil || left == 0 {
 			return err

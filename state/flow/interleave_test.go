@@ -238,8 +238,8 @@ func (k *kit) expire(m string) {
 	require.NoError(k.t, err)
 }
 
-// A copy loses its lease, and before it takes away what it wrote, the sweep has done so and
-// somebody copies again.
+// A copy loses its lease, and before it removes what it wrote, the sweep has done so and another
+// client copies again.
 func TestReplicasLoseNothingToAnEarlierCopyThatIsDropped(t *testing.T) {
 	const n = 90
 	question := flow.ReplicateAsk{Key: "node.N0", Count: n}
@@ -308,8 +308,8 @@ func TestAStageIsToldFromALaterOneOfThatName(t *testing.T) {
 	})
 }
 
-// The sweep has seen that a stage lost its lease, but is slower than another, and than whoever
-// stages again.
+// The sweep has seen that a stage lost its lease, but is slower than another sweep, and than the
+// client that stages again.
 func TestTheSweepSparesAStageThatLives(t *testing.T) {
 	inside(t, func(k *kit) {
 		ask(k, k.Stage, flow.StageAsk{App: "A", TTL: 600_000})

@@ -203,7 +203,7 @@ func text(value string) (s string) {
 	return s
 }
 
-// duties are the keys of the index that somebody has to finish.
+// duties are the keys of the index that say what is still to be finished.
 func (k *kit) duties() (list []string) {
 	k.t.Helper()
 	page, err := k.bed.List(k.ctx, kv.List{NS: kv.FlowPrefix + ".index"})

@@ -98,7 +98,7 @@ func (l *locking) try(ctx context.Context) (*LockAnswer, error) {
 	return nil, err
 }
 
-// holder says who holds the lock; nil: nobody.
+// holder says who holds the lock; nil: no one does.
 func (l *locking) holder(ctx context.Context) (*LockAnswer, error) {
 	got, err := l.f.store.GetMany(ctx, l.ns, l.key+lockOwner, l.key+lockSince, l.key+lockTime)
 	if err != nil || got[0] == nil {

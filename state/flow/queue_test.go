@@ -45,7 +45,7 @@ func TestWhatIsBelowItsOwnClaimsIsGivenToAWorkerFirst(t *testing.T) {
 	})
 }
 
-// A task that nobody can claim, though its list says that it waits, is in nobody's way.
+// A task that no worker can claim, though its list says that it waits, is in no one's way.
 func TestATaskThatIsAlwaysRefusedHoldsNobodyUp(t *testing.T) {
 	each(t, func(k *kit) {
 		k.sample(3)

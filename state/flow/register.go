@@ -17,8 +17,8 @@ import (
 // Who reads the keys below a session or flow of it by name sees them before. As long as it is
 // staged a duty says so, and a lease: when that ends first, the sweep takes all away again.
 
-// The names of duties, which are keys of the index: what somebody has to finish. Those who find
-// one whose lease has ended, or that never has one, do.
+// The names of duties, which are keys of the index and say what is still to be finished. A process
+// that finds one whose lease has ended, or that never has one, finishes it.
 const (
 	dutyStage = "stage" // an application is staged
 	dutyCopy  = "copy"  // replicas of a node are
@@ -253,7 +253,7 @@ func (e *edit) revoke(ctx context.Context, lease kv.LeaseID) {
 	_, _ = e.f.store.Txn(ctx, &kv.Txn{Actor: e.by, Then: []kv.Op{{Kind: kv.OpRevoke, Lease: lease}}})
 }
 
-// last notes a duty that nobody but the one who has it may carry out as long as a lease lasts.
+// last notes a duty that only its holder may carry out as long as a lease lasts.
 func (e *edit) last(what string, m Member, v kv.Value, lease kv.LeaseID) {
 	e.putIn(index, indexKey(what, e.ns, m), v, 0)
 	e.putIn(index, indexKey(liveKey, e.ns, m), kv.IntValue(int64(lease)), lease)

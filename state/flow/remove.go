@@ -18,8 +18,8 @@ type RemoveAsk struct {
 	Token string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
 }
 
-// Remove removes a member with everything below it, however large: nobody sees it any more
-// from the first moment on. If it returns before all is gone, the sweep goes on.
+// Remove removes a member with everything below it, however large: no one sees any of it from
+// the first moment on. If it returns before all is gone, the sweep goes on.
 func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*WriteAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 	return written(res, nil)
 }
 
-// mayGo has the conditions that nobody works on what goes.
+// mayGo has the conditions that no one is working on what goes.
 func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 	busy := ""
 	switch r.Kind {
@@ -98,7 +98,7 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 }
 
 // finishGone deletes everything of a member that is in no list any more, from the leaves on, so
-// that whoever goes on after a crash still finds the rest.
+// that the sweep that goes on after a crash still finds the rest.
 func (f *Flow) finishGone(ctx context.Context, ns string, top Member) error {
 	duty, err := f.store.Get(ctx, index, indexKey(dutyGone, ns, top))
 	if err != nil || duty == nil {
@@ -109,7 +109,7 @@ func (f *Flow) finishGone(ctx context.Context, ns string, top Member) error {
 		err = g.members(ctx, []*record{{Member: top}}, true)
 	}
 	if codes.Of(err) == codes.NotFound {
-		return nil // somebody else has finished it
+		return nil // it has been finished elsewhere
 	}
 	return err
 }

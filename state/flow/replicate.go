@@ -200,7 +200,7 @@ func (c *copying) publish(ctx context.Context) error {
 	return nil
 }
 
-// dropCopy takes away what was written of replicas that nobody publishes any more: what came
+// dropCopy removes what was written of replicas that will not be published any more: what came
 // after the duty and is in no list.
 func (e *edit) dropCopy(ctx context.Context, m Member) error {
 	var duty *kv.Entry
@@ -214,7 +214,7 @@ func (e *edit) dropCopy(ctx context.Context, m Member) error {
 				duty, count = got, copies(got)
 			}
 			if got.Create != duty.Create {
-				return errNoMember(m) // somebody else has done this
+				return errNoMember(m) // it has been done elsewhere
 			}
 			if i+mostGoing > count {
 				e.done(duty, nil)

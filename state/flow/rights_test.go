@@ -14,7 +14,7 @@ import (
 	"confcenter/state/flow"
 )
 
-// answered asks an operation of the table, as an edge does for somebody who may do what rules say.
+// answered asks an operation of the table, as an edge does for a caller who may do what rules say.
 func (k *kit) answered(o *state.Operation, question any, rules ...string) (string, error) {
 	model, who := state.Model{Name: "flow", Operations: flow.Operations, Asked: k.model}, guardtest.Caller(k.t, rules...)
 	if err := who.Needs(o.Things(question, nil)...); err != nil {

@@ -25,7 +25,7 @@ type StageAnswer struct {
 }
 
 // Stage begins an application that is too large for one question: add its members, then
-// publish it. Until then nobody sees it, and if that does not come in time, it goes away.
+// publish it. Until then no one sees it, and if it is not published in time, it is removed.
 func (f *Flow) Stage(ctx context.Context, by *access.Actor, q *StageAsk) (*StageAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, "", q)
 	if err != nil {
@@ -97,7 +97,7 @@ type PublishAsk struct {
 	Token string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
 }
 
-// Publish lists a staged application: from then on everybody sees all of it.
+// Publish lists a staged application: from then on every client sees all of it.
 func (f *Flow) Publish(ctx context.Context, by *access.Actor, q *PublishAsk) (*WriteAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"confcenter/kv"
 )
 
-// lateDuty is how long the sweep leaves a duty to itself that it could not carry out, or that
-// somebody else in this process is carrying out.
+// lateDuty is how long the sweep leaves a duty alone that it could not carry out, or that another
+// goroutine in this process is carrying out.
 const lateDuty = time.Second
 
-// undertake notes that somebody more carries out a duty, until done is called.
+// undertake notes that one more goroutine carries out a duty, until done is called.
 func (f *Flow) undertake(key string) (done func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *sweep) learn(n *kv.Notice) {
 	}
 }
 
-// due are the duties that nobody lives for.
+// due returns the duties that have no live holder.
 func (l *lane) due() (list []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// perform carries out a duty, unless somebody is doing so, and reports whether it is done.
+// perform carries out a duty, unless another goroutine is doing so, and reports whether it is done.
 func (l *lane) perform(ctx context.Context, whose string) bool {
 	key := l.what + "." + whose
 	if l.f.undertaken(key) {
@@ -183,7 +183,7 @@ func (l *lane) perform(ctx context.Context, whose string) bool {
 	return err == nil
 }
 
-// perform carries a duty out. It fails with codes.NotFound if somebody else has.
+// perform carries a duty out. It fails with codes.NotFound if that has been done elsewhere.
 func (f *Flow) perform(ctx context.Context, what, whose string) error {
 	scope, name, _ := strings.Cut(whose, ".")
 	m, err := ParseMember(name)

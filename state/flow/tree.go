@@ -98,7 +98,7 @@ func (t *tree) visit(s *step) error {
 	case t.full:
 		t.answer.Next = t.last
 		if t.app < 0 {
-			return errStop // nobody needs the counts
+			return errStop // the counts are not needed
 		}
 	default:
 		if s.Kind == App {

@@ -66,7 +66,7 @@ func TestAStormOfChangesLeavesOnlyWhatIsWhole(t *testing.T) {
 func (k *kit) anything(random *rand.Rand, worker string) (err error) {
 	ctx, app, n := k.ctx, string(rune('A'+random.IntN(2))), random.IntN(8)
 	node := fmt.Sprintf("node.N%d", n)
-	if random.IntN(10) == 0 { // whoever asks goes away
+	if random.IntN(10) == 0 { // the caller goes away
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		go cancel()

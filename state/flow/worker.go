@@ -125,7 +125,7 @@ type HeartbeatAnswer struct {
 }
 
 // Heartbeat says that a worker or a scheduler lives. It writes nothing. codes.LeaseGone: it is
-// taken for dead and has to join again; its tasks may be somebody else's by now.
+// taken for dead and has to join again; its tasks may be another worker's by now.
 func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) (*HeartbeatAnswer, error) {
 	ns, err := Namespace(q.Scope)
 	if err != nil {
@@ -196,7 +196,7 @@ func (e *edit) lost(ctx context.Context, m Member) error {
 			return err
 		}
 		if got[0] != nil || got[1] == nil {
-			return errNoMember(m) // it has joined again, or somebody else has done this
+			return errNoMember(m) // it has joined again, or this has been done elsewhere
 		}
 		e.when(exists(index, duty), kv.Absent(index, indexKey(liveKey, e.ns, m)))
 		return e.end(ctx, m, "its lease has ended")

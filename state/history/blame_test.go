@@ -15,7 +15,7 @@ import (
 	"confcenter/state/history"
 )
 
-// by has somebody write a document.
+// by writes a document in the name of who.
 func (k *kit) by(who, name, text string) {
 	k.t.Helper()
 	k.set(confstore.SetRequest{Name: name, Contents: []byte(text), Exact: true, Actor: &access.Actor{Author: who, Origin: access.OverHTTP, Comment: "because of " + who}})

@@ -181,7 +181,7 @@ func TestALargeChangeIsStaged(t *testing.T) {
 		require.Equal(t, "a.json changed, b.json deleted, long.json created", kinds(first))
 		require.Equal(t, map[string]string{"a.json": "2", "long.json": long}, k.files(""))
 
-		// Nobody knows the stage any more, but the log knows the change.
+		// The stage has been forgotten, but the log knows the change.
 		again := k.apply(q)
 		require.True(t, again.Replayed)
 		again.Replayed = false

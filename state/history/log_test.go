@@ -49,7 +49,7 @@ func TestTheLogOfADocument(t *testing.T) {
 	})
 }
 
-// Files that are found together are one change, also if each is somebody else's.
+// Files that are found together are one change, even if each has a different author.
 func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 	store := memory.ForTest(t)
 	log, err := doclog.Open(t.Context(), store, "")

@@ -11,7 +11,7 @@ import (
 	"confcenter/state/history"
 )
 
-// proved is somebody who was proved to be name.
+// proved is an actor that was proved to be name.
 func proved(name string) *access.Actor {
 	return &access.Actor{Identity: &access.Identity{Name: name}}
 }

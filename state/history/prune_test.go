@@ -14,7 +14,7 @@ import (
 	"confcenter/state/history"
 )
 
-// Whoever asks for what is gone is told so, by every question.
+// A caller that asks for what is gone is told so, whatever the question.
 func TestWhatWasPrunedIsCompacted(t *testing.T) {
 	k := near(t, map[string]string{"base.json": `{"b":1}`})
 	for i := range 5 {

@@ -20,7 +20,7 @@ var inherited = map[string]string{
 	"_meta.json": `{"conf_inherit":{"game/b.json":"base.json"}}`,
 }
 
-// asker asks one question of each operation, as somebody who may do what rules say.
+// asker asks one question of each operation, as a caller who may do what rules say.
 type asker struct {
 	t     *testing.T
 	model state.Model

@@ -32,12 +32,12 @@ type stages struct {
 	list map[stageName]*staged // guarded by mu
 }
 
-// stageName is a token, and who was proved to use it: nobody gets at what others stage.
+// stageName is a token, and who was proved to use it: no client gets at what others stage.
 type stageName struct{ token, who string }
 
 // staged is a change that comes in parts.
 type staged struct {
-	limited string // who has no more than a share; empty: whoever it is may have all
+	limited string // who may have no more than a share; empty: the client may have all
 	wanted  []Wanted
 	at      map[string]int // where in wanted a name is
 	bytes   int64          // what is taken of the pool
@@ -106,7 +106,7 @@ func (s *stages) addLocked(one *staged, w *Wanted) error {
 	return nil
 }
 
-// ofLocked is how many stages somebody has, and how many bytes; none if who is empty.
+// ofLocked is how many stages who has, and how many bytes; none if who is empty.
 func (s *stages) ofLocked(who string) (n int, bytes int64) {
 	for _, one := range s.list {
 		if who != "" && one.limited == who {

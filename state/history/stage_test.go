@@ -56,7 +56,7 @@ func TestLimitsOfWhatIsStaged(t *testing.T) {
 	require.EqualValues(t, 1, used(t, h)[0].N)
 }
 
-// Nobody has more than a part of the stages, or of their memory, so that there is something for others.
+// No one has more than a part of the stages, or of their memory, so that some is left for others.
 func TestNobodyStagesForAllOthers(t *testing.T) {
 	h := Open(kvmemory.ForTest(t), Config{Staged: memory.NewPool(100_000)})
 	stage := func(who, token string, size int, groups ...string) error {

@@ -121,7 +121,7 @@ func (h *Host) Audit() *audit.Audit { return h.audit }
 // Store is where the models keep what they know.
 func (h *Host) Store() state.Store { return h.store }
 
-// Close ends what the models do by themselves and waits for it. Nobody may ask them any more.
+// Close ends what the models do by themselves and waits for it. They must not be asked any more.
 func (h *Host) Close() {
 	h.cancel()
 	h.running.Wait()

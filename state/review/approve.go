@@ -78,7 +78,7 @@ func outdated(rec *record) error {
 	return codes.Errorf(codes.Conflict, "change %d cannot be made any more, because what it was compared with has changed since; nothing was changed: reject or withdraw it, and ask for it again", rec.Number)
 }
 
-// sameKeys refuses to delete prefixes that have keys by now that nobody has asked to delete.
+// sameKeys refuses to delete prefixes that by now have keys that no one has asked to delete.
 func (r *shelf) sameKeys(rec *record, t *transaction) error {
 	asked := make(map[[2]string]bool, len(t.Then))
 	for i := range t.Then {
@@ -98,9 +98,9 @@ func (r *shelf) sameKeys(rec *record, t *transaction) error {
 	return nil
 }
 
-// finish changes documents as somebody has approved, and says that it is done. If it is not known
+// finish changes documents as has been approved, and says that it is done. If it is not known
 // whether they are changed the record stays as it is, and it can be asked again: the token sees to
-// it that it happens once. If they cannot be changed, nobody has approved yet.
+// it that it happens once. If they cannot be changed, the change is pending again.
 func (r *Reviews) finish(ctx context.Context, rec *record, things []thing) error {
 	b, err := r.body(rec)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestWhatMayBeHeldIsNotMade(t *testing.T) {
 	require.Empty(t, k.value("match", "only"))
 }
 
-// Nobody is two persons: whatever one identity asks for, in whatever order, what is marked stays.
+// No one is two people: whatever one identity asks for, in whatever order, what is marked stays.
 func TestNobodyChangesAloneWhatIsMarked(outer *testing.T) {
 	reached := map[string]int{}
 	rapid.Check(outer, func(t *rapid.T) {
@@ -124,7 +124,7 @@ func TestNobodyChangesAloneWhatIsMarked(outer *testing.T) {
 	}
 }
 
-// step is one request of somebody.
+// step makes one request as who.
 func (k *kit) step(t *rapid.T, who *access.Actor) string {
 	ctx, cancel := context.WithTimeout(k.ctx, 10*time.Second)
 	defer cancel()

@@ -116,8 +116,8 @@ func (r *Reviews) Hold(h *change.Held) error {
 	return r.hold(context.Background(), h.Actor, things, b, h.Asked[:])
 }
 
-// HoldToken keeps a token until somebody approves that it is made, if that needs approval; put
-// writes it. codes.Held: it is kept. nil: it does not need any.
+// HoldToken keeps a token until its making is approved, if that needs approval; put writes it.
+// codes.Held: it is kept. nil: it needs no approval.
 func (r *Reviews) HoldToken(ctx context.Context, by *access.Actor, put *kv.Op) error {
 	if !asks(by) || !r.marks().Has(policy.Roles, nil) {
 		return nil

@@ -162,7 +162,7 @@ type approval struct{ k *kit }
 func (a approval) Marked(name string) bool   { return a.k.Reviews.Marked(name) }
 func (a approval) Hold(h *change.Held) error { return a.k.Reviews.Hold(h) }
 
-// as is somebody with a token.
+// as is an actor with a token.
 func as(name string) *access.Actor {
 	return &access.Actor{Origin: access.OverTCP, Address: "10.0.0.1:5", Identity: &access.Identity{Name: "token:" + name}}
 }

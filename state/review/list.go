@@ -83,12 +83,12 @@ func each(c *guard.Caller, v policy.Verb, things []thing) error {
 	return nil
 }
 
-// sees reports whether somebody may know of a change.
+// sees reports whether c may know of a change.
 func sees(c *guard.Caller, rec *record, things []thing) bool {
 	return rec.By.Identity.Name == c.Who.Name || each(c, policy.Read, things) == nil || each(c, policy.Approve, things) == nil
 }
 
-// find returns a change that somebody may know of. codes.NotFound, no matter why.
+// find returns a change that c may know of. If there is none: codes.NotFound, no matter why.
 func (r *Reviews) find(c *guard.Caller, number int64) (*record, []thing, error) {
 	rec, _, err := r.record(number)
 	if err != nil {

@@ -42,7 +42,7 @@ type Status string
 // The states of a change, in JSON as they are here.
 const (
 	Pending   Status = "pending"
-	Approving Status = "approving" // somebody has approved, and it is being made
+	Approving Status = "approving" // it has been approved, and is being made
 	Approved  Status = "approved"  // and made
 	Rejected  Status = "rejected"
 	Withdrawn Status = "withdrawn" // by its author
@@ -83,7 +83,7 @@ func actorOf(by *access.Actor) actor {
 	return actor{*by.Identity, by.Name, by.Author, by.Origin, by.Address, by.Comment, by.Source}
 }
 
-// approved is the actor of a change that somebody has approved.
+// approved is the actor of a change that has been approved.
 func (r *record) approved() *access.Actor {
 	b := &r.By
 	return &access.Actor{

@@ -1,5 +1,5 @@
-// Package review keeps changes that need another person's approval, until somebody gives it. What
-// needs it is said by roles, see [policy.Marks].
+// Package review keeps changes that need another person's approval, until it is given. Roles say
+// what needs it, see [policy.Marks].
 //
 // A change is held whole: a Set or an apply of documents as the configuration store has judged it
 // ([Reviews.Hold], which that store calls), a transaction of keys ([Store], through which the edges
@@ -8,12 +8,12 @@
 // rights that its author has by then, and only if none of that has changed.
 //
 // Keys and tokens change in the transaction that says that they are approved. Documents, whose
-// changes are transactions of their log, are first claimed: who approves and that nobody can reject
-// any more is on disk before the change is asked for, with a token by which it is made only once.
+// changes are transactions of their log, are first claimed: who approves, and that no one can
+// reject any more, is on disk before the change is asked for, with a token by which it is made only once.
 // What a stop has cut short there goes on at the next start.
 //
 // [Reviews] is a model like those of cluster state. Every question about a number is answered by
-// the rights to the things in the change: what somebody may neither read nor approve, and has not
+// the rights to the things in the change: what the caller may neither read nor approve, and has not
 // asked for, is not found.
 package review
 
@@ -43,7 +43,7 @@ type Config struct {
 	MaxOf      int64         // of them of one author, 100
 	MaxBytes   int64         // of all that wait, 32 MiB
 	MaxEach    int64         // bytes of one, 4 MiB
-	Keep       time.Duration // until a change expires that nobody has approved, and until a decision is forgotten, 7 days
+	Keep       time.Duration // until an unapproved change expires, and until a decision is forgotten, 7 days
 	Notes      access.Notes  // of what is held and decided
 	Memory     *memory.Pool  // for what is compared to show it, 64 MiB
 	Documents  Documents     // to change; nil: there are none
@@ -114,7 +114,7 @@ func Open(engine kv.Store, store state.Store, cfg Config) *Reviews {
 	cfg = cfg.withDefaults()
 	r := &Reviews{shelf: shelf{engine, store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
 	r.last = r.readLast()
-	_ = r.eachRecord(context.Background(), 0, func(rec *record) bool { // what cannot be read is not counted: whoever asks for it is told why
+	_ = r.eachRecord(context.Background(), 0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
 		r.last = max(r.last, rec.Number)
 		if !rec.State.decided() {
 			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.ends})
@@ -136,7 +136,7 @@ func (r *Reviews) marks() *policy.Marks {
 	return nil
 }
 
-// caller is somebody with what the rules allow them. codes.NotImplemented, codes.NotIdentified.
+// caller is by with what the rules allow it. codes.NotImplemented, codes.NotIdentified.
 func (r *Reviews) caller(by *access.Actor) (*guard.Caller, error) {
 	rules := r.rules.Load()
 	switch {
@@ -148,7 +148,7 @@ func (r *Reviews) caller(by *access.Actor) (*guard.Caller, error) {
 	return &guard.Caller{Permits: (*rules).Of(by.Identity), Who: by.Identity}, nil
 }
 
-// asks reports whether by is somebody whose changes can need approval, and have none yet.
+// asks reports whether by is an actor whose changes can need approval, and have none yet.
 func asks(by *access.Actor) bool { return by != nil && by.Identity != nil && by.Approver == "" }
 
 // Marked implements confstore.Approval.

@@ -130,7 +130,7 @@ func TestOneWayOrAnotherAMarkedKeyIsHeld(t *testing.T) {
 	_, err = k.txn(zoe, kv.Txn{Then: []kv.Op{put("@access", "token/x", "x"), put("match", "only", "x")}})
 	require.Equal(t, codes.Reserved, codes.Of(err), "what is refused is not held")
 
-	// those that are of the server, and whoever has no identity where there is none
+	// nor are those of the server, or of a caller that has no identity where there is none
 	require.NoError(t, k.write(&access.Actor{Origin: access.Server}, put("match", "only", "5")))
 }
 
@@ -363,7 +363,7 @@ func TestAnAuthorWhoseGroupsHaveChangedIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever approves of a change approves of when it ends, and of what it hangs on, too.
+// To approve a change is to approve when it ends, and what it depends on, too.
 func TestAllTermsOfAChangeAreShown(t *testing.T) {
 	k := start(t)
 	require.NoError(t, k.write(as("zoe"), put("free", "seen", "yes")))
@@ -415,7 +415,7 @@ func TestAMarkIsTakenBackOnlyByTwo(t *testing.T) {
 	require.NoError(t, k.apply(as("zoe"), "live/a.json", `{"a":2}`))
 }
 
-// Whoever may make tokens could be two persons at will.
+// Anyone who may make tokens could be two people at will.
 func TestANewTokenNeedsASecondPerson(t *testing.T) {
 	k := start(t)
 	made, err := k.tokens.Make(k.ctx, root(), &auth.MakeAsk{Name: "friend", Groups: []string{policy.Administrators}})

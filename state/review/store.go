@@ -21,9 +21,9 @@ type Engine interface {
 	Damage() *health.Trouble
 }
 
-// Store is the state store for whoever writes on behalf of peers. A transaction that changes what is
+// Store is the state store for code that writes on behalf of peers. A transaction that changes what is
 // marked becomes one that keeps it, in its place and under its conditions: if these do not hold it
-// is answered as ever, for nothing of it would be done. Whoever wrote it is told codes.Held.
+// is answered as ever, for nothing of it would be done. Its author is told codes.Held.
 type Store struct {
 	Engine
 	reviews *Reviews
@@ -144,7 +144,7 @@ func changesMarked(marks *policy.Marks, ops []kv.Op) bool {
 	return false
 }
 
-// keep returns what keeps a transaction until somebody approves; nil if nobody has to. It neither
+// keep returns what keeps a transaction until it is approved; nil if it needs no approval. It neither
 // waits nor reads from a disk.
 func (r *Reviews) keep(txn *kv.Txn) (*keeping, error) {
 	if txn.System || !asks(txn.Actor) {

@@ -20,7 +20,7 @@ type Documents interface {
 	// CountSealed counts the sealed values of one by their data keys.
 	CountSealed(name string, uses seal.Uses)
 	// Reseal seals the values of one by the newest data key, and returns how many were not before.
-	// Nobody who reads it is told. codes.Conflict: it has changed meanwhile.
+	// Its readers are not told. codes.Conflict: it has changed meanwhile.
 	Reseal(ctx context.Context, name string, by *access.Actor) (int64, error)
 }
 
@@ -53,8 +53,8 @@ type Resealed struct {
 
 // Reseal goes through a part of what there is, documents first, and has the values sealed by the newest
 // data key that older ones seal. It begins anywhere, and can be asked for again at any time: what is
-// done stays done. Nobody who may reveal reads anything else afterwards, and of documents no reader is
-// told; a key that is written has a new revision, of which watches are told. What somebody else writes
+// done stays done. A caller that may reveal reads the same as before, and of documents no reader is
+// told; a key that is written has a new revision, of which watches are told. What another client writes
 // meanwhile stays. codes.NotImplemented: there is no key that seals. codes.BadRequest: From is none.
 func (k *Keys) Reseal(ctx context.Context, by *access.Actor, q *ResealAsk) (*Resealed, error) {
 	ring := k.Ring()
@@ -158,7 +158,7 @@ func (s *step) namespaces(ctx context.Context, ns, key string) error {
 	})
 }
 
-// key seals the values of one key anew, unless somebody else writes it all the time.
+// key seals the values of one key anew, unless other clients write it all the time.
 func (s *step) key(ctx context.Context, e *kv.Entry) error {
 	var failed error
 	for range attempts {

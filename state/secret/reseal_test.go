@@ -21,7 +21,7 @@ import (
 type files struct {
 	k        *kit
 	texts    map[string][]byte
-	conflict int // how often one is written by somebody else
+	conflict int // how often one is written by another client
 	broken   string
 	by       []*access.Actor
 }
@@ -115,7 +115,7 @@ func TestEverythingIsSealedAnewStepByStep(t *testing.T) {
 	docs.conflict = 2
 	steps := 0
 	all := k.resealAll(func(step int) {
-		if steps = step + 1; step == 2 { // somebody else goes on as well, and seals by the new key
+		if steps = step + 1; step == 2 { // another client goes on as well, and seals by the new key
 			k.put(k.sealKey("a/b%", "k/099"))
 			k.put(kv.Op{Kind: kv.OpDelete, NS: "a/b%", Key: "k/098"})
 		}
@@ -189,13 +189,13 @@ func TestAStepEndsWhenItTakesTooLong(t *testing.T) {
 	require.Equal(t, 3, steps, "between the steps")
 }
 
-// racing is a store on which somebody else writes just before each transaction.
+// racing is a store on which another client writes just before each transaction.
 type racing struct {
 	*state.Embedded
 	before func()
 }
 
-// What somebody else has written while a key is sealed anew stays.
+// What another client has written while a key is sealed anew stays.
 func TestSealingAKeyAnewUndoesNoWrite(t *testing.T) {
 	k := newKit(t, "a")
 	race := &racing{Embedded: k.store}

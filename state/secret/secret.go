@@ -3,13 +3,13 @@
 // which is backed up with everything else.
 //
 // [Keys] is a model like those of cluster state: what can be asked of it is a table of operations,
-// which every edge offers. Whoever seals or reveals takes [Keys.Ring].
+// which every edge offers. Code that seals or reveals takes [Keys.Ring].
 package secret
 
 import (
 	"cmp"
 	"context"
-	"encoding/json" // of our own structs, which nobody else writes
+	"encoding/json" // of our own structs, which no one else writes
 	"slices"
 	"strings"
 	"sync"
@@ -35,8 +35,8 @@ type Config struct {
 	Clock clock.Clock // the machine's
 	// Source is where the secret key comes from; nil: there is none, and nothing can be sealed.
 	Source seal.Source
-	// Every is how often it is asked whether there is another; 0: only when somebody has it
-	// rotated.
+	// Every is how often it is asked whether there is another; 0: only when a rotation is asked
+	// for.
 	Every time.Duration
 	Log   zerolog.Logger
 	// Namespaces lists the namespaces of the store, as [kv.Store] does; nil: there are none.

@@ -12,7 +12,7 @@ import (
 	"confcenter/kv"
 )
 
-// id draws ids of the characters that mean something to somebody.
+// id draws ids of the characters that have a meaning somewhere.
 func id() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[A-Za-z0-9.-]{1,8}`),

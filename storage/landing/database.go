@@ -26,7 +26,7 @@ type Database struct {
 	connect *connector // of db
 	dialect Dialect
 	most    int64         // MaxOwner of Parts
-	large   chan struct{} // has one while somebody loads much
+	large   chan struct{} // has one while someone loads much
 
 	checks checks // of tables
 
@@ -61,7 +61,7 @@ type Parts struct {
 	connect *connector // of DB
 
 	MaxOwner int64         // bytes of an owner, beyond which it is not loaded as a whole; 0: storage.MaxOwner
-	Large    chan struct{} // takes one while somebody loads much; nil: one of the Database's own
+	Large    chan struct{} // takes one while someone loads much; nil: one of the Database's own
 }
 
 // PartsOf reads the DSN, see the package's comment, for a Database that is to be made otherwise
@@ -490,7 +490,7 @@ func (d *Database) upsert(ctx context.Context, table string, rows []field.DirtyR
 	w.Statements++
 	write := func() (kept bool, err error) { return d.dialect.Upsert(ctx, d.db, name, rows, g) }
 	kept, err := contents{d, table}.upsert(ctx, write)
-	if err != nil && d.dialect.Fault(err) == Absent { // somebody has dropped it
+	if err != nil && d.dialect.Fault(err) == Absent { // someone has dropped it
 		d.checks.forget(table)
 		if err := d.ready(ctx, table, false); err != nil {
 			return err

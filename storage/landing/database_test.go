@@ -86,11 +86,11 @@ func TestFoldedNamesReadBack(t *testing.T) {
 	})
 }
 
-// Anybody may read what a peer is answered.
+// Anyone may read what a peer is answered.
 func TestPeersAreNotToldWhereTheDatabaseIs(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // nobody listens there
+	require.NoError(t, listener.Close()) // no one listens there
 	for _, kind := range []string{"mysql", "postgres"} {
 		log := &landingtest.Log{}
 		d := landingtest.Open(t, kind+"://keeper:secret@"+listener.Addr().String()+"/players")

@@ -143,7 +143,7 @@ func (l *Lander) turn(ctx context.Context) time.Duration {
 		err = l.round(ctx, set)
 	}
 	if ctx.Err() != nil {
-		return longPause // nobody waits for it
+		return longPause // no one waits for it
 	}
 	if err == nil {
 		l.works()
@@ -184,8 +184,8 @@ func (l *Lander) works() {
 	}
 }
 
-// round lands what is dirty in all tables that nobody else is landing. One whose rows cannot be
-// written holds the others up only if the database does not answer.
+// round lands what is dirty in all tables that no other lander is landing. A table whose rows cannot
+// be written holds the others up only if the database does not answer.
 func (l *Lander) round(ctx context.Context, set field.Settings) (failed error) {
 	l.seed++ // so that several landers do not run after each other
 	for i := range set.Tables {

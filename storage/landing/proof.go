@@ -20,7 +20,7 @@ const proofValue = "\x00é'\\\xff"
 // proofTime is after how long the field of a proof is that of a process that was killed.
 const proofTime = time.Hour
 
-// Prove writes a field for somebody to look for who claims to work with the same database, and
+// Prove writes a field for the Source to look for, which claims to work with the same database, and
 // takes it away again.
 func (d *Database) Prove(ctx context.Context, look func(name string) error) error {
 	now := time.Now().UnixMilli()

@@ -10,7 +10,7 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// A capture that was stopped while somebody waited for an answer replays without
+// A capture that was stopped while a client waited for an answer replays without
 // differences: what comes after its end is none.
 func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
 	for _, one := range recorded {

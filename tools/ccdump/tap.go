@@ -200,7 +200,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 		if n > 0 {
 			t.queue(c, int(from), buf[:n])
 			if _, err := dst.Write(buf[:n]); err != nil {
-				// Nobody reads any more, but the other direction may still have data.
+				// No one reads any more, but the other direction may still have data.
 				_ = src.CloseRead()
 				return
 			}

@@ -72,7 +72,7 @@ func (f *Fake) add(d, period time.Duration) *waiter {
 
 // Advance moves the time forward by d and fires each timer and ticker that falls due on
 // the way, with the time it was due at. A ticker fires once a period, but keeps only the
-// first of the ticks that nobody receives in between. Now jumps from the time before to
+// first of the ticks that no one receives in between. Now jumps from the time before to
 // the time after. Advance does not wait for the receivers; the test observes what they
 // do next. d < 0 panics.
 func (f *Fake) Advance(d time.Duration) {
@@ -135,7 +135,7 @@ func (w *waiter) Reset(d time.Duration) {
 }
 
 // fireDueLocked fires w, which is pending, if it is due. Of the ticks that are due the
-// first is enough: nobody receives in between.
+// first is enough: no one receives in between.
 func (w *waiter) fireDueLocked() {
 	late := w.clock.steadyLocked().Sub(w.at)
 	if late < 0 {

@@ -98,7 +98,7 @@ func TestThePageOfAModel(t *testing.T) {
 	}
 }
 
-// Whoever writes a client finds in both documents what it has to expect.
+// The author of a client finds in both documents what it has to expect.
 func TestRefusalsAreDocumented(t *testing.T) {
 	refusing := sample[0]
 	refusing.Operations = []state.Operation{refusing.Operations[0].Refuses(codes.Conflict, "somebody else counts").Refuses(codes.TokenReused, "it is taken").Refuses(codes.Older, "it is old")}

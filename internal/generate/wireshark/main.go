@@ -108,7 +108,7 @@ func carriesValue(row protocol.Row) bool { return strings.Contains(row.Request, 
 // nothing stands in the table for a body that is not needed.
 const nothing = "–"
 
-// mayBeEmpty reports whether a request needs no body. Nobody reads the bodies of
+// mayBeEmpty reports whether a request needs no body. No one reads the bodies of
 // commands that are not for this server.
 func mayBeEmpty(row protocol.Row) bool {
 	switch row.Role {

@@ -153,7 +153,7 @@ func appendToken(dst []byte, t *replica.Token) []byte {
 	return appendBytes(dst, t.Result)
 }
 
-// appendTokenRow appends the value of a token's row. One that nobody was proved to use says nothing
+// appendTokenRow appends the value of a token's row. One that no one was proved to use says nothing
 // of that.
 func appendTokenRow(dst []byte, t *replica.Token) []byte {
 	if t.Who == "" {
@@ -162,7 +162,7 @@ func appendTokenRow(dst []byte, t *replica.Token) []byte {
 	return appendString(appendToken(append(dst, askersVersion), t), t.Who)
 }
 
-// asked reports whether a transaction has a token of somebody who is known.
+// asked reports whether a transaction has a token of a known asker.
 func asked(c replica.Commit) bool { return c.Token != nil && c.Token.Who != "" }
 
 func appendLease(dst []byte, l replica.LeaseChange) []byte {
@@ -185,7 +185,7 @@ func owned(c replica.Commit) bool {
 	return slices.ContainsFunc(c.Leases, func(l replica.LeaseChange) bool { return l.Owner != nil })
 }
 
-// appendOwner appends a name, empty for nobody, and the groups.
+// appendOwner appends a name, empty for no one, and the groups.
 func appendOwner(dst []byte, id *access.Identity) []byte {
 	if id == nil {
 		return appendString(dst, "")

@@ -388,7 +388,7 @@ func TestWhatStaysIsNotUndone(t *testing.T) {
 	require.Equal(t, "9", string(loaded.current[name{"ns", "position"}].Value.Data))
 }
 
-// Rows of a backup come from anybody.
+// Rows of a backup may come from anyone.
 func FuzzInspector(f *testing.F) {
 	s := newStore(f, nil)
 	s.put(op{"ns", "a", "1"}, op{"ns", "b", "1"})

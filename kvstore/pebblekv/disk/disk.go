@@ -52,7 +52,7 @@ type log struct {
 	*database
 	sickness
 
-	record []byte // owned by whoever calls Append
+	record []byte // owned by the caller of Append
 
 	// used by any goroutine
 	newest atomic.Int64 // revision of the last group appended

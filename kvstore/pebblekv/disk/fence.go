@@ -36,7 +36,7 @@ type fence struct {
 	failed  atomic.Pointer[error]
 	waiting atomic.Pointer[error] // why a write to log, manifest or mark waits
 	idle    bool                  // set at open: nothing is written
-	hurry   chan struct{}         // closed by release: nobody waits any more
+	hurry   chan struct{}         // closed by release: no write waits any more
 	once    sync.Once             // of hurry
 
 	mu      sync.Mutex
@@ -230,7 +230,7 @@ func (f *fence) RemoveAll(name string) error {
 	return f.FS.RemoveAll(name)
 }
 
-// Lock does nothing in a directory that nobody can write to.
+// Lock does nothing in a directory that no one can write to.
 func (f *fence) Lock(name string) (io.Closer, error) {
 	if f.idle {
 		return io.NopCloser(nil), nil

@@ -22,7 +22,7 @@ func (l logger) Errorf(format string, args ...any) {
 	l.errors.say(l.cfg.Clock.Now(), l.cfg.Log.Error()).Msg("database: " + fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called when the database cannot go on. It returns, so nobody may rely on what
+// Fatalf is called when the database cannot go on. It returns, so no one may rely on what
 // the database says afterwards: the fence lets nothing of it reach the disk.
 func (l logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)

@@ -126,7 +126,7 @@ func (k *keeper) raise() {
 }
 
 // trimLog removes the log up to its floor. It need not last: it is done again
-// with the next floor, and nobody reads below it.
+// with the next floor, and nothing reads below it.
 func (k *keeper) trimLog() error {
 	var upper [9]byte
 	return k.db.DeleteRange([]byte{logKind}, numberKey(upper[:0], logKind, int64(k.done.logFloor)+1), pebble.NoSync)

@@ -120,7 +120,7 @@ func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
 	return newest, nil
 }
 
-// take makes the directories, and makes sure that nobody else uses them.
+// take makes the directories, and makes sure that no one else uses them.
 func (d *database) take(path string) (err error) {
 	if err := makeDirs(d.cfg.FS, d.cfg.Dir, path); err != nil {
 		return err

@@ -48,7 +48,7 @@ type Restored struct {
 //
 // The store has all that was copied, but for the log, and request tokens as far as they belong to
 // it. Its revisions go on above all that the store it was copied from can have had since, so that
-// nobody who knows that one takes one revision for another. As of an earlier Point it also has no
+// no one who knows that store takes one revision for another. As of an earlier Point it also has no
 // older versions of keys.
 //
 // codes.Compacted: what was current at that Point is no longer known; the text names the oldest
@@ -65,7 +65,7 @@ func Restore(cfg Config, rows Rows, copied int64, to Point) (r Restored, err err
 	}
 	d.fence.release()
 	k := d.keeper
-	k.end() // nobody else makes tables
+	k.end() // nothing else makes tables
 	defer func() {
 		k.stop = make(chan struct{})
 		if closed := d.Close(); err == nil {

@@ -15,7 +15,7 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-// gate decides whether writes are accepted. A log that cannot be written holds up everybody,
+// gate decides whether writes are accepted. A log that cannot be written holds up all of them,
 // deletes included, so writes must stop before the disk is full.
 type gate struct {
 	*database // set at open

@@ -19,7 +19,7 @@ type Verified struct {
 // mostFaults is how many faults are described of each kind of row.
 const mostFaults = 5
 
-// Verify reads everything in the store of cfg.Dir, which nobody has open, and writes nothing: each
+// Verify reads everything in the store of cfg.Dir, which no one has open, and writes nothing: each
 // block of each file against its checksum, each row, the log, and the mark. entry, if it is not
 // nil, gets all current entries, as those of an Inspector. It fails if there is no store that can
 // be looked at.

@@ -59,7 +59,7 @@ func (b *Bench) note(e access.Event) {
 	b.noted = append(b.noted, e)
 }
 
-// NewBench makes one that nobody handles commands for yet.
+// NewBench makes one that has no handlers of commands yet.
 func NewBench(t T, limits loop.Limits) *Bench {
 	b := &Bench{T: t, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
@@ -72,7 +72,7 @@ func NewBench(t T, limits loop.Limits) *Bench {
 // Open makes the one loop, once all handlers are there.
 func (b *Bench) Open() { b.Desk = OpenDesk(b.Gate) }
 
-// OpenDesk makes a desk at a loop that nobody runs.
+// OpenDesk makes a desk at a loop that does not run.
 func OpenDesk(g *gate.Gate) *gate.Desk {
 	return g.NewDesk(func(func()) error { return nil })
 }

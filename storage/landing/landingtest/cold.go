@@ -98,7 +98,7 @@ func h22AColdNumberIsIncrementedFromWhatItWas(t *testing.T, d *Database) {
 	require.Equal(t, "9", p.incr(t, "n", 1))
 }
 
-// H1: an owner nobody has written costs no query, also while the database has others.
+// H1: an owner that was never written costs no query, also while the database has others.
 func h1ANewOwnerIsNotLookedForInTheDatabase(t *testing.T, d *Database) {
 	p := playOn(t, d)
 	p.update(t, "a", "1")
@@ -148,7 +148,7 @@ func h6AndH7AnyNameAndAnyValueComesBackFromTheDatabase(t *testing.T, d *Database
 	require.Len(t, q.asked.since(), 3*len(want))
 }
 
-// Whatever somebody asks for, it is no query that a database cannot answer.
+// Whatever is asked for, the database gets no query that it cannot answer.
 func whatCannotBeIsNotLookedForInTheDatabase(t *testing.T, d *Database) {
 	p := playOn(t, d)
 	p.updateOf(t, Player, map[string]string{"a": "1"})
@@ -197,7 +197,7 @@ func largeOwnersAreLoadedOneAtATime(t *testing.T, d *Database) {
 	p := playOn(t, d)
 	p.updateOf(t, Player, map[string]string{"a": strings.Repeat("a", kv.MaxValue), "b": "2"})
 	p.land(t)
-	large <- struct{}{} // somebody else
+	large <- struct{}{} // someone else
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := d.All(ctx, Player)

@@ -27,7 +27,7 @@ func aReadOnlyDatabaseIsReadAndWaitedFor(t *testing.T, d *Database) {
 	Write(t, again(), Row(Player, "a", "2", 2))
 }
 
-// A table of somebody else's may number its rows.
+// A table that others have made may number its rows.
 func aTableWithColumnsOfItsOwnIsLandedIn(t *testing.T, d *Database) {
 	Write(t, d, Row(Player, "old", "1", 1))
 	Exec(t, d, "ALTER TABLE "+d.Dialect.Quote("1_1")+map[string]string{

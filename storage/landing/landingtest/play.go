@@ -152,7 +152,7 @@ func texts(fields []field.Field) map[string]string {
 	return m
 }
 
-// settle waits until it is known which owners the database has: nobody else is asked for.
+// settle waits until it is known which owners the database has: no others are asked for.
 func (p *play) settle(t testing.TB) {
 	t.Helper()
 	stranger := field.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}

@@ -154,7 +154,7 @@ func h36ValuesOfAMebibyteAreWhole(t *testing.T, d *Database) {
 	}
 }
 
-// H28, H32: whatever comes late, whoever sends it.
+// H28, H32: whatever comes late, no matter who sends it.
 func h32AnOlderVersionNeverReplacesANewer(t *testing.T, d *Database) {
 	Write(t, d, Row(Player, "a", "new", 10), Row(Player, "b", "old", 3))
 	stale := Row(Player, "a", "stale", 9)

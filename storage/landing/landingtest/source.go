@@ -129,7 +129,7 @@ func (s *Source) Steal() {
 	s.steal = true
 }
 
-// Hold gives a dirty table to a holder, or to nobody if that is empty.
+// Hold gives a dirty table to a holder, or to no one if that is empty.
 func (s *Source) Hold(table int, holder string, fence kv.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -121,7 +121,7 @@ const (
 	Open      How = "open at the end of the capture"
 )
 
-// endedBy notes who ends the connection, if nobody has before.
+// endedBy notes who ends the connection, unless it has ended before.
 func (c *Conn) endedBy(end uint8) {
 	if !c.HasEnd {
 		c.EndedBy, c.HasEnd = c.direction(end), true

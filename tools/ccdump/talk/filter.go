@@ -56,7 +56,7 @@ func (f *Filter) wantsReply(s *speaker, l *Line, w *waiting) bool {
 	return f.Slower == 0 || (l.Answered && l.Latency > f.Slower)
 }
 
-// wantsRemark leaves out ordinary remarks while somebody is looking for something.
+// wantsRemark leaves out ordinary remarks while the user is looking for something.
 func (f *Filter) wantsRemark(s *speaker, c *stream.Conn, odd bool) bool {
 	if !f.wantsClient(s, c) {
 		return false
