@@ -1,6 +1,7 @@
 package confcenter_test
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -225,4 +226,18 @@ func TestAddingAnOperationIsShort(t *testing.T) {
 		}
 	}
 	require.Equal(t, 18, files)
+}
+
+// A comment that says whoever means the client, the caller, the operator: it can say which.
+func TestCommentsSayWhoIsMeant(t *testing.T) {
+	vague := regexp.MustCompile(`(?:^|[^.\w])([Ww]hoever|[Ww]homever|[Ss]omebody|[Nn]obody|[Aa]nybody|[Ee]verybody)\b`)
+	var complaints []string
+	for _, s := range sources(t) {
+		for _, group := range s.ast.Comments {
+			if word := vague.FindString(group.Text()); word != "" && s.path != "documents_test.go" {
+				complaints = append(complaints, fmt.Sprintf("%s:%d: %q", s.path, s.line(group.Pos()), word))
+			}
+		}
+	}
+	complain(t, complaints)
 }

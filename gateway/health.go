@@ -68,13 +68,13 @@ func (g *Gateway) readyChecks() []check {
 		checks = append(checks, check{"access", g.cfg.Control.Trouble, true})
 	}
 	if len(g.cfg.Open) > 0 {
-		checks = append(checks, check{"access", g.everybody, true})
+		checks = append(checks, check{"access", g.openToAll, true})
 	}
 	return checks
 }
 
-// everybody says that there is no access control where there should be.
-func (g *Gateway) everybody() error {
+// openToAll says that there is no access control where there should be.
+func (g *Gateway) openToAll() error {
 	return codes.Errorf(codes.Forbidden, "OPEN ACCESS: anyone who reaches %s may read and write everything (--allow-open)", strings.Join(g.cfg.Open, ", "))
 }
 
