@@ -88,9 +88,11 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	if node == nil {
 		node = f.store.Snapshot().Find(q.File)
 	}
-	if err := s.Judge(q.Things(s.Things())); err != nil {
-		s.Refuse(h, err)
-		return true
+	if s.Judged() {
+		if err := s.Judge(q.Things(s.Things())); err != nil {
+			s.Refuse(h, err)
+			return true
+		}
 	}
 	if node == nil {
 		f.noSuchConfig(s, h, q)

@@ -89,6 +89,11 @@ func (r *Request) Charge(now time.Time, requests, bytes int64) {
 // Paid reports whether the request has been charged.
 func (r *Request) Paid() bool { return r.paid }
 
+// Judged reports whether anything is decided about what requests are about. If not, hot ones need not say it.
+func (r *Request) Judged() bool {
+	return r.Rights != nil || r.Stages != nil || r.Quotas.Limiting()
+}
+
 // Things is room for what a request is about, until Judge.
 func (r *Request) Things() []op.Thing { return r.Room.things[:0] }
 

@@ -41,7 +41,11 @@ func (g *gets) LookUp(n int) {
 
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
-	if err := s.Judge(g.asked[i].Things(s.Things())); err != nil {
+	var err error
+	if s.Judged() {
+		err = s.Judge(g.asked[i].Things(s.Things()))
+	}
+	if err != nil {
 		s.Refuse(h, err)
 	} else {
 		kvGot(s, h, g.asked[i], g.reads[i].Entry, g.rev)

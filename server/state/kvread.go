@@ -14,7 +14,7 @@ import (
 // versions.
 func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVGet()
-	if err == nil {
+	if err == nil && s.Judged() {
 		err = s.Judge(q.Things(s.Things()))
 	}
 	if err != nil {

@@ -53,7 +53,7 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
 	err := s.Desk.Req.ReadKVWrite(&w.request, h.Command)
-	if err == nil {
+	if err == nil && s.Judged() {
 		err = s.Judge(w.request.Things(s.Things()))
 	}
 	if err == nil {

@@ -46,7 +46,10 @@ func (g *gets) LookUp(n int) { g.f.store.GetEach(g.gets[:n]) }
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
 	one := &g.gets[i]
-	err := s.Judge(append(s.Things(), op.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID)))
+	var err error
+	if s.Judged() {
+		err = s.Judge(append(s.Things(), op.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID)))
+	}
 	if err == nil {
 		err = one.Err
 	}

@@ -58,7 +58,7 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
 	err := s.Desk.Req.StorageWrite(h.Command, &w.Write)
-	if err == nil {
+	if err == nil && s.Judged() {
 		err = s.Judge(op.Fields(s.Things(), &w.Write))
 	}
 	if err != nil {
