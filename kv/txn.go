@@ -3,7 +3,6 @@ package kv
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"confcenter/access"
@@ -354,38 +353,6 @@ func (t *Txn) Relieves() bool {
 		}
 	}
 	return true
-}
-
-// EachNamespace calls fn with each namespace that the transaction could read or change, once, until
-// it fails.
-func (t *Txn) EachNamespace(fn func(ns string) error) error {
-	var room [4]string
-	seen := room[:0]
-	once := func(ns string) error {
-		if ns == "" || slices.Contains(seen, ns) {
-			return nil
-		}
-		seen = append(seen, ns)
-		return fn(ns)
-	}
-	for i := range t.Fences {
-		if err := once(t.Fences[i].NS); err != nil {
-			return err
-		}
-	}
-	for i := range t.If {
-		if err := once(t.If[i].NS); err != nil {
-			return err
-		}
-	}
-	for _, ops := range [...][]Op{t.Then, t.Else} {
-		for i := range ops {
-			if err := once(ops[i].NS); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Size is how many bytes of keys and values the transaction has.

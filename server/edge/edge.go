@@ -78,8 +78,16 @@ func (r *Request) Pay(now time.Time) error {
 	return r.Account.Take(now, r.Size)
 }
 
-// Charge charges requests that are not refused, and bytes, whatever the rate.
-func (r *Request) Charge(now time.Time, requests, bytes int64) {
+// Charge charges a request that is not refused, whatever the rate.
+func (r *Request) Charge(now time.Time) {
+	r.paid = true
+	r.charge(now, 1, r.Size)
+}
+
+// ChargeBytes charges bytes of a body whose length was not said.
+func (r *Request) ChargeBytes(now time.Time, bytes int64) { r.charge(now, 0, bytes) }
+
+func (r *Request) charge(now time.Time, requests, bytes int64) {
 	if r.Meter != nil {
 		r.Meter.Charge(now, requests, bytes)
 	}

@@ -100,6 +100,17 @@ func TestEachNamespacePaysOnceForARequest(t *testing.T) {
 	require.NoError(t, r.Judge(start.Add(time.Second), op.Txn(r.Things(), putTo("b"))))
 }
 
+// What is charged and never refused, as signs of life are, pays once as well when it has waited.
+func TestAChargedRequestHasPaid(t *testing.T) {
+	r := requestBy(t, limited(t, "kv:a"))
+	r.Charge(start)
+	require.True(t, r.Paid())
+	r.Next()
+	require.False(t, r.Paid())
+	r.ChargeBytes(start, 10)
+	require.False(t, r.Paid(), "its body is only a part of it")
+}
+
 // Signs of life, and what gives something back, are never refused for what others have sent.
 func TestWhatIsUnpaidCostsNoNamespace(t *testing.T) {
 	e := limited(t, "kv:a")

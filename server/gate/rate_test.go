@@ -56,27 +56,28 @@ func TestABytesRateCountsWholeFrames(t *testing.T) {
 	}, gatetest.Frames(t, w))
 }
 
-// A frame that had to wait passes the gate again, and is paid for once.
+// A frame that had to wait passes the gate again, and is paid for once, also if it is never refused.
 func TestAFrameThatComesAgainIsPaidForOnce(t *testing.T) {
 	b := gatetest.NewBench(t, loop.Limits{})
-	b.Gate.Add(map[protocol.Command]gate.Route{
-		protocol.GetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
-			if s.TakePrepared() == nil {
-				s.Prepare(h.Command, func() any { return "" })
-				return false
-			}
-			s.Reply(h, nil)
-			return true
-		}},
-	})
+	waits := gate.Route{Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		if s.TakePrepared() == nil {
+			s.Prepare(h.Command, func() any { return "" })
+			return false
+		}
+		s.Reply(h, nil)
+		return true
+	}}
+	b.Gate.Add(map[protocol.Command]gate.Route{protocol.GetConfig: waits, protocol.KVAlive: waits})
 	b.Open()
-	s, w := metered(t, b, admission.Limits{Rate: admission.Rate{Requests: 2}})
-	s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.GetConfig, ""))
-	for b.Group.Jobs() > 0 {
-		b.Group.DoJob(0)
-		gatetest.Sweep(b.Desk)
+	for _, first := range []protocol.Command{protocol.GetConfig, protocol.KVAlive} {
+		s, w := metered(t, b, admission.Limits{Rate: admission.Rate{Requests: 2}})
+		s.Receive(gatetest.Requests(first, "", protocol.GetConfig, ""))
+		for b.Group.Jobs() > 0 {
+			b.Group.DoJob(0)
+			gatetest.Sweep(b.Desk)
+		}
+		require.Equal(t, []string{first.String() + "_RSP/1 ", "GETCONFIG_RSP/2 "}, gatetest.Frames(t, w))
 	}
-	require.Equal(t, []string{"GETCONFIG_RSP/1 ", "GETCONFIG_RSP/2 "}, gatetest.Frames(t, w))
 }
 
 // A refusal costs nearly as much as an answer: who floods the server is not refused as fast as he
