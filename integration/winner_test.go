@@ -26,10 +26,9 @@ const winnersRole = `{"rules": [
 	{"who": ["token:hasty", "token:stranger"], "bytes": 1},
 	{"what": ["kv:vault"], "bytes": 1}, {"what": ["storage:1/1"], "bytes": 1}, {"what": ["flow:hidden"], "bytes": 1}, {"what": ["bench"], "bytes": 1}]}`
 
-// pair is two faults of a request, and who sends it with which. The faults are of the body, or where it goes
-// over HTTP of the query; what is wrong with the caller it has by itself: nothing has no rights, stranger
-// neither, and is beyond its rate, as hasty is; elsewhere may not do it with these names; payer may, but
-// their namespaces are beyond their rates.
+// pair is two faults of a request: one of who sends it, and one of its body or, over HTTP, its query. The
+// callers nothing and stranger have no rights; stranger and hasty are beyond their rate; elsewhere has rights,
+// but not to these names; payer may do everything, but the namespaces are beyond their rates.
 type pair struct{ name, who, fault string }
 
 var pairs = []pair{

@@ -56,14 +56,14 @@ func Txn(things []Thing, t *kv.Txn) []Thing {
 }
 
 func change(things []Thing, o *kv.Op) []Thing {
-	does := policy.Read
+	does := policy.Write // a kind that is not known here is no read
 	switch o.Kind {
 	case kv.OpGrant, kv.OpRevoke:
 		return append(things, Leases(o.NS))
 	case kv.OpDeletePrefix:
 		return append(things, Keys(policy.Delete, Every, o.NS, o.Key))
-	case kv.OpPut, kv.OpIncr:
-		does = policy.Write
+	case kv.OpGet:
+		does = policy.Read
 	case kv.OpDelete:
 		does = policy.Delete
 	}
