@@ -56,7 +56,7 @@ func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
 	}
 	if r.ContentLength < 0 {
 		charged := w.Request // the reply may serve another when the rest of the body comes
-		r.Body = &paidBody{r.Body, func(n int) { charged.ChargeBytes(g.clock.Now(), int64(n)) }}
+		r.Body = &paidBody{r.Body, func(n int) { charged.Charge(g.clock.Now(), 0, int64(n)) }}
 	}
 	return w.Pay(g.clock.Now())
 }

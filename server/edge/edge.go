@@ -78,16 +78,9 @@ func (r *Request) Pay(now time.Time) error {
 	return r.Account.Take(now, r.Size)
 }
 
-// Charge charges a request that is not refused, whatever the rate.
-func (r *Request) Charge(now time.Time) {
-	r.paid = true
-	r.charge(now, 1, r.Size)
-}
-
-// ChargeBytes charges bytes of a body whose length was not said.
-func (r *Request) ChargeBytes(now time.Time, bytes int64) { r.charge(now, 0, bytes) }
-
-func (r *Request) charge(now time.Time, requests, bytes int64) {
+// Charge charges, whatever the rate, a request that is never refused, or bytes of a body alone.
+func (r *Request) Charge(now time.Time, requests, bytes int64) {
+	r.paid = r.paid || requests > 0
 	if r.Meter != nil {
 		r.Meter.Charge(now, requests, bytes)
 	}

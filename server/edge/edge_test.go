@@ -103,11 +103,11 @@ func TestEachNamespacePaysOnceForARequest(t *testing.T) {
 // What is charged and never refused, as signs of life are, pays once as well when it has waited.
 func TestAChargedRequestHasPaid(t *testing.T) {
 	r := requestBy(t, limited(t, "kv:a"))
-	r.Charge(start)
+	r.Charge(start, 1, r.Size)
 	require.True(t, r.Paid())
 	r.Next()
 	require.False(t, r.Paid())
-	r.ChargeBytes(start, 10)
+	r.Charge(start, 0, 10)
 	require.False(t, r.Paid(), "its body is only a part of it")
 }
 

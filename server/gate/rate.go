@@ -45,7 +45,7 @@ func (s *Session) pays(f *frame) bool {
 		s.noteRefusal(h, err)
 		return err == nil
 	case f.row.Handle == nil, f.row.anonymous(), h.Command == protocol.KeepAlive, h.Command == protocol.KVAlive, h.Command == protocol.KVUnwatch:
-		s.Charge(now) // these have no refusal, or no client could do without them
+		s.Charge(now, 1, s.Size) // these have no refusal, or no client could do without them
 		return true
 	}
 	err := s.Pay(now)
