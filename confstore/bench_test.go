@@ -36,7 +36,7 @@ func manyFiles(b *testing.B, n int) Config {
 
 // emptyState is an empty state store on the disk.
 func emptyState(b *testing.B) State {
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: b.TempDir()}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: b.TempDir()}})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, store.Close()) })
 	return store

@@ -21,9 +21,9 @@ import (
 
 // ringOf has several keys, of which the last seals.
 func ringOf(ids ...string) *seal.Ring {
-	keys := make([]seal.DataKey, len(ids))
+	keys := make([]seal.Key, len(ids))
 	for i, id := range ids {
-		keys[i] = seal.DataKey{ID: id, Made: int64(i)}
+		keys[i] = seal.Key{ID: id, Made: int64(i)}
 		copy(keys[i].Key[:], id)
 	}
 	return seal.NewRing(keys)

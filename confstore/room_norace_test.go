@@ -81,7 +81,7 @@ func TestDocumentsCostWhatTheyTake(t *testing.T) {
 			}
 			var grown int64
 			for range 2 {
-				engine, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(filepath.Dir(cfg.DataDir), "kv")}})
+				engine, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(filepath.Dir(cfg.DataDir), "kv")}})
 				require.NoError(t, err)
 				cfg.State, cfg.Documents = engine, memory.NewPool(math.MaxInt64)
 				grown = heapOf(open)

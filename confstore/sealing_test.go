@@ -20,9 +20,9 @@ import (
 const plain = "hunter2-marker"
 
 func testRing(id string) *seal.Ring {
-	k := seal.DataKey{ID: id, Made: 1}
+	k := seal.Key{ID: id, Made: 1}
 	copy(k.Key[:], id)
-	return seal.NewRing([]seal.DataKey{k})
+	return seal.NewRing([]seal.Key{k})
 }
 
 // sealingKit is a kit with a key, and what it logs.

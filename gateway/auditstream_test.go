@@ -20,7 +20,7 @@ import (
 // auditKit is a gateway with an audit, to which write adds a line about a key.
 func auditKit(t *testing.T) (k *kit, write func(key string)) {
 	lines := trail.New(2 << 10) // older ones come from the disk
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir() + "/audit", ReserveBytes: 1}, Replica: replica.Config{Trail: lines}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: t.TempDir() + "/audit", ReserveBytes: 1}, Engine: replica.Config{Trail: lines}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	k = start(t, func(_ *Config, stores *Stores) { stores.Audit = audit.Open(store, audit.Config{Trail: lines}) })

@@ -29,7 +29,7 @@ type hubKit struct {
 
 func startHub(t testing.TB, wrap func(kv.Store) kv.Store) *hubKit {
 	t.Helper()
-	engine, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(t.TempDir(), "state"), ReserveBytes: 1}})
+	engine, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(t.TempDir(), "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	store := kv.Store(engine)
 	if wrap != nil {

@@ -56,7 +56,7 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	t.Helper()
 	k := &kit{t: t, conf: t.TempDir()}
 	var err error
-	k.state, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
+	k.state, err = pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	k.config, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: filepath.Join(dir, "data"), State: k.state, SetTimeout: time.Minute})
 	require.NoError(t, err)

@@ -64,7 +64,7 @@ func crowd(t *testing.T, change ...func(*control.Config, *tcp.Config)) *crowded 
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "_access/game.json"), []byte(`{"rules": [{"who": ["token:game"], "allow": ["*"], "what": ["kv", "clients", "config:app/*"]}]}`), 0o644))
 	var err error
-	c.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Replica: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
+	c.store, err = pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Engine: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
 	require.NoError(t, err)
 	srv, err := server.Open(server.Config{State: c.store, Documents: confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), SetTimeout: time.Minute}, Memory: c.budget})
 	require.NoError(t, err)

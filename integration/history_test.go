@@ -212,9 +212,9 @@ func longAgo(t *testing.T, versions int, text func(n int) string) (conf, data st
 	t.Helper()
 	conf, data = t.TempDir(), filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "state"), 0o700))
-	store, err := pebblekv.Open(pebblekv.Config{
-		Disk:    disk.Config{Dir: filepath.Join(data, "state")},
-		Replica: replica.Config{WriteTimeout: time.Hour}, // as long as a busy disk takes
+	store, err := pebblekv.Open(pebblekv.StoreConfig{
+		Disk:   disk.Config{Dir: filepath.Join(data, "state")},
+		Engine: replica.Config{WriteTimeout: time.Hour}, // as long as a busy disk takes
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()

@@ -40,7 +40,7 @@ func TestRenumberOfADataDirectory(t *testing.T) {
 	const far = 2130000000 // 2037
 	p := StartProcess(t, confWith(t, map[string]string{"a.json": `{"n":2}`}))
 	p.Stop()
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(p.Data, "state"), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(p.Data, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	log, err := doclog.Open(t.Context(), store, "")
 	require.NoError(t, err)

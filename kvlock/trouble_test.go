@@ -211,7 +211,7 @@ func TestManyClientsOnFickleStores(t *testing.T) {
 		manyClients(t, k.store, k.clock)
 	})
 	t.Run("embedded", func(t *testing.T) {
-		store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir(), AckBeforeDisk: true}})
+		store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: t.TempDir(), AckBeforeDisk: true}})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, store.Close()) }()
 		manyClients(t, store, clock.Real())

@@ -18,7 +18,7 @@ import (
 )
 
 // onDisk puts the kit on the embedded engine.
-func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *kit, restart func()) {
+func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.StoreConfig)) (k *kit, restart func()) {
 	k = startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
 	k.shut()
 	require.NoError(t, k.engine.Close())
@@ -27,7 +27,7 @@ func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *k
 	open := func() {
 		// The clock of these tests leaps while a write is under way: that is no disk that hangs.
 		const patience = 100 * time.Hour
-		cfg := pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs, HangAfter: patience}, Replica: replica.Config{Clock: k.clock, WriteTimeout: patience}}
+		cfg := pebblekv.StoreConfig{Disk: disk.Config{Dir: "state", FS: fs, HangAfter: patience}, Engine: replica.Config{Clock: k.clock, WriteTimeout: patience}}
 		for _, fn := range change {
 			fn(&cfg)
 		}
@@ -78,7 +78,7 @@ func TestH30AcknowledgedFieldsAreReadAndLandAfterARestart(t *testing.T) {
 
 func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
 	sql := newDatabase()
-	k, _ := onDisk(t, sql, func(c *pebblekv.Config) { c.Replica.Store = memory.NewPool(1 << 20) })
+	k, _ := onDisk(t, sql, func(c *pebblekv.StoreConfig) { c.Engine.Store = memory.NewPool(1 << 20) })
 	n := 0
 	for _, size := range []int{32 << 10, 1 << 10, 1} { // down to the last byte
 		for {

@@ -91,15 +91,15 @@ type Ring struct {
 	opens  bool // it does not seal
 }
 
-// DataKey is a data key as it is in memory. Its ID has no colon.
-type DataKey struct {
+// Key is a data key as it is in memory. Its ID has no colon.
+type Key struct {
 	ID   string
 	Made int64 // ms since 1970
 	Key  [KeyBytes]byte
 }
 
 // NewRing makes a Ring. There must be one key at least.
-func NewRing(keys []DataKey) *Ring {
+func NewRing(keys []Key) *Ring {
 	r := &Ring{keys: make(map[string]cipher.AEAD, len(keys))}
 	newest, oldest := &keys[0], &keys[0]
 	for i := range keys {
@@ -132,7 +132,7 @@ func (r *Ring) Seals() bool { return r != nil && !r.opens }
 // Newest is the id of the data key that seals.
 func (r *Ring) Newest() string { return r.newest }
 
-func (k *DataKey) after(other *DataKey) bool {
+func (k *Key) after(other *Key) bool {
 	return k.Made > other.Made || k.Made == other.Made && k.ID > other.ID
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 func ring(ids ...string) *seal.Ring {
-	var keys []seal.DataKey
+	var keys []seal.Key
 	for i, id := range ids {
-		k := seal.DataKey{ID: id, Made: int64(i)}
+		k := seal.Key{ID: id, Made: int64(i)}
 		copy(k.Key[:], id+strings.Repeat("k", seal.KeyBytes))
 		keys = append(keys, k)
 	}

@@ -93,13 +93,13 @@ type Wrapped struct {
 func dataAdditional(id string) []byte { return []byte(dataKeyLabel + id) }
 
 // Wrap wraps a data key.
-func (w *Wrapping) Wrap(k *DataKey) Wrapped {
+func (w *Wrapping) Wrap(k *Key) Wrapped {
 	return Wrapped{w.First(), text64.EncodeToString(w.keys[0].aead.Seal(nil, nil, k.Key[:], dataAdditional(k.ID)))}
 }
 
 // Unwrap returns a data key. codes.Forbidden: none of the keys wraps it.
-func (w *Wrapping) Unwrap(id string, made int64, wrapped Wrapped) (DataKey, error) {
-	k := DataKey{ID: id, Made: made}
+func (w *Wrapping) Unwrap(id string, made int64, wrapped Wrapped) (Key, error) {
+	k := Key{ID: id, Made: made}
 	raw, err := text64.DecodeString(wrapped.Key)
 	if err != nil {
 		return k, codes.Errorf(codes.Storage, "the data key %.40q is damaged; restore a backup", id)
@@ -115,8 +115,8 @@ func (w *Wrapping) Unwrap(id string, made int64, wrapped Wrapped) (DataKey, erro
 }
 
 // NewDataKey makes a data key.
-func NewDataKey(now time.Time) DataKey {
-	k := DataKey{ID: newID(), Made: now.UnixMilli()}
+func NewDataKey(now time.Time) Key {
+	k := Key{ID: newID(), Made: now.UnixMilli()}
 	_, _ = rand.Read(k.Key[:]) // it never fails
 	return k
 }

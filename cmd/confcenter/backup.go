@@ -227,7 +227,7 @@ func (a *app) copyData(ctx context.Context, data string, to io.Writer) (totals b
 		return totals, err
 	}
 	defer func() { err = errors.Join(err, taken.Close()) }()
-	store, _, err := disk.Open(disk.Config{Dir: stateDir(data), ReadOnly: true}, replica.Loader{})
+	store, _, err := disk.OpenLog(disk.Config{Dir: stateDir(data), ReadOnly: true}, replica.Loader{})
 	if err != nil {
 		return totals, err
 	}

@@ -29,7 +29,7 @@ import (
 func dataWithKeys(t *testing.T, keys ...string) string {
 	t.Helper()
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	for _, key := range keys {
 		_, err := kv.Commit(t.Context(), store, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue(key)}}})
@@ -59,7 +59,7 @@ func TestBackupOfADirectoryAndBack(t *testing.T) {
 	r = call(t, "", "restore", file, target, "-o", "json", "--revision", "1")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `^\{"dir":".*","revision":1,"next_revision":\d+,"documents":0,"tokens":\[\]\}\n$`, r.stdout)
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(target), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(target), ReserveBytes: 1}})
 	require.NoError(t, err)
 	defer store.Close()
 	a, _ := store.Get([]byte("ns"), []byte("a"))
@@ -243,7 +243,7 @@ func TestAnOldBackupIsRestored(t *testing.T) {
 // sessions end; and the tokens that are valid are named, since the backup knows of nothing after it.
 func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	near := models.Embed(store, nil)
 	tokens := auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{})
@@ -281,7 +281,7 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 		slices.Sort(names)
 		require.Equal(t, want, names, at)
 		require.Equal(t, exitOK, call(t, "", "verify", dir).code)
-		restored, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: stateDir(dir), ReserveBytes: 1}})
+		restored, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(dir), ReserveBytes: 1}})
 		require.NoError(t, err)
 		again := auth.Open(nil, func(ns, key []byte) *kv.Entry { e, _ := restored.Get(ns, key); return e }, auth.Config{})
 		_, _, err = again.Verify(made["revoked"].Text)

@@ -44,7 +44,7 @@ func (a *app) renumber(ctx context.Context, dir string, asJSON bool) (err error)
 	defer func() { err = errors.Join(err, taken.Close()) }()
 	// Nothing is given up here because of its age or number: that is for the server's settings.
 	const years = 100 * 365 * 24 * time.Hour
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{
 		Dir: stateDir(dir), LogBytes: math.MaxInt64, LogAge: years, HistoryVersions: math.MaxInt32, HistoryBytes: math.MaxInt64, HistoryAge: years, TokenAge: years,
 	}})
 	if err != nil {

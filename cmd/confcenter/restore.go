@@ -135,7 +135,7 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 func tokensIn(dir string) (tokens []auth.Token, err error) {
 	tokens = []auth.Token{}
 	now := time.Now()
-	d, _, err := disk.Open(disk.Config{Dir: stateDir(dir), ReadOnly: true}, replica.Loader{Entry: func(e *kv.Entry) {
+	d, _, err := disk.OpenLog(disk.Config{Dir: stateDir(dir), ReadOnly: true}, replica.Loader{Entry: func(e *kv.Entry) {
 		if t, valid := auth.TokenOf(e, now); valid {
 			tokens = append(tokens, t)
 		}

@@ -110,12 +110,12 @@ func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (store *r
 	if o.state.AckBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
-	cfg := pebblekv.Config{Disk: o.state.Config, Replica: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
+	cfg := pebblekv.StoreConfig{Disk: o.state.Config, Engine: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
 	cfg.Disk.Dir, cfg.Disk.Engine = stateDir(o.data), budget.Engine
 	if o.audit.level(o.access.on) != auditOff {
 		lines = trail.New(recentAudit)
 	}
-	cfg.Replica.Trail, cfg.Replica.TrailNotesOnly = lines, o.audit.level(o.access.on) == auditNoKeys
+	cfg.Engine.Trail, cfg.Engine.TrailNotesOnly = lines, o.audit.level(o.access.on) == auditNoKeys
 	if store, err = pebblekv.Open(cfg); err != nil {
 		return nil, nil, err
 	}

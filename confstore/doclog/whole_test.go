@@ -72,13 +72,13 @@ func TestAChangeOfAnySizeIsOneRevision(t *testing.T) {
 // engine is a store on a disk in memory, to be copied.
 type engine struct {
 	t   *testing.T
-	cfg pebblekv.Config
+	cfg pebblekv.StoreConfig
 	*replica.Store
 }
 
 func openEngine(t *testing.T, cfg disk.Config) *engine {
 	t.Helper()
-	e := &engine{t: t, cfg: pebblekv.Config{Disk: cfg}}
+	e := &engine{t: t, cfg: pebblekv.StoreConfig{Disk: cfg}}
 	var err error
 	e.Store, err = pebblekv.Open(e.cfg)
 	require.NoError(t, err)

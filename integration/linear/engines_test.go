@@ -77,9 +77,9 @@ func openMemory(t testing.TB) instance {
 // openPebble opens the embedded engine in a file system that loses what was not synced when it crashes.
 func openPebble(t testing.TB) instance {
 	files, dice := disktest.New(), rand.New(rand.NewPCG(1, 2))
-	cfg := pebblekv.Config{
-		Replica: replica.Config{Clock: clocktest.NewFake(noon), PauseAfter: 500 * time.Millisecond},
-		Disk:    disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
+	cfg := pebblekv.StoreConfig{
+		Engine: replica.Config{Clock: clocktest.NewFake(noon), PauseAfter: 500 * time.Millisecond},
+		Disk:   disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
 	}
 	open := func() kvstore.Engine {
 		cfg.Disk.FS = files

@@ -20,13 +20,13 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for name, sync := range map[string]bool{"durable": false, "ackBeforeDisk": true} {
 		b.Run(name, func(b *testing.B) {
-			commitEach(b, Config{Disk: disk.Config{Dir: b.TempDir() + "/data", AckBeforeDisk: sync}}, nil)
+			commitEach(b, StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/data", AckBeforeDisk: sync}}, nil)
 		})
 	}
 }
 
 // commitEach writes keys by 64 callers.
-func commitEach(b *testing.B, cfg Config, by *access.Actor) {
+func commitEach(b *testing.B, cfg StoreConfig, by *access.Actor) {
 	s, err := Open(cfg)
 	require.NoError(b, err)
 	defer s.Close()
@@ -53,7 +53,7 @@ func commitEach(b *testing.B, cfg Config, by *access.Actor) {
 // -benchtime 1x.
 func BenchmarkOpenMillion(b *testing.B) {
 	dir := b.TempDir() + "/data"
-	cfg := Config{Disk: disk.Config{Dir: dir, AckBeforeDisk: true}, Replica: replica.Config{MaxQueue: 1 << 20, Queues: memory.NewPool(3 << 30)}}
+	cfg := StoreConfig{Disk: disk.Config{Dir: dir, AckBeforeDisk: true}, Engine: replica.Config{MaxQueue: 1 << 20, Queues: memory.NewPool(3 << 30)}}
 	s, err := Open(cfg)
 	require.NoError(b, err)
 	const keys, perTxn = 1_000_000, 1000

@@ -25,7 +25,7 @@ func TestAStartOnAFullDiskSaysWhatItWaitsFor(t *testing.T) {
 	p := newPatient(t, nil)
 	require.NoError(t, p.put("k", "1"))
 	require.NoError(t, p.Close())
-	p.cfg.Replica.Log = zerolog.New(said)
+	p.cfg.Engine.Log = zerolog.New(said)
 	p.sick(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpFileWriteAt {
 			return syscall.ENOSPC

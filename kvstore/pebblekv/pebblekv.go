@@ -14,37 +14,37 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-// Config sets up a store. Only Disk.Dir must be set. Clock, Log and TokenAge of
-// Disk are the replica's.
-type Config struct {
-	Disk    disk.Config
-	Replica replica.Config
+// StoreConfig sets up a store. Only Disk.Dir must be set. Clock, Log and TokenAge of
+// Disk are the engine's.
+type StoreConfig struct {
+	Disk   disk.Config
+	Engine replica.Config
 }
 
 // Open opens the store in cfg.Disk.Dir, which is created if it does not exist, and loads
 // it. A directory that can only be read is served and takes no writes. Open fails if another
 // process has the directory open, if its format is newer than this program, or if
 // acknowledged writes are missing from it.
-func Open(cfg Config) (*replica.Store, error) {
+func Open(cfg StoreConfig) (*replica.Store, error) {
 	d := cfg.Disk
-	d.Clock, d.Log, d.TokenAge = cmp.Or(cfg.Replica.Clock, clock.Real()), cfg.Replica.Log, cfg.Replica.TokenAge
-	return replica.Open(context.Background(), cfg.Replica, &log{cfg: d})
+	d.Clock, d.Log, d.TokenAge = cmp.Or(cfg.Engine.Clock, clock.Real()), cfg.Engine.Log, cfg.Engine.TokenAge
+	return replica.Open(context.Background(), cfg.Engine, &deferredLog{cfg: d})
 }
 
-// log is a disk that is opened when it is loaded.
-type log struct {
+// deferredLog is a disk that is opened when it is loaded.
+type deferredLog struct {
 	*disk.Disk // set by Load
 	cfg        disk.Config
 }
 
 // Load implements replica.Log.
-func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
-	l.Disk, newest, err = disk.Open(l.cfg, load)
+func (l *deferredLog) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+	l.Disk, newest, err = disk.OpenLog(l.cfg, load)
 	if atomicfile.IsReadOnly(err) {
 		cfg := l.cfg
 		cfg.ReadOnly = true
 		var again error
-		if l.Disk, newest, again = disk.Open(cfg, load); again != nil {
+		if l.Disk, newest, again = disk.OpenLog(cfg, load); again != nil {
 			return 0, errors.Join(err, again)
 		}
 		cfg.Log.Warn().Err(err).Msg("the state store takes no writes: its directory can only be read; restart the server when it can be written")

@@ -28,7 +28,7 @@ type patient struct {
 	*replica.Store
 	clock *clocktest.Fake
 	fs    *disktest.FS
-	cfg   Config
+	cfg   StoreConfig
 	free  atomic.Uint64 // bytes on the disk
 
 	mu    sync.Mutex
@@ -39,12 +39,12 @@ type patient struct {
 func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
 	p := &patient{T: t, clock: clocktest.NewFake(noon), fs: disktest.New()}
 	p.free.Store(1 << 30)
-	p.cfg = Config{
-		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
-		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1, Free: func() (uint64, error) { return p.free.Load(), nil }},
+	p.cfg = StoreConfig{
+		Engine: replica.Config{Clock: p.clock, PauseAfter: -1},
+		Disk:   disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1, Free: func() (uint64, error) { return p.free.Load(), nil }},
 	}
 	budget := memory.Divide(1 << 30)
-	p.cfg.Disk.Engine, p.cfg.Replica.Store, p.cfg.Replica.Tokens, p.cfg.Replica.Queues = budget.Engine, budget.Store, budget.Tokens, budget.Queues
+	p.cfg.Disk.Engine, p.cfg.Engine.Store, p.cfg.Engine.Tokens, p.cfg.Engine.Queues = budget.Engine, budget.Store, budget.Tokens, budget.Queues
 	if adjust != nil {
 		adjust(&p.cfg.Disk)
 	}

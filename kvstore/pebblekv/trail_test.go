@@ -24,14 +24,14 @@ import (
 func audited(t *testing.T, adjust func(*disk.Config)) *patient {
 	p := newPatient(t, adjust)
 	require.NoError(t, p.Close())
-	p.cfg.Replica.Trail = trail.New(1 << 20)
+	p.cfg.Engine.Trail = trail.New(1 << 20)
 	p.open()
 	return p
 }
 
 // lines reads all lines from the disk, and checks that they are a chain up to the head.
 func (p *patient) lines() (list []trail.Line) {
-	c := trail.Checker{Whole: true, Kept: []trail.Head{p.cfg.Replica.Trail.Head()}}
+	c := trail.Checker{Whole: true, Kept: []trail.Head{p.cfg.Engine.Trail.Head()}}
 	for after := ""; ; {
 		page, err := p.ListArchive(p.Context(), kv.List{NS: kv.AuditLines, After: after, Limit: 7})
 		require.NoError(p, err)
@@ -138,7 +138,7 @@ func TestEachChangeThatSomebodyAsksForHasALine(t *testing.T) {
 func TestWithNotesOnlyKeysHaveNoLines(t *testing.T) {
 	p := audited(t, nil)
 	require.NoError(t, p.Close())
-	p.cfg.Replica.TrailNotesOnly = true
+	p.cfg.Engine.TrailNotesOnly = true
 	p.open()
 	p.must(&kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: "k", Value: kv.StringValue("v")}}, Actor: asker})
 	p.must(&kv.Txn{System: true, Note: []access.Event{{Kind: access.EventLogin}}})
@@ -155,10 +155,10 @@ func TestTheChainGoesOnAfterAStart(t *testing.T) {
 			n++
 		}
 		require.Len(t, p.lines(), n)
-		head := p.cfg.Replica.Trail.Head()
-		p.cfg.Replica.Trail = trail.New(1 << 10)
+		head := p.cfg.Engine.Trail.Head()
+		p.cfg.Engine.Trail = trail.New(1 << 10)
 		p.reopen()
-		require.Equal(t, head, p.cfg.Replica.Trail.Head(), "round %d", round)
+		require.Equal(t, head, p.cfg.Engine.Trail.Head(), "round %d", round)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 			check()
 			lost := p.fs.Lose(vfs.CrashCloneCfg{})
 			require.NoError(t, p.Close())
-			p.cfg.Disk.FS, p.cfg.Replica.Trail = lost, trail.New(1<<20)
+			p.cfg.Disk.FS, p.cfg.Engine.Trail = lost, trail.New(1<<20)
 			p.open()
 			check()
 		})
@@ -241,9 +241,9 @@ func TestLinesAndChangesAgreeWhateverTheDiskDoes(t *testing.T) {
 func BenchmarkAudit(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprintf("on=%v", on), func(b *testing.B) {
-			cfg := Config{Disk: disk.Config{Dir: b.TempDir() + "/data"}}
+			cfg := StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/data"}}
 			if on {
-				cfg.Replica.Trail = trail.New(4 << 20)
+				cfg.Engine.Trail = trail.New(4 << 20)
 			}
 			commitEach(b, cfg, asker)
 		})

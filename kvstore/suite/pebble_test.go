@@ -105,7 +105,7 @@ type pluggedDisk struct {
 }
 
 func (d *pluggedDisk) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
-	d.Disk, newest, err = disk.Open(d.cfg, load)
+	d.Disk, newest, err = disk.OpenLog(d.cfg, load)
 	return newest, err
 }
 

@@ -48,7 +48,7 @@ func owners(t testing.TB, store kv.Store, n int) *gate.Session {
 }
 
 func onDisk(b *testing.B) kv.Store {
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1, AckBeforeDisk: true}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1, AckBeforeDisk: true}})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, store.Close()) })
 	return store

@@ -54,7 +54,7 @@ func start(t *testing.T, change func(*audit.Config)) *kit {
 func (k *kit) open() {
 	lines := trail.New(1 << 20)
 	var err error
-	k.store, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(k.dir, "state"), ReserveBytes: 1, TableBytes: 32 << 10}, Replica: replica.Config{
+	k.store, err = pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(k.dir, "state"), ReserveBytes: 1, TableBytes: 32 << 10}, Engine: replica.Config{
 		Trail: lines, Clock: k.clock,
 		WriteTimeout: 1e5 * time.Hour, // the clock leaps while the disk is at work
 	}})
@@ -393,7 +393,7 @@ func (k *kit) kept() bool {
 }
 
 func TestWithoutAnAuditNothingCanBeAsked(t *testing.T) {
-	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir() + "/state", ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: t.TempDir() + "/state", ReserveBytes: 1}})
 	require.NoError(t, err)
 	defer store.Close()
 	a := audit.Open(store, audit.Config{})

@@ -157,7 +157,7 @@ func (k *Keys) take(ctx context.Context) error {
 		if _, err := k.keep(ctx, nil, w, &first, 0); err != nil {
 			return err
 		}
-		k.ring.Store(seal.NewRing([]seal.DataKey{first}))
+		k.ring.Store(seal.NewRing([]seal.Key{first}))
 		k.taken = w
 		return nil
 	}
@@ -182,7 +182,7 @@ func (k *Keys) take(ctx context.Context) error {
 }
 
 // open returns the data keys that w opens, and why not all.
-func open(w *seal.Wrapping, records []record) (opened []seal.DataKey, failed error) {
+func open(w *seal.Wrapping, records []record) (opened []seal.Key, failed error) {
 	for _, r := range records {
 		d, err := w.Unwrap(r.id, r.Made, r.Wrapped)
 		if err != nil {
@@ -224,7 +224,7 @@ func (k *Keys) records(ctx context.Context) (list []record, err error) {
 }
 
 // keep writes a data key, which was last written at a revision; 0: it is new.
-func (k *Keys) keep(ctx context.Context, by *access.Actor, w *seal.Wrapping, d *seal.DataKey, was kv.Revision) (kv.Revision, error) {
+func (k *Keys) keep(ctx context.Context, by *access.Actor, w *seal.Wrapping, d *seal.Key, was kv.Revision) (kv.Revision, error) {
 	value, err := json.Marshal(record{Wrapped: w.Wrap(d), Made: d.Made})
 	if err != nil {
 		return 0, err

@@ -202,7 +202,7 @@ const agedTogether, agedAtOnce = 30, 64
 // age changes all files as often as it takes to have all their versions, without a server. The
 // last change leaves them as they are on the disk.
 func (b *bench) age(s *served) {
-	store := must(pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(s.data, "state")}}))
+	store := must(pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(s.data, "state")}}))
 	defer func() { check(store.Close()) }()
 	log := must(doclog.Open(b.ctx, kv.Archive(store), ""))
 	var list []doclog.Change

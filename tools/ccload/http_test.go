@@ -21,7 +21,7 @@ import (
 // realHTTP is the address of the real HTTP side on an empty store.
 func realHTTP(t *testing.T) string {
 	t.Helper()
-	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir()}})
+	state, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: t.TempDir()}})
 	require.NoError(t, err)
 	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir(), State: state, SetTimeout: time.Minute})
 	require.NoError(t, err)

@@ -105,7 +105,7 @@ func serveReal(args []string) (err error) {
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: *data + "-state"}})
+	state, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: *data + "-state"}})
 	if err != nil {
 		return err
 	}

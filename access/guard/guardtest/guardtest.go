@@ -32,9 +32,9 @@ func Caller(t require.TestingT, rules ...string) *guard.Caller {
 
 // Ring has one key, by which values of tests are sealed.
 func Ring() *seal.Ring {
-	k := seal.DataKey{ID: "k", Made: 1}
+	k := seal.Key{ID: "k", Made: 1}
 	copy(k.Key[:], "a key of tests")
-	return seal.NewRing([]seal.DataKey{k})
+	return seal.NewRing([]seal.Key{k})
 }
 
 // Sealed is JSON with the values sealed that ask for it, as in a place called origin.

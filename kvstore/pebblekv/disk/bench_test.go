@@ -70,7 +70,7 @@ func cpu() time.Duration {
 // BenchmarkAppend is a durable group of 64 puts; fsync of as many bytes is beside
 // it.
 func BenchmarkAppend(b *testing.B) {
-	d, _, err := Open(benchConfig(b, nil), replica.Loader{})
+	d, _, err := OpenLog(benchConfig(b, nil), replica.Loader{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
 			cfg := benchConfig(b, nil)
 			cfg.AckBeforeDisk = true
-			d, _, err := Open(cfg, replica.Loader{})
+			d, _, err := OpenLog(cfg, replica.Loader{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -146,10 +146,10 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenMillion is the start with a million keys of 256 bytes.
-func BenchmarkOpenMillion(b *testing.B) {
+// BenchmarkOpenMillionOfLog is the start with a million keys of 256 bytes.
+func BenchmarkOpenMillionOfLog(b *testing.B) {
 	cfg := benchConfig(b, nil)
-	d, _, err := Open(cfg, replica.Loader{})
+	d, _, err := OpenLog(cfg, replica.Loader{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func BenchmarkOpenMillion(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		n := 0
-		d, _, err := Open(cfg, replica.Loader{Entry: func(*kv.Entry) { n++ }})
+		d, _, err := OpenLog(cfg, replica.Loader{Entry: func(*kv.Entry) { n++ }})
 		if err != nil || n != keys {
 			b.Fatal(n, err)
 		}

@@ -80,7 +80,7 @@ func (s *store) reopen() {
 // load opens a store into a model, as an engine would.
 func load(cfg Config) (*model, *Disk, error) {
 	m := newModel()
-	d, rev, err := Open(cfg, replica.Loader{
+	d, rev, err := OpenLog(cfg, replica.Loader{
 		Entry: func(e *kv.Entry) { m.current[name{e.NS, e.Key}] = e },
 		Lease: m.lease,
 		Token: func(t *replica.Token) { m.tokens = append(m.tokens, t) },

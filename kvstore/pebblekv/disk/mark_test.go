@@ -15,7 +15,7 @@ import (
 func TestTheMarkSaysTheFormatOfTheStore(t *testing.T) {
 	fsys := vfs.NewMem()
 	open := func() error {
-		d, _, err := Open(Config{Dir: "data", FS: fsys}, replica.Loader{})
+		d, _, err := OpenLog(Config{Dir: "data", FS: fsys}, replica.Loader{})
 		if err == nil {
 			err = d.Close()
 		}

@@ -21,10 +21,10 @@ import (
 
 const databaseDir = "db" // below Config.Dir
 
-// Open opens the store in cfg.Dir, or creates it, passes its contents to load, and returns
+// OpenLog opens the store in cfg.Dir, or creates it, passes its contents to load, and returns
 // its newest revision, above which the next one must be. It fails with codes.Storage and
 // the reason: a newer format, a directory in use by another process, damage, lost writes.
-func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
+func OpenLog(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{
 		database: d,

@@ -59,7 +59,7 @@ func Restore(cfg Config, rows Rows, copied int64, to Point) (r Restored, err err
 	if err != nil {
 		return r, err
 	}
-	d, newest, err := Open(cfg, replica.Loader{})
+	d, newest, err := OpenLog(cfg, replica.Loader{})
 	if err != nil {
 		return r, err
 	}
@@ -125,7 +125,7 @@ const restoredBytes = 32 << 20
 
 // fill makes an empty store and puts the rows into it. It returns what the tables are.
 func fill(cfg Config, rows Rows, to Point) (tables meta, err error) {
-	d, _, err := Open(cfg, replica.Loader{})
+	d, _, err := OpenLog(cfg, replica.Loader{})
 	if err != nil {
 		return tables, err
 	}
