@@ -58,10 +58,10 @@ func drawValue(t *rapid.T, leaf *rapid.Generator[string], depth int) string {
 func TestWhatWasSealedComesOutAgainWithTheRestUntouched(t *testing.T) {
 	r := ring("a", "b")
 	rapid.Check(t, func(t *rapid.T) {
-		secret := rapid.SampledFrom([]string{`"hunter2"`, `{ "user" : "x", "n": [1.50, null] }`, "12", "true", `""`, `"\u0041"`, `"` + strings.Repeat("long ", 100) + `"`}).Draw(t, "secret")
+		text := rapid.SampledFrom([]string{`"hunter2"`, `{ "user" : "x", "n": [1.50, null] }`, "12", "true", `""`, `"\u0041"`, `"` + strings.Repeat("long ", 100) + `"`}).Draw(t, "secret")
 		before, after := values().Draw(t, "before"), values().Draw(t, "after")
 		key := rapid.SampledFrom([]string{`"$seal"`, `"\u0024seal"`, `"\u0024\u0073eal"`}).Draw(t, "spelling")
-		doc := fmt.Sprintf(`[%s, { %s : %s }, {"k":{"$seal":%s}},%s ]`, before, key, secret, secret, after)
+		doc := fmt.Sprintf(`[%s, { %s : %s }, {"k":{"$seal":%s}},%s ]`, before, key, text, text, after)
 		_, err := jsontext.Check([]byte(doc))
 		require.NoError(t, err)
 
@@ -76,7 +76,7 @@ func TestWhatWasSealedComesOutAgainWithTheRestUntouched(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, sealed, again, "what is sealed stays as it is")
 
-		compact := string(jsontext.AppendCompact(nil, []byte(secret)))
+		compact := string(jsontext.AppendCompact(nil, []byte(text)))
 		want := fmt.Sprintf(`[%s, %s, {"k":%s},%s ]`, before, compact, compact, after)
 		require.Equal(t, want, string(r.AppendRevealed(nil, sealed, everything)))
 		require.Equal(t, string(sealed), string(r.AppendRevealed(nil, sealed, func(string) bool { return false })))
@@ -269,8 +269,8 @@ func TestResealingChangesNothingButTheKey(t *testing.T) {
 	old, both := ring("a"), ring("a", "b")
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := values().Draw(t, "before"), values().Draw(t, "after")
-		secret := rapid.SampledFrom([]string{`"hunter2"`, `{"a":[1.50,null]}`, `""`}).Draw(t, "secret")
-		sealed, err := old.Seal("config:a/b.json", []byte(`[`+before+`, {"$seal":`+secret+`},`+after+` ]`))
+		text := rapid.SampledFrom([]string{`"hunter2"`, `{"a":[1.50,null]}`, `""`}).Draw(t, "secret")
+		sealed, err := old.Seal("config:a/b.json", []byte(`[`+before+`, {"$seal":`+text+`},`+after+` ]`))
 		require.NoError(t, err)
 		typed, err := old.SealTyped("kv:a/k", "string", []byte(`"typed  "`))
 		require.NoError(t, err)

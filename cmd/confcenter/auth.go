@@ -130,12 +130,12 @@ func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answe
 		fmt.Fprintln(a.stderr, "confcenter: none was ended")
 		return nil
 	}
-	for _, token := range made {
-		_, err := remote.Auth(connected).Revoke(ctx, &auth.RevokeAsk{ID: token.ID})
+	for _, one := range made {
+		_, err := remote.Auth(connected).Revoke(ctx, &auth.RevokeAsk{ID: one.ID})
 		if err != nil && codes.Of(err) != codes.NotFound {
-			return fmt.Errorf("token %s: %w", token.ID, err)
+			return fmt.Errorf("token %s: %w", one.ID, err)
 		}
-		if _, err := fmt.Fprintf(a.stdout, "revoked %s\n", token.ID); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "revoked %s\n", one.ID); err != nil {
 			return err
 		}
 	}

@@ -22,12 +22,12 @@ func TestRestoredAsOfEachRevisionDocumentsAreWhole(t *testing.T) {
 	for seed := range uint64(2) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		e := openEngine(t, disk.Config{Dir: "data", FS: vfs.NewMem()})
-		log, err := doclog.Open(t.Context(), e, "")
+		versions, err := doclog.Open(t.Context(), e, "")
 		require.NoError(t, err)
 		now, was := map[string]string{}, map[kv.Revision]map[string]string{}
 		for range 8 {
 			is := draw(random)
-			revs, err := log.Commit(t.Context(), []doclog.Change{several(is)})
+			revs, err := versions.Commit(t.Context(), []doclog.Change{several(is)})
 			require.NoError(t, err)
 			for name, text := range is {
 				if now[name] = text; text == "-" {
@@ -36,10 +36,10 @@ func TestRestoredAsOfEachRevisionDocumentsAreWhole(t *testing.T) {
 			}
 			was[revs[0]] = maps.Clone(now)
 			for name := range is { // which is told of the documents later, and changes none
-				d, err := log.Document(name)
+				d, err := versions.Document(name)
 				require.NoError(t, err)
 				by := doclog.By{Author: "ada", Origin: access.OnDisk, Commit: fmt.Sprint("commit", d.N)}
-				require.NoError(t, log.Complete(t.Context(), []doclog.Completion{{Name: name, N: d.N, By: by}}))
+				require.NoError(t, versions.Complete(t.Context(), []doclog.Completion{{Name: name, N: d.N, By: by}}))
 				break
 			}
 		}

@@ -304,10 +304,10 @@ func TestNobodyIsToldOfAWriteAfterTheConnectionIsGone(t *testing.T) {
 func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
 	s := newStateKit(t, loop.Limits{})
 	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
-	lock := &lockWait{s: s.Session, slot: s.Reserve(protocol.KVLock), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
-	holdingsOf(s.Session).waits[lock] = struct{}{}
-	lock.done(kvlock.Outcome{Revision: 1}, nil)
-	lock.granted(kvlock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})
+	waiter := &lockWait{s: s.Session, slot: s.Reserve(protocol.KVLock), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
+	holdingsOf(s.Session).waits[waiter] = struct{}{}
+	waiter.done(kvlock.Outcome{Revision: 1}, nil)
+	waiter.granted(kvlock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})
 	s.Loop.Wake()
 	require.Empty(t, gatetest.Frames(t, s.w), "the put is not answered yet")
 	require.Empty(t, holdingsOf(s.Session).waits)

@@ -83,9 +83,9 @@ func isForbidden(t *testing.T, cmd protocol.Command, body string, rights *guard.
 // Whether an owner has fields, and whether these are in memory, makes no difference to a refusal.
 func TestARefusalDoesNotTellWhichFieldsThereAre(t *testing.T) {
 	var told []string
-	for _, change := range []func(*player){
-		func(*player) {}, func(p *player) { p.fields = nil }, func(p *player) { p.cold = true },
-		func(p *player) { p.err = codes.Errorf(codes.Busy, "the database does not answer") },
+	for _, change := range []func(*fakeStore){
+		func(*fakeStore) {}, func(p *fakeStore) { p.fields = nil }, func(p *fakeStore) { p.cold = true },
+		func(p *fakeStore) { p.err = codes.Errorf(codes.Busy, "the database does not answer") },
 	} {
 		k := newKit(t)
 		change(k.player)

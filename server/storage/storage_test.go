@@ -21,8 +21,8 @@ import (
 	"confcenter/storage/field"
 )
 
-// player is a store of one owner's fields. What comes when is up to the test.
-type player struct {
+// fakeStore is a store of one owner's fields. What comes when is up to the test.
+type fakeStore struct {
 	fields []field.Field
 	cold   bool     // only Load knows them,
 	warm   string   // but not of that owner
@@ -47,7 +47,7 @@ type player struct {
 	rescanned string
 }
 
-func (p *player) GetEach(gets []storage.Get) {
+func (p *fakeStore) GetEach(gets []storage.Get) {
 	for i := range gets {
 		g := &gets[i]
 		g.Fields, g.Cold, g.Err = p.named(textsOf(g.Names)), p.cold && string(g.ID) != p.warm, g.Owner().Check()
@@ -55,7 +55,7 @@ func (p *player) GetEach(gets []storage.Get) {
 	p.runs = append(p.runs, len(gets))
 }
 
-func (p *player) named(names []string) (fields []field.Field) {
+func (p *fakeStore) named(names []string) (fields []field.Field) {
 	for _, f := range p.fields {
 		if slices.Contains(names, f.Name) {
 			fields = append(fields, f)
@@ -64,18 +64,18 @@ func (p *player) named(names []string) (fields []field.Field) {
 	return fields
 }
 
-func (p *player) Load(_ context.Context, _ field.Owner, names []string) ([]field.Field, error) {
+func (p *fakeStore) Load(_ context.Context, _ field.Owner, names []string) ([]field.Field, error) {
 	return p.named(names), p.err
 }
 
-func (p *player) GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error) {
+func (p *fakeStore) GetAll(ctx context.Context, o field.Owner, ask field.Ask) (field.Page, error) {
 	if p.cold && o.ID != p.warm && ctx.Err() != nil {
 		return field.Page{}, ctx.Err()
 	}
 	return field.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
 }
 
-func (p *player) DoEach(by *storage.Caller, calls []*storage.Call) {
+func (p *fakeStore) DoEach(by *storage.Caller, calls []*storage.Call) {
 	p.given = append(p.given, len(calls))
 	for _, c := range calls {
 		p.wrote = append(p.wrote, &c.Write)
@@ -87,7 +87,7 @@ func (p *player) DoEach(by *storage.Caller, calls []*storage.Call) {
 	}
 }
 
-func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]field.Owner, string, error) {
+func (p *fakeStore) Owners(_ context.Context, _, _, _, after string, _ int) ([]field.Owner, string, error) {
 	next := ""
 	if after == "" && len(p.owners) > 0 {
 		next = p.owners[len(p.owners)-1].Key()
@@ -95,26 +95,26 @@ func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]fiel
 	return p.owners, next, p.err
 }
 
-func (p *player) Count(context.Context, string, string, string) (int64, error) {
+func (p *fakeStore) Count(context.Context, string, string, string) (int64, error) {
 	return int64(len(p.owners)), p.err
 }
 
-func (p *player) Status() []field.TableStatus {
+func (p *fakeStore) Status() []field.TableStatus {
 	return []field.TableStatus{{Table: 3, List: "dirtyKey:3", Errors: "dirtyKey:3error", Dirty: 5}}
 }
 
-func (p *player) Errors(after field.Ref, limit int) ([]field.ErrorRow, bool) {
+func (p *fakeStore) Errors(after field.Ref, limit int) ([]field.ErrorRow, bool) {
 	return []field.ErrorRow{{Owner: after.Owner, Name: after.Name, Reason: "bad", Attempts: limit}}, true
 }
 
-func (p *player) Retry(_ context.Context, fields []field.Ref) (int, error) {
+func (p *fakeStore) Retry(_ context.Context, fields []field.Ref) (int, error) {
 	p.retried = fields
 	return 2, p.err
 }
 
-func (p *player) Reland(_ context.Context, since int64) (int, error) { return int(since), p.err }
+func (p *fakeStore) Reland(_ context.Context, since int64) (int, error) { return int(since), p.err }
 
-func (p *player) Drop(_ context.Context, fields []field.Ref, confirm int64) (int, error) {
+func (p *fakeStore) Drop(_ context.Context, fields []field.Ref, confirm int64) (int, error) {
 	p.dropped, p.confirm = fields, confirm
 	return len(fields), p.err
 }
@@ -124,13 +124,13 @@ type kit struct {
 	*gatetest.Bench
 	*gate.Session
 	w      *looptest.Wire
-	player *player
+	player *fakeStore
 }
 
 func newKit(t *testing.T) *kit { return newKitWithin(t, loop.Limits{}) }
 
 func newKitWithin(t *testing.T, limits loop.Limits) *kit {
-	k := &kit{Bench: gatetest.NewBench(t, limits), player: &player{fields: []field.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
+	k := &kit{Bench: gatetest.NewBench(t, limits), player: &fakeStore{fields: []field.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
 	Add(k.Bench.Gate, k.player)
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
@@ -436,32 +436,32 @@ func TestNoPlayerStorage(t *testing.T) {
 	}
 }
 
-func (p *player) Settings() field.Settings { return field.Defaults() }
+func (p *fakeStore) Settings() field.Settings { return field.Defaults() }
 
-func (p *player) Claim(_ context.Context, table int, who string) (field.Claim, error) {
+func (p *fakeStore) Claim(_ context.Context, table int, who string) (field.Claim, error) {
 	return field.Claim{Fence: kv.Revision(table), Holder: who}, p.err
 }
 
-func (p *player) Release(_ context.Context, _ int, _ kv.Revision) error { return p.err }
+func (p *fakeStore) Release(_ context.Context, _ int, _ kv.Revision) error { return p.err }
 
-func (p *player) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
+func (p *fakeStore) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
 	if len(p.dirty) == 0 {
 		return nil, p.err
 	}
 	return &field.Batch{Table: table, Tables: 4, After: 1, Through: 9, Rows: p.dirty[:min(limit, len(p.dirty))]}, p.err
 }
 
-func (p *player) Landed(_ context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
+func (p *fakeStore) Landed(_ context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
 	p.fence, p.done, p.failed = fence, b, failed
 	return p.err
 }
 
-func (p *player) Newer(_ context.Context, version int64) error {
+func (p *fakeStore) Newer(_ context.Context, version int64) error {
 	p.newer = version
 	return p.err
 }
 
-func (p *player) Rescan(_ context.Context, table string) error {
+func (p *fakeStore) Rescan(_ context.Context, table string) error {
 	p.rescanned = table
 	return p.err
 }

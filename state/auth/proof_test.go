@@ -17,17 +17,17 @@ func TestAnIdentityIsRenewedByWhatProvedIt(t *testing.T) {
 	k := open(t, at)
 	made := k.made(t, auth.MakeAsk{Name: "ann", Groups: []string{"g"}})
 	k.made(t, auth.MakeAsk{Name: "ann", Groups: []string{"g"}})
-	token, _, err := k.Verify(made.Text)
+	who, _, err := k.Verify(made.Text)
 	require.NoError(t, err)
-	byToken := k.opened(t, auth.Start{Who: token, Token: made.ID}).Who
+	byToken := k.opened(t, auth.Start{Who: who, Token: made.ID}).Who
 	pat := k.opened(t, person("pat@example.org")).Who
-	for _, id := range []*access.Identity{token, byToken, pat, {Name: "token:ann"}} {
+	for _, id := range []*access.Identity{who, byToken, pat, {Name: "token:ann"}} {
 		require.Equal(t, id, k.Renewed(id))
 		require.True(t, k.Holds(id))
 	}
-	crowned := *token
+	crowned := *who
 	crowned.Groups = append(crowned.Groups, access.Administrators)
-	require.Equal(t, token, k.Renewed(&crowned), "settings have given the group, not the token")
+	require.Equal(t, who, k.Renewed(&crowned), "settings have given the group, not the token")
 
 	_, err = k.EndOwnSessions(t.Context(), nil, pat, pat.Session)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestAnIdentityIsRenewedByWhatProvedIt(t *testing.T) {
 	require.NoError(t, err)
 
 	again := k.again(t, auth.Config{Sessions: auth.SessionLimits{Issuer: "https://other"}})
-	for _, id := range []*access.Identity{token, byToken, second} {
+	for _, id := range []*access.Identity{who, byToken, second} {
 		require.Nil(t, again.Renewed(id))
 		require.False(t, again.Holds(id))
 	}

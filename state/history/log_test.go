@@ -52,7 +52,7 @@ func TestTheLogOfADocument(t *testing.T) {
 // Files that are found together are one change, even if each has a different author.
 func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 	store := memory.ForTest(t)
-	log, err := doclog.Open(t.Context(), store, "")
+	versions, err := doclog.Open(t.Context(), store, "")
 	require.NoError(t, err)
 	version := func(name, author, commit string) doclog.Version {
 		return doclog.Version{Name: name, Served: 1, File: []byte("1"), By: &doclog.By{Author: author, Origin: "file", Commit: commit, Time: 1}}
@@ -62,7 +62,7 @@ func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 		{Versions: []doclog.Version{version("a.json", "ann", ""), version("b.json", "ann", "")}},
 	} {
 		c.Sign()
-		_, err := log.Commit(t.Context(), []doclog.Change{c})
+		_, err := versions.Commit(t.Context(), []doclog.Change{c})
 		require.NoError(t, err)
 	}
 	answer, err := history.Open(store, history.Config{}).Log(t.Context(), nil, &history.LogAsk{})
@@ -79,7 +79,7 @@ func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
 // What git tells of versions later counts in the log of all, of one, in blame and in diff alike.
 func TestCompletionsAreTold(t *testing.T) {
 	store := memory.ForTest(t)
-	log, err := doclog.Open(t.Context(), store, "")
+	versions, err := doclog.Open(t.Context(), store, "")
 	require.NoError(t, err)
 	owner := doclog.By{Author: "owner", Origin: access.OnDisk, Time: 1}
 	found := func(n int) {
@@ -89,17 +89,17 @@ func TestCompletionsAreTold(t *testing.T) {
 			c.Versions = append(c.Versions, doclog.Version{Name: fmt.Sprintf("%03d.json", i), Served: 1, File: []byte(`{"v":1}`), By: &by})
 		}
 		c.Sign()
-		_, err := log.Commit(t.Context(), []doclog.Change{c})
+		_, err := versions.Commit(t.Context(), []doclog.Change{c})
 		require.NoError(t, err)
 	}
 	complete := func(author string, from, to int) {
 		var list []doclog.Completion
 		for i := from; i < to; i++ {
-			d, err := log.Document(fmt.Sprintf("%03d.json", i))
+			d, err := versions.Document(fmt.Sprintf("%03d.json", i))
 			require.NoError(t, err)
 			list = append(list, doclog.Completion{Name: d.Name, N: d.N, By: doclog.By{Author: author, Origin: access.OnDisk, Commit: "c", Time: 1}})
 		}
-		require.NoError(t, log.Complete(t.Context(), list))
+		require.NoError(t, versions.Complete(t.Context(), list))
 	}
 	ada, bob := history.By{Author: "ada", Origin: "file", Commit: "c", Time: 1}, history.By{Author: "bob", Origin: "file", Commit: "c", Time: 1}
 	h := history.Open(store, history.Config{})

@@ -268,9 +268,9 @@ func TestAnAuthorWhoMayNoLongerIsRefused(t *testing.T) {
 	tokens, err := k.tokens.List(k.ctx, nil, &auth.ListAsk{})
 	require.NoError(t, err)
 	numbers := []int64{k.held(k.apply(as("writer"), "live/a.json", `{"a":2}`)), k.held(k.write(as("writer"), put("live", "limits/a", "1")))}
-	for _, token := range tokens.Tokens {
-		if token.Name == "writer" {
-			_, err := k.tokens.Revoke(k.ctx, nil, &auth.RevokeAsk{ID: token.ID})
+	for _, one := range tokens.Tokens {
+		if one.Name == "writer" {
+			_, err := k.tokens.Revoke(k.ctx, nil, &auth.RevokeAsk{ID: one.ID})
 			require.NoError(t, err)
 		}
 	}

@@ -26,11 +26,11 @@ func TestADatabaseThatIsDownIsUnreachable(t *testing.T) {
 		"mysql://root:se+cret%25@127.0.0.1:1/test?timeout=1s", "postgres://root:se+cret%25@127.0.0.1:1/test", "sqlite:" + t.TempDir() + "/no/such/dir/file",
 	} {
 		d := landingtest.Open(t, dsn)
-		_, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1)})
+		_, err := d.Write(ctx, []field.DirtyRow{row(someone, "a", "1", 1)})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.NotContains(t, err.Error(), "cret")
 		require.Contains(t, err.Error(), d.Name())
-		_, err = d.All(ctx, player)
+		_, err = d.All(ctx, someone)
 		require.ErrorIs(t, err, codes.Unreachable)
 		_, err = d.Tables(ctx)
 		require.ErrorIs(t, err, codes.Unreachable)
@@ -97,7 +97,7 @@ func TestPeersAreNotToldWhereTheDatabaseIs(t *testing.T) {
 		store := memory.New(memory.Config{})
 		s, err := storage.Open(storage.Config{Store: store, Backing: d, Log: zerolog.New(log)})
 		require.NoError(t, err)
-		_, err = s.Load(ctx, player, []string{"a"})
+		_, err = s.Load(ctx, someone, []string{"a"})
 		_, _, list := s.Owners(ctx, "1", "1", "", "", 0)
 		require.NoError(t, s.Close())
 		require.NoError(t, store.Close())

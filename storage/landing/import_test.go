@@ -20,7 +20,7 @@ func TestTwoImportsOfATableAreFound(t *testing.T) {
 	from, to := landingtest.SQLite.Open(t), landingtest.SQLite.Open(t)
 	var rows []field.DirtyRow
 	for i := range 2001 { // one more than a page has
-		rows = append(rows, row(player, fmt.Sprint("f", i), "1", 1))
+		rows = append(rows, row(someone, fmt.Sprint("f", i), "1", 1))
 	}
 	write(t, from, rows...)
 	first, second := landingtest.NewImport(from, to, "1_1"), landingtest.NewImport(from, to, "1_1")

@@ -18,7 +18,7 @@ func TestASourceThatIsAwayIsToldOnce(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
 	s := landingtest.NewSource()
 	s.Fail(codes.Errorf(codes.Unreachable, "no server answers"))
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	l := landingtest.Start(t, s, d, "a")
 	l.Pass(t, "it has tried", func() bool { return l.Readings().Get("landing_failures_total") >= 5 })
 	s.Fail(nil)
@@ -30,7 +30,7 @@ func TestH31ATableHasOneLanderAtATime(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
 	s := landingtest.NewSource()
 	s.Change(func(set *field.Settings) { set.Tables = 4 })
-	owner := player
+	owner := someone
 	s.Hold(1, "another", 7) // that died with it
 	for i := range 4 {
 		owner.ID = strings.Repeat("x", 4+i)
@@ -50,7 +50,7 @@ func TestH31ATableHasOneLanderAtATime(t *testing.T) {
 func TestH32AClaimThatIsLostCountsForNothing(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
 	s := landingtest.NewSource()
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	s.Steal()
 	l := landingtest.Start(t, s, d, "a")
 	l.Lands(t, s)
@@ -61,7 +61,7 @@ func TestH32AClaimThatIsLostCountsForNothing(t *testing.T) {
 // A lock time may be shorter than a slow database takes for a batch.
 func TestAClaimIsKeptWhileTheDatabaseTakesItsTime(t *testing.T) {
 	d := landingtest.SQLite.Open(t)
-	write(t, d, row(player, "there", "1", 1))
+	write(t, d, row(someone, "there", "1", 1))
 	other, err := d.DB.Conn(ctx)
 	require.NoError(t, err)
 	defer other.Close()
@@ -69,7 +69,7 @@ func TestAClaimIsKeptWhileTheDatabaseTakesItsTime(t *testing.T) {
 	require.NoError(t, err)
 	s := landingtest.NewSource()
 	s.Change(func(set *field.Settings) { set.LockTime = 3 * time.Second })
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	l := landingtest.Start(t, s, d, "a")
 	for want := 2; want <= 5; want++ {
 		l.Clock.BlockUntil(1)
@@ -97,7 +97,7 @@ func TestH37SettingsCountAtOnce(t *testing.T) {
 	s.Change(func(set *field.Settings) { set.Delay = time.Hour })
 	l := landingtest.Start(t, s, d, "a")
 	l.Clock.BlockUntil(1) // its first round is over
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	l.Clock.Advance(time.Minute)
 	l.Clock.BlockUntil(1)
 	require.Equal(t, 1, s.Left(), "it is not yet time")
@@ -107,7 +107,7 @@ func TestH37SettingsCountAtOnce(t *testing.T) {
 	require.Zero(t, s.Left(), "more than ten seconds have passed since the first round")
 	s.Change(func(set *field.Settings) { set.Batch, set.Tables = 2, 3 })
 	for i := range 9 {
-		owner := player
+		owner := someone
 		owner.ID = strings.Repeat("x", 3+i)
 		s.Put(owner, "a", "1")
 	}

@@ -17,7 +17,7 @@ var ctx = context.Background()
 const patience = landingtest.Patience
 
 var (
-	player = landingtest.Player
+	someone = landingtest.Player
 	row    = landingtest.Row
 	write  = landingtest.Write
 )

@@ -65,7 +65,7 @@ func TestALanderProvesItsDatabaseBeforeItClaims(t *testing.T) {
 		before := by.proved()
 		l.Pass(t, "it tries again", func() bool { return by.proved() > before+3 })
 	}
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	says("has to wait", 1)
 	by.set(1, other)
 	says("nothing is landed", 1)
@@ -77,14 +77,14 @@ func TestALanderProvesItsDatabaseBeforeItClaims(t *testing.T) {
 	l.Lands(t, s)
 	says("landing goes on", 1)
 	before := by.proved()
-	s.Put(player, "a", "2")
+	s.Put(someone, "a", "2")
 	l.Lands(t, s)
 	require.Equal(t, before, by.proved(), "once is enough")
 
 	by.set(2, other)
 	says("nothing is landed", 2)
 	claims := s.Asked()
-	s.Put(player, "a", "3")
+	s.Put(someone, "a", "3")
 	tries()
 	require.Equal(t, claims, s.Asked())
 	by.set(2, nil)
@@ -94,7 +94,7 @@ func TestALanderProvesItsDatabaseBeforeItClaims(t *testing.T) {
 	says("has to wait", 2)
 	before = by.proved()
 	s.Fail(nil)
-	s.Put(player, "a", "4")
+	s.Put(someone, "a", "4")
 	l.Lands(t, s)
 	require.Greater(t, by.proved(), before)
 	s.Agree(t, d)
@@ -104,7 +104,7 @@ func TestALanderProvesItsDatabaseBeforeItClaims(t *testing.T) {
 func TestALanderProvesItsDatabaseBeforeItReports(t *testing.T) {
 	d, by := landingtest.SQLite.Open(t), &served{connection: 1}
 	s := &swapped{Source: landingtest.NewSource(), then: func() { by.set(2, codes.Errorf(codes.Conflict, "another database")) }}
-	s.Put(player, "a", "1")
+	s.Put(someone, "a", "1")
 	l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: by, Who: "a"})
 	l.Pass(t, "it is said", func() bool { return strings.Contains(l.Log.String(), "nothing is landed") })
 	require.Equal(t, 1, s.Left())
@@ -137,7 +137,7 @@ func TestWhatOneConnectionWritesAnotherOneReads(t *testing.T) {
 		l.Clock.BlockUntil(1)   // its round is over: it holds no connection
 		d.DB.SetMaxIdleConns(0) // as when it was away
 		d.DB.SetMaxIdleConns(2)
-		s.Put(player, "a", what)
+		s.Put(someone, "a", what)
 		said++
 		l.Pass(t, what, func() bool { return strings.Count(l.Log.String(), "nothing is landed until this is put right") == said })
 		require.Contains(t, l.Log.String(), "what one connection has written")
