@@ -19,8 +19,8 @@ const (
 
 // SignInToken begins a session for the holder of a token. It ends with the token.
 // codes.NotIdentified: it is no one's token; codes.Limit: there are as many sessions as there may be.
-func (c *Control) SignInToken(ctx context.Context, by *access.Actor, token string) (*auth.Session, error) {
-	who, id, err := c.cfg.Tokens.Verify(token)
+func (c *Control) SignInToken(ctx context.Context, by *access.Actor, text string) (*auth.Session, error) {
+	who, id, err := c.cfg.Tokens.Verify(text)
 	if err != nil {
 		return nil, err
 	}

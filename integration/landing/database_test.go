@@ -26,25 +26,25 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 	} {
 		exec(t, d, "CREATE TABLE `1_1` "+test.table)
 		other := row(field.Owner{App: "2", Region: "1", Logic: "l", ID: "o"}, "k", "v", 1)
-		w, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1), other})
+		w, err := d.Write(ctx, []field.DirtyRow{row(someone, "a", "1", 1), other})
 		require.NoError(t, err)
 		require.Equal(t, 1, w.Rows, "the other table's")
 		require.Len(t, w.Failed, 1)
 		require.Contains(t, w.Failed[0].Reason, test.why)
 		require.Contains(t, w.Failed[0].Reason, "1_1")
 		require.Contains(t, w.Failed[0].Reason, "alter it")
-		_, err = d.All(ctx, player)
+		_, err = d.All(ctx, someone)
 		if strings.Contains(test.why, "keys are equal") {
 			require.ErrorAs(t, err, new(*storage.Unusable))
 			require.Contains(t, codes.Message(err), test.why)
-			_, err = d.Fields(ctx, player, []string{"a"})
+			_, err = d.Fields(ctx, someone, []string{"a"})
 			require.ErrorAs(t, err, new(*storage.Unusable))
 		} else if strings.Contains(test.table, "owner_id") {
 			require.NoError(t, err, "it can be read")
 		}
 		exec(t, d, "DROP TABLE `1_1`")
 	}
-	write(t, d, row(player, "a", "1", 1))
+	write(t, d, row(someone, "a", "1", 1))
 }
 
 // A change of a user's rights makes no row a bad one.
@@ -58,7 +58,7 @@ func TestMissingRightsAreNoFaultOfTheRows(t *testing.T) {
 	}
 	for _, password := range []string{"se+cret%25", "wrong"} {
 		d := landingtest.Open(t, strings.Replace(dsn, "root@", "poor:"+password+"@", 1))
-		_, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1)})
+		_, err := d.Write(ctx, []field.DirtyRow{row(someone, "a", "1", 1)})
 		require.ErrorIs(t, err, codes.Unreachable)
 		require.Contains(t, err.Error(), "denied")
 		require.NotContains(t, err.Error(), "cret%")

@@ -47,17 +47,17 @@ func held(t *testing.T, d *landingtest.Database, rows ...field.DirtyRow) (other 
 
 func TestAStatementThatIsCutOffIsNoFaultOfItsRows(t *testing.T) {
 	landingtest.On(t, servers, func(t *testing.T, d *landingtest.Database) {
-		rows := []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
+		rows := []field.DirtyRow{row(someone, "a", "1", 1), row(someone, "b", "1", 1)}
 		write(t, d, rows...)
 		for i, kill := range strings.Split(of(d, map[string]string{
 			"mysql": "KILL QUERY %d;KILL CONNECTION %d", "postgres": "SELECT pg_cancel_backend(%d);SELECT pg_terminate_backend(%d)",
 		}), ";") {
-			newer := []field.DirtyRow{row(player, "a", kill, int64(i+2)), row(player, "b", kill, int64(i+2))}
+			newer := []field.DirtyRow{row(someone, "a", kill, int64(i+2)), row(someone, "b", kill, int64(i+2))}
 			other, id, got := held(t, d, newer...)
 			exec(t, d, fmt.Sprintf(kill, id))
 			require.ErrorIs(t, <-got, codes.Unreachable)
 			require.NoError(t, other.Rollback())
-			require.NotContains(t, all(t, d, player)["a"], kill, "the statement is all or nothing")
+			require.NotContains(t, all(t, d, someone)["a"], kill, "the statement is all or nothing")
 			require.Zero(t, write(t, d, newer...).Newer)
 		}
 	})
@@ -66,9 +66,9 @@ func TestAStatementThatIsCutOffIsNoFaultOfItsRows(t *testing.T) {
 // InnoDB ends the one that has done less.
 func TestADeadlockIsNoFaultOfTheRows(t *testing.T) {
 	d := mariaDB.Open(t)
-	rows := []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "1", 1)}
+	rows := []field.DirtyRow{row(someone, "a", "1", 1), row(someone, "b", "1", 1)}
 	write(t, d, rows...)
-	other, _, got := held(t, d, row(player, "a", "2", 2), row(player, "b", "2", 2))
+	other, _, got := held(t, d, row(someone, "a", "2", 2), row(someone, "b", "2", 2))
 	for i := range 200 {
 		_, err := other.Exec("INSERT INTO `1_1` (primary_key, logic_type, owner_id, `key`, value, query_all_key) VALUES (?, 'other', '1', 'x', '', 'other:1')", fmt.Sprint("other:1:", i))
 		require.NoError(t, err)
@@ -79,12 +79,12 @@ func TestADeadlockIsNoFaultOfTheRows(t *testing.T) {
 	require.ErrorIs(t, err, codes.Unreachable)
 	require.ErrorContains(t, err, "Deadlock")
 	require.NoError(t, other.Commit())
-	write(t, d, row(player, "a", "2", 2), row(player, "b", "2", 2))
+	write(t, d, row(someone, "a", "2", 2), row(someone, "b", "2", 2))
 }
 
 func TestARowThatATriggerRefusesIsAlone(t *testing.T) {
 	landingtest.On(t, servers, func(t *testing.T, d *landingtest.Database) {
-		write(t, d, row(player, "there", "1", 1))
+		write(t, d, row(someone, "there", "1", 1))
 		switch d.Address.Kind {
 		case "mysql":
 			exec(t, d, "CREATE TRIGGER no BEFORE INSERT ON `1_1` FOR EACH ROW IF NEW.value = 'poison' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF")
@@ -92,7 +92,7 @@ func TestARowThatATriggerRefusesIsAlone(t *testing.T) {
 			exec(t, d, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.value = 'poison'::bytea THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$")
 			exec(t, d, `CREATE TRIGGER no BEFORE INSERT ON "1_1" FOR EACH ROW EXECUTE FUNCTION no()`)
 		}
-		w, err := d.Write(ctx, []field.DirtyRow{row(player, "a", "1", 1), row(player, "b", "poison", 2), row(player, "c", "3", 3), row(player, "d", "4", 4)})
+		w, err := d.Write(ctx, []field.DirtyRow{row(someone, "a", "1", 1), row(someone, "b", "poison", 2), row(someone, "c", "3", 3), row(someone, "d", "4", 4)})
 		require.NoError(t, err)
 		require.Equal(t, 3, w.Rows)
 		require.Len(t, w.Failed, 1)
@@ -115,37 +115,37 @@ func TestNothingIsCutByNarrowColumns(t *testing.T) {
 			"postgres": " (primary_key VARCHAR(20) PRIMARY KEY, logic_type VARCHAR(5), owner_id VARCHAR(5), key VARCHAR(5), value BYTEA, up_version INT, is_del INT, del_time INT, " +
 				"query_all_key VARCHAR(20), create_time BIGINT, update_time BIGINT)",
 		}))
-		gone := row(player, "gone", "1", 5)
+		gone := row(someone, "gone", "1", 5)
 		gone.Removed, gone.RemovedAt = true, 1_700_000_000_123
-		rows := []field.DirtyRow{row(player, "a", "fits", 1), row(player, "b", "fits", 2), row(player, "longer", "x", 3), row(player, "great", "x", 1<<40), gone}
+		rows := []field.DirtyRow{row(someone, "a", "fits", 1), row(someone, "b", "fits", 2), row(someone, "longer", "x", 3), row(someone, "great", "x", 1<<40), gone}
 		failed := 3
 		if d.Address.Kind == "mysql" {
-			rows, failed = append(rows, row(player, "😀", "not latin", 6)), 4
+			rows, failed = append(rows, row(someone, "😀", "not latin", 6)), 4
 		}
 		w, err := d.Write(ctx, rows)
 		require.NoError(t, err)
 		require.Len(t, w.Failed, failed)
-		require.Equal(t, map[string]string{"a": "fits v1", "b": "fits v2"}, all(t, d, player))
+		require.Equal(t, map[string]string{"a": "fits v1", "b": "fits v2"}, all(t, d, someone))
 	})
 }
 
 func TestValuesBeyondWhatTheServerTakesAreHalved(t *testing.T) {
 	d := mariaDB.Open(t)
 	d.DB.SetMaxIdleConns(0) // a connection keeps the limit that it began with
-	write(t, d, row(player, "a", "1", 1))
+	write(t, d, row(someone, "a", "1", 1))
 	global(t, d, "max_allowed_packet", "524288")
 	var rows []field.DirtyRow
 	for i := range 8 {
-		rows = append(rows, row(player, fmt.Sprint("f", i), strings.Repeat("'", 300<<10), int64(i+1)))
+		rows = append(rows, row(someone, fmt.Sprint("f", i), strings.Repeat("'", 300<<10), int64(i+1)))
 	}
-	rows = append(rows, row(player, "whole", strings.Repeat("'", 1<<20), 9))
+	rows = append(rows, row(someone, "whole", strings.Repeat("'", 1<<20), 9))
 	for _, knows := range []bool{false, true} { // that it has become less
 		w, err := d.Write(ctx, rows)
 		require.NoError(t, err, "%v", knows)
 		require.Len(t, w.Failed, 1)
 		require.Equal(t, "user:100:whole", w.Failed[0].Key)
 		require.Regexp(t, "packet", w.Failed[0].Reason)
-		require.Len(t, all(t, d, player), 9)
+		require.Len(t, all(t, d, someone), 9)
 		d = landingtest.Open(t, "mysql://root@/"+d.Address.Database()+"?"+d.Address.URL.RawQuery)
 	}
 }

@@ -53,9 +53,9 @@ func TestAnImportTakesOverTheFrameworksTable(t *testing.T) {
 			require.NoError(t, now.Verdict())
 			require.Equal(t, &landing.Imported{Target: "1_1", Total: 8, Read: 8, There: 8, Converted: 1, Newest: 7000}, now)
 			require.Equal(t, []string{`a:b:c:k: it is ":a%3Ab:c:k" from now on false`}, k.Lines)
-			require.Equal(t, map[string]string{"name": "Änn v0", "zero": "\x00\xff v0", "nothing": " v0", "gone": "last v0 removed 77"}, all(t, to, player))
+			require.Equal(t, map[string]string{"name": "Änn v0", "zero": "\x00\xff v0", "nothing": " v0", "gone": "last v0 removed 77"}, all(t, to, someone))
 			require.Equal(t, map[string]string{"k": "colon v0"}, all(t, to, field.Owner{App: "1", Region: "1", Logic: "a:b", ID: "c"}))
-			rows, err := to.Fields(ctx, player, []string{"zero", "name"})
+			rows, err := to.Fields(ctx, someone, []string{"zero", "name"})
 			require.NoError(t, err)
 			for _, r := range rows {
 				require.Equal(t, map[string][2]int64{"zero": {11, 12}, "name": {0, 0}}[r.Name], [2]int64{r.Created, r.Updated})
@@ -71,16 +71,16 @@ func TestAnImportReplacesNothingThatWasLanded(t *testing.T) {
 		homo(t, from, "1_1", "user", "100", name, "theirs")
 	}
 	exec(t, from, "UPDATE `1_1` SET up_version = 9000")
-	removed := row(player, "b", "mine", 6)
+	removed := row(someone, "b", "mine", 6)
 	removed.Removed, removed.RemovedAt = true, 5
-	write(t, to, row(player, "a", "mine", 5), removed)
+	write(t, to, row(someone, "a", "mine", 5), removed)
 	require.NoError(t, landingtest.NewImport(from, to, "1_1").Done(t).Verdict())
-	require.Equal(t, map[string]string{"a": "mine v5", "b": "mine v6 removed 5", "c": "theirs v0"}, all(t, to, player))
+	require.Equal(t, map[string]string{"a": "mine v5", "b": "mine v6 removed 5", "c": "theirs v0"}, all(t, to, someone))
 
 	exec(t, from, "UPDATE `1_1` SET value = 'later'")
 	homo(t, from, "1_1", "user", "100", "d", "later")
 	require.NoError(t, landingtest.NewImport(from, to, "1_1").Done(t).Verdict(), "once more")
-	require.Equal(t, map[string]string{"a": "mine v5", "b": "mine v6 removed 5", "c": "later v0", "d": "later v0"}, all(t, to, player))
+	require.Equal(t, map[string]string{"a": "mine v5", "b": "mine v6 removed 5", "c": "later v0", "d": "later v0"}, all(t, to, someone))
 }
 
 func TestAnImportNamesTheRowsItRefuses(t *testing.T) {
@@ -138,7 +138,7 @@ func TestACountThatDoesNotMatchIsTold(t *testing.T) {
 func TestATableInItsPlaceIsOnlyChecked(t *testing.T) {
 	dsn := mariaDB.New(t)
 	d := landingtest.Open(t, dsn)
-	write(t, d, row(player, "a", "1", 8))
+	write(t, d, row(someone, "a", "1", 8))
 	again := landingtest.Open(t, dsn+"&timeout=5s") // the same by another name
 	homo(t, d, "1_1", "user", "100", "b", "2")
 	k := landingtest.NewImport(again, d, "1_1")
@@ -146,7 +146,7 @@ func TestATableInItsPlaceIsOnlyChecked(t *testing.T) {
 	require.NoError(t, now.Verdict())
 	require.True(t, now.Same)
 	require.Equal(t, []int64{2, 2, 2, 8}, []int64{now.Total, now.Read, now.There, now.Newest})
-	require.Equal(t, map[string]string{"a": "1 v8", "b": "2 v0"}, all(t, d, player))
+	require.Equal(t, map[string]string{"a": "1 v8", "b": "2 v0"}, all(t, d, someone))
 
 	homo(t, d, "1_1", "a:b", "c", "k", "3")
 	exec(t, d, "UPDATE `1_1` SET query_all_key = 'user:' WHERE `key` = 'b'")
@@ -157,7 +157,7 @@ func TestATableInItsPlaceIsOnlyChecked(t *testing.T) {
 
 	exec(t, d, "RENAME TABLE `1_1` TO old")
 	require.NoError(t, landingtest.NewImport(again, d, "old").Done(t).Verdict())
-	require.Equal(t, map[string]string{"a": "1 v0", "b": "2 v0"}, all(t, d, player), "what could not stay is taken over")
+	require.Equal(t, map[string]string{"a": "1 v0", "b": "2 v0"}, all(t, d, someone), "what could not stay is taken over")
 	exec(t, d, "DROP INDEX query_all_key ON `1_1`")
 	_, err := landingtest.NewImport(again, d, "1_1").Run(ctx)
 	require.ErrorContains(t, err, "CREATE INDEX query_all_key ON `1_1` (query_all_key, is_del)")
@@ -176,7 +176,7 @@ func TestPagesOfLargeRowsAreShort(t *testing.T) {
 	from, to := mariaDB.Open(t), mariaDB.Open(t)
 	var rows []field.DirtyRow
 	for i := range 40 {
-		rows = append(rows, row(player, fmt.Sprint("f", i), strings.Repeat("x", kv.MaxValue), 1))
+		rows = append(rows, row(someone, fmt.Sprint("f", i), strings.Repeat("x", kv.MaxValue), 1))
 	}
 	write(t, from, rows...)
 	k := landingtest.NewImport(from, to, "1_1")
@@ -188,7 +188,7 @@ func TestPagesOfLargeRowsAreShort(t *testing.T) {
 
 func TestARowOfOthersIsNotRemovedUnlessItSaysSo(t *testing.T) {
 	d := mariaDB.Open(t)
-	write(t, d, row(player, "a", "1", 1))
+	write(t, d, row(someone, "a", "1", 1))
 	exec(t, d, "ALTER TABLE `1_1` MODIFY is_del INTEGER NULL")
 	exec(t, d, "UPDATE `1_1` SET is_del = NULL")
 	require.Equal(t, []string{"user:100"}, landingtest.Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10}))

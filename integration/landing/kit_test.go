@@ -21,11 +21,11 @@ var ctx = context.Background()
 const patience = landingtest.Patience
 
 var (
-	player = landingtest.Player
-	row    = landingtest.Row
-	write  = landingtest.Write
-	all    = landingtest.All
-	exec   = landingtest.Exec
+	someone = landingtest.Player
+	row     = landingtest.Row
+	write   = landingtest.Write
+	all     = landingtest.All
+	exec    = landingtest.Exec
 )
 
 // The kinds of databases that are programs of their own.

@@ -20,12 +20,12 @@ func TestH27ADatabaseThatIsAwayCostsBacklogOnly(t *testing.T) {
 			instance := server(t)
 			d := landingtest.Open(t, instance.Database(t))
 			s := landingtest.NewSource()
-			s.Put(player, "before", "1")
+			s.Put(someone, "before", "1")
 			l := landingtest.Start(t, s, d, "a")
 			l.Lands(t, s)
 			instance.Kill(t)
 			for i := range 50 {
-				s.Put(player, fmt.Sprint("f", i), "written while it was away")
+				s.Put(someone, fmt.Sprint("f", i), "written while it was away")
 			}
 			l.Pass(t, "it has tried often", func() bool { return l.Readings().Get("landing_failures_total") >= 10 })
 			require.EqualValues(t, 1, l.Readings().Get("landing_unreachable"))
@@ -51,7 +51,7 @@ func TestH28TheDatabaseIsKilledInTheMiddleOfABatch(t *testing.T) {
 			for round := range 3 {
 				before := l.Readings().Get("landing_batches_total")
 				for i := range 5000 {
-					s.Put(player, fmt.Sprint("f", i), fmt.Sprint(round, " ", i, strings.Repeat("x", 100)))
+					s.Put(someone, fmt.Sprint("f", i), fmt.Sprint(round, " ", i, strings.Repeat("x", 100)))
 				}
 				l.Clock.BlockUntil(1)
 				l.Clock.Advance(10 * time.Second)

@@ -105,7 +105,7 @@ func TestNothingIsLostOnALineThatBreaks(t *testing.T) {
 		n := 0
 		lander.Pass(t, "the line has broken often", func() bool {
 			for range 100 {
-				s.Put(player, fmt.Sprint("f", n%2000), fmt.Sprint(n, strings.Repeat("x", 100)))
+				s.Put(someone, fmt.Sprint("f", n%2000), fmt.Sprint(n, strings.Repeat("x", 100)))
 				n++
 			}
 			return lander.Readings().Get("landing_failures_total") >= 15
@@ -156,7 +156,7 @@ func TestARowThatBreaksTheConnectionHoldsNothingElseUp(t *testing.T) {
 		s.Change(func(set *field.Settings) { set.Tables = 4 })
 		var owners [4]field.Owner
 		for i := range owners {
-			owners[i] = player
+			owners[i] = someone
 			owners[i].ID = strings.Repeat("x", 4+i)
 			for n := range 50 {
 				s.Put(owners[i], fmt.Sprint("f", n), "good")
@@ -193,7 +193,7 @@ func TestNoRowIsToBlameIfNoneIsWritten(t *testing.T) {
 	onMarkedLine(t, "INSERT INTO", func(t *testing.T, direct, d *landingtest.Database, line *line) {
 		s := landingtest.NewSource()
 		for n := range 50 {
-			s.Put(player, fmt.Sprint("f", n), "good")
+			s.Put(someone, fmt.Sprint("f", n), "good")
 		}
 		l := landingtest.Start(t, s, d, "a")
 		l.Pass(t, "it has tried often", func() bool { return l.Readings().Get("landing_failures_total") >= 2*landing.MaxBreaks })

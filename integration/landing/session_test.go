@@ -49,14 +49,14 @@ func TestWhateverSessionsBeginWithWhatIsWrittenIsThere(t *testing.T) {
 				s := landingtest.NewSource()
 				names := []string{"a", "é😀", "back\\slash", "quote'", "中文"}
 				for _, name := range names {
-					s.Put(player, name, name+" \x00\xff\\'")
+					s.Put(someone, name, name+" \x00\xff\\'")
 				}
 				l := landingtest.StartWith(t, landing.Config{Source: s, Database: d.Database, Prover: landing.Self(), Who: "a"})
 				l.Lands(t, s)
 				require.Empty(t, s.Reasons())
 				s.Agree(t, direct) // over other connections, which are as they should be
 				s.Agree(t, d)
-				require.Len(t, all(t, d, player), len(names))
+				require.Len(t, all(t, d, someone), len(names))
 				require.Len(t, landingtest.Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10}), 1)
 				if with == "synchronous_commit = off" {
 					var is string
@@ -85,7 +85,7 @@ func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 	update := func(value string) {
 		t.Helper()
 		got := make(chan error, 1)
-		s.Do(&field.Write{Owner: player, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte(value)}}}, func(_ *field.Outcome, err error) { got <- err })
+		s.Do(&field.Write{Owner: someone, Kind: field.Update, Fields: []field.Field{{Name: "a", Value: []byte(value)}}}, func(_ *field.Outcome, err error) { got <- err })
 		require.NoError(t, <-got)
 	}
 	l := landingtest.StartWith(t, landing.Config{Source: landing.Local(s), Database: d.Database, Prover: landing.Self(), Who: "a"})
@@ -96,7 +96,7 @@ func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 		_, err := admin.Exec(statement)
 		require.NoError(t, err)
 	}
-	_, err = d.All(ctx, player)
+	_, err = d.All(ctx, someone)
 	require.ErrorAs(t, err, new(*storage.Unusable))
 	update("2")
 	l.Pass(t, "it is told", func() bool { return strings.Contains(l.Log.String(), "nothing is landed until this is put right") })

@@ -18,8 +18,8 @@ const patience = landingtest.Patience
 
 var (
 	someone = landingtest.Player
-	row    = landingtest.Row
-	write  = landingtest.Write
+	row     = landingtest.Row
+	write   = landingtest.Write
 )
 
 func TestOnSQLite(t *testing.T) { landingtest.Run(t, landingtest.SQLite) }
