@@ -218,7 +218,7 @@ func longAgo(t *testing.T, versions int, text func(n int) string) (conf, data st
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
-	log, err := doclog.Open(context.Background(), store, "")
+	past, err := doclog.Open(context.Background(), store, "")
 	require.NoError(t, err)
 	var list []doclog.Change
 	long := time.Now().Add(-2 * 365 * 24 * time.Hour)
@@ -226,7 +226,7 @@ func longAgo(t *testing.T, versions int, text func(n int) string) (conf, data st
 		list = append(list, doclog.Change{By: doclog.By{Author: "ann", Time: long.Add(time.Duration(n) * time.Second).UnixMilli()},
 			Versions: []doclog.Version{{Name: "a.json", Served: int32(1000 + n), Given: int32(1000 + n), File: []byte(text(n + 1))}}})
 	}
-	_, err = log.Commit(t.Context(), list)
+	_, err = past.Commit(t.Context(), list)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "a.json"), []byte(text(versions)), 0o644))
 	return conf, data

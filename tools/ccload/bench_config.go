@@ -204,13 +204,13 @@ const agedTogether, agedAtOnce = 30, 64
 func (b *bench) age(s *served) {
 	store := must(pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(s.data, "state")}}))
 	defer func() { check(store.Close()) }()
-	log := must(doclog.Open(b.ctx, kv.Archive(store), ""))
+	history := must(doclog.Open(b.ctx, kv.Archive(store), ""))
 	var list []doclog.Change
 	for n := 2; n <= b.of(versions); n++ {
 		for some := range slices.Chunk(fileNames(b.of(startFiles)), agedTogether) {
 			c := doclog.Change{By: doclog.By{Origin: "bench", Time: time.Now().UnixMilli()}}
 			for _, name := range some {
-				known := must(log.Document(name))
+				known := must(history.Document(name))
 				file := must(os.ReadFile(filepath.Join(s.conf, name)))
 				if n < b.of(versions) {
 					file = fmt.Appendf(nil, `{"version":%d}`, n)
@@ -218,12 +218,12 @@ func (b *bench) age(s *served) {
 				c.Versions = append(c.Versions, doclog.Version{Name: name, Served: known.Served + 1, Given: known.Given, File: file})
 			}
 			if list = append(list, c); len(list) == agedAtOnce {
-				must(log.Commit(b.ctx, list))
+				must(history.Commit(b.ctx, list))
 				list = list[:0]
 			}
 		}
 	}
-	must(log.Commit(b.ctx, list))
+	must(history.Commit(b.ctx, list))
 }
 
 // saveName is the file that is saved the way people do.
