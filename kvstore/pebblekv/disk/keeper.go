@@ -70,7 +70,7 @@ func (k *keeper) watch(ticker clock.Ticker) {
 	defer k.running.Done()
 	defer ticker.Stop()
 	defer k.contain()
-	var files audit
+	var files presence
 	for {
 		select {
 		case <-k.stop:

@@ -10,16 +10,16 @@ import (
 // auditTicks is after how many ticks the keeper looks whether all files are there.
 const auditTicks = 10
 
-// audit looks whether the files that the store consists of are still in its directory. The
+// presence looks whether the files that the store consists of are still in its directory. The
 // system keeps a removed file as long as it is open, so writes to it would seem to succeed
 // until the next start.
-type audit struct {
+type presence struct {
 	ticks   int
 	missing []string // as of the last look; what is missing twice has not just been replaced
 }
 
 // look fails if files are gone.
-func (a *audit) look(k *keeper) error {
+func (a *presence) look(k *keeper) error {
 	if _, err := k.cfg.FS.Stat(k.cfg.FS.PathJoin(k.cfg.Dir, markName)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is gone: %w", markName, fs.ErrNotExist)
 	}
