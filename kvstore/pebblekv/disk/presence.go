@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// auditTicks is after how many ticks the keeper looks whether all files are there.
-const auditTicks = 10
+// presenceTicks is after how many ticks the keeper looks whether all files are there.
+const presenceTicks = 10
 
 // presence looks whether the files that the store consists of are still in its directory. The
 // system keeps a removed file as long as it is open, so writes to it would seem to succeed
@@ -23,7 +23,7 @@ func (a *presence) look(k *keeper) error {
 	if _, err := k.cfg.FS.Stat(k.cfg.FS.PathJoin(k.cfg.Dir, markName)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is gone: %w", markName, fs.ErrNotExist)
 	}
-	if a.ticks++; a.ticks < auditTicks && len(a.missing) == 0 {
+	if a.ticks++; a.ticks < presenceTicks && len(a.missing) == 0 {
 		return nil
 	}
 	a.ticks = 0
