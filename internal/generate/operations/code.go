@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -87,7 +88,7 @@ func calls(_ []byte, models []state.Model) ([]byte, error) {
 				comment(method, o.Doc), receiver, method, o.Question(), o.Answer(), o.Question(), o.Answer(), uint16(protocol.OfModel(m.Name, place)), o.Writes())
 		}
 		if len(m.Operations) > 0 {
-			fmt.Fprintf(&imports, "\t\"confcenter/state/%s\"\n", m.Name)
+			fmt.Fprintf(&imports, "\t%q\n", packageOf(m))
 		}
 	}
 	head := "// " + mark + "\n\npackage remote\n"
@@ -109,13 +110,13 @@ func asked(m *state.Model) ([]byte, error) {
 	}
 	return format.Source(fmt.Appendf(nil, `// %s
 
-package %[2]s_test
+package %[6]s_test
 
 import (
 	"context"
 
 	"confcenter/access"
-	"confcenter/state/%[2]s"
+	%[2]q
 	"confcenter/state/remote"
 )
 
@@ -125,8 +126,11 @@ type asked interface {
 
 // wire asks a server for it, who sees for himself who asks.
 type wire struct{ *remote.%[4]s }
-%[5]s`, mark, m.Name, &methods, calls, &facade))
+%[5]s`, mark, packageOf(m), &methods, calls, &facade, path.Base(packageOf(m))))
 }
+
+// packageOf is the package that a model's questions are in.
+func packageOf(m *state.Model) string { return m.Operations[0].Question().PkgPath() }
 
 // callName is an operation's name as that of the Go client's method. One that does not wait is called
 // so there too: without the word it is another method, which does.

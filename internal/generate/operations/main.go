@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"confcenter/state"
 )
@@ -48,7 +49,7 @@ func generate(root string, models []state.Model) (map[string][]byte, error) {
 	}
 	for i := range models {
 		writers[referencePath(&models[i])] = func([]byte, []state.Model) ([]byte, error) { return reference(&models[i]), nil }
-		writers["state/"+models[i].Name+"/asked_test.go"] = func([]byte, []state.Model) ([]byte, error) { return asked(&models[i]) }
+		writers[strings.TrimPrefix(packageOf(&models[i]), "confcenter/")+"/asked_test.go"] = func([]byte, []state.Model) ([]byte, error) { return asked(&models[i]) }
 	}
 	for name, write := range writers {
 		old, err := os.ReadFile(filepath.Join(root, name))
