@@ -138,7 +138,7 @@ func TestWhatTheTestsOfAModelAsk(t *testing.T) {
 	text, err := asked(&sample[0])
 	require.NoError(t, err)
 	for _, want := range []string{
-		"package flow_test\n", "\tAdd(context.Context, *access.Actor, *sampletest.AddAsk) (*sampletest.Sum, error)\n",
+		"package sampletest_test\n", "\tAdd(context.Context, *access.Actor, *sampletest.AddAsk) (*sampletest.Sum, error)\n",
 		"func (w wire) Add(ctx context.Context, _ *access.Actor, q *sampletest.AddAsk) (*sampletest.Sum, error) {\n\treturn w.FlowCalls.AddUp(ctx, q)\n}\n",
 	} {
 		require.Contains(t, string(text), want)
