@@ -131,7 +131,7 @@ func (c *committer) nap() (time.Duration, bool) {
 			nap, limited = d, true
 		}
 	}
-	keys := &c.group.books.expiry
+	keys := &c.group.counters.expiry
 	if first, ok := keys.moments.first(); ok {
 		earlier(min(longest, time.UnixMilli(first.at).Sub(now)))
 	}
@@ -157,7 +157,7 @@ func (c *committer) commit(list []queued) bool {
 		err := s.log.Append(g.commits)
 		if late := s.queue.arrive(); late {
 			s.cfg.Log.Warn().Err(err).Msg("the log answers again")
-			list, g.answers = patient(list, g.answers)
+			list, g.answers = stillWaiting(list, g.answers)
 			c.doing = list
 		}
 		if err != nil {
@@ -181,7 +181,7 @@ func (c *committer) evaluate(list []queued) {
 	c.expireLeases(now)
 	c.expireKeys(now)
 	for i := range list {
-		if g.books.expiry.due(g.millis, g.steady) != nil {
+		if g.counters.expiry.due(g.millis, g.steady) != nil {
 			c.expireKeys(now)
 		}
 		if i%eachSlots == 0 {
@@ -205,9 +205,9 @@ func (c *committer) publish(list []queued, answers []answer) {
 		s.count.commits.Add(uint64(len(g.commits)))
 		s.count.expired.Add(uint64(g.expired))
 	}
-	s.index.publish(g.changes, g.books.spaces, g.rev)
+	s.index.publish(g.changes, g.counters.spaces, g.rev)
 	s.leases.publish(g.leases)
-	g.books.tell()
+	g.counters.tell()
 	s.publishTrail(g.commits)
 	if len(g.commits) > 0 {
 		s.followers.tell(g.commits)
@@ -215,12 +215,12 @@ func (c *committer) publish(list []queued, answers []answer) {
 	s.queue.release(list)
 	for i := range answers {
 		a := &answers[i]
-		c.tally(a.result, a.err)
+		c.note(a.result, a.err)
 		c.told++
 		c.outcomes.add(a.to, a.result, a.err, len(answers)-i)
 	}
 	c.outcomes.tell()
-	g.books.settled()
+	g.counters.settled()
 	s.tokens.settled()
 	g.reset()
 	if through, others := s.tokens.crowdedOut(); through != 0 || len(others) > 0 {
@@ -228,7 +228,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	}
 }
 
-func (c *committer) tally(result *kv.Result, err error) {
+func (c *committer) note(result *kv.Result, err error) {
 	switch {
 	case err != nil:
 		c.store.count.failed.Add(1)
@@ -247,7 +247,7 @@ func (c *committer) expireKeys(now time.Time) {
 	}
 	g := &c.group
 	for g.expired < maxExpiries {
-		p := g.books.expiry.due(g.millis, g.steady)
+		p := g.counters.expiry.due(g.millis, g.steady)
 		if p == nil {
 			return
 		}
@@ -298,12 +298,12 @@ func (c *committer) tend() {
 }
 
 // newCommitter makes the committer of a store that is loaded up to newest.
-func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
+func newCommitter(s *Store, b *counters, newest kv.Revision) *committer {
 	timer := s.cfg.Clock.NewTimer(time.Hour)
 	timer.Stop()
 	c := &committer{
 		store: s,
-		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, terms: terms{writable: s.log.Writable}, rev: newest},
+		group: group{cfg: &s.cfg, counters: b, tokens: s.tokens, terms: terms{writable: s.log.Writable}, rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}

@@ -27,8 +27,8 @@ type Config struct {
 	// was stored already when the store is opened.
 	Store *memory.Pool
 	// Tokens is for request tokens with their remembered results, which are long if values
-	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the oldest of the
-	// asker that has most are dropped.
+	// were read or previous entries requested; nil: one of 256 MiB. Beyond it the
+	// identity with most bytes loses its oldest.
 	Tokens *memory.Pool
 	// Queues is for transactions that wait for the committer, which may use a third of it,
 	// and for the versions kept only for Views, likewise; nil: one of 192 MiB. Beyond the

@@ -23,10 +23,10 @@ func costOf(e *kv.Entry) int64 {
 	return cost
 }
 
-// tally counts keys, their bytes, what they take in memory, and those that have a lease.
-type tally struct{ keys, bytes, cost, leased int64 }
+// usage counts keys, their bytes, what they take in memory, and those that have a lease.
+type usage struct{ keys, bytes, cost, leased int64 }
 
-func (t *tally) add(d tally) {
+func (t *usage) add(d usage) {
 	t.keys += d.keys
 	t.bytes += d.bytes
 	t.cost += d.cost

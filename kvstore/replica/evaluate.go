@@ -35,7 +35,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 	result.Revision = g.rev
 	if g.finish(token) {
 		result.Revision = g.rev
-		g.clerk.note(g.cfg, txn, result, g.rev, g.millis)
+		g.lineWriter.note(g.cfg, txn, result, g.rev, g.millis)
 	}
 	if token != nil {
 		token.Result = appendResult(nil, txn, result, token.Revision)
@@ -214,7 +214,7 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 		if op.WantPrev {
 			r.Prev = g.before(op.NS, op.Key)
 		}
-		sp, s := g.books.index.find(op.NS, op.Key)
+		sp, s := g.counters.index.find(op.NS, op.Key)
 		if s.now() != nil {
 			g.set(g.touch(sp, s), nil)
 			r.Count = 1
@@ -283,7 +283,7 @@ func mayWrite(op *kv.Op, old *kv.Entry, txn *kv.Txn, now kv.Revision) error {
 }
 
 // shelve puts or deletes an archived key. What it was before is not known here.
-func (t *trial) shelve(op *kv.Op, r *kv.OpResult, rev kv.Revision, millis int64) {
+func (t *scratch) shelve(op *kv.Op, r *kv.OpResult, rev kv.Revision, millis int64) {
 	e := &kv.Entry{NS: op.NS, Key: op.Key, Mod: rev, Updated: millis}
 	event := kv.Event{Kind: kv.Delete, Entry: e}
 	if op.Kind == kv.OpPut {
@@ -295,7 +295,7 @@ func (t *trial) shelve(op *kv.Op, r *kv.OpResult, rev kv.Revision, millis int64)
 
 // checkLease reports whether a key, whose entry is old, may be attached to a lease.
 func (g *group) checkLease(id kv.LeaseID, old *kv.Entry, txn *kv.Txn) error {
-	l := g.books.leases.usable(id, txn)
+	l := g.counters.leases.usable(id, txn)
 	if l == nil {
 		return kv.NoLease(id)
 	}
@@ -331,7 +331,7 @@ func (g *group) incr(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 }
 
 func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
-	sp := g.books.index.spaces.of[op.NS]
+	sp := g.counters.index.spaces.of[op.NS]
 	if sp == nil {
 		return nil
 	}
@@ -366,7 +366,7 @@ func (g *group) checkChanges() error {
 }
 
 func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
-	l := g.books.leases
+	l := g.counters.leases
 	if len(l.byID.of) >= g.cfg.MaxLeases {
 		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
 	}
@@ -380,7 +380,7 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 }
 
 func (g *group) revoke(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
-	l := g.books.leases.usable(op.Lease, txn)
+	l := g.counters.leases.usable(op.Lease, txn)
 	if l == nil || l == g.granted {
 		return kv.NoLease(op.Lease)
 	}

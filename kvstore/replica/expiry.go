@@ -2,21 +2,21 @@ package replica
 
 // expiry holds the keys that expire. Only the committer uses it.
 type expiry struct {
-	moments agenda[*plan] // by the time of day
-	lives   agenda[*plan] // by the monotonic clock
+	moments minHeap[*plan] // by the time of day
+	lives   minHeap[*plan] // by the monotonic clock
 }
 
 // plan is the expiry of one key.
 type plan struct {
 	at    int64 // ms since 1970
-	in    *agenda[*plan]
+	in    *minHeap[*plan]
 	space *space
 	slot  *slot
-	pos   int // in the agenda
+	pos   int // in the heap
 }
 
 func newExpiry() expiry {
-	plans := agenda[*plan]{when: func(p *plan) int64 { return p.at }, place: func(p *plan) *int { return &p.pos }}
+	plans := minHeap[*plan]{when: func(p *plan) int64 { return p.at }, place: func(p *plan) *int { return &p.pos }}
 	return expiry{moments: plans, lives: plans}
 }
 

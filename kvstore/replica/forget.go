@@ -134,11 +134,11 @@ func (c *committer) forget() (more bool) {
 	}
 	part := f.list[f.at:min(f.at+forgetAtOnce, len(f.list))]
 	f.at += len(part)
-	if gone := s.index.forget(part, c.group.books); len(gone) > 0 {
+	if gone := s.index.forget(part, c.group.counters); len(gone) > 0 {
 		f.n += len(gone)
 		s.log.Forget(gone)
-		c.group.books.tell()
-		c.group.books.settled()
+		c.group.counters.tell()
+		c.group.counters.settled()
 	}
 	if f.at == len(f.list) {
 		s.forgets.dropFirst()
@@ -148,7 +148,7 @@ func (c *committer) forget() (more bool) {
 }
 
 // forget removes those of the entries that no one needs, and returns them.
-func (x *index) forget(list []kv.Held, b *books) (gone []*kv.Entry) {
+func (x *index) forget(list []kv.Held, b *counters) (gone []*kv.Entry) {
 	for len(list) > 0 {
 		n := min(forgetSlice, len(list))
 		gone = x.forgetSlice(list[:n], b, gone)
@@ -157,7 +157,7 @@ func (x *index) forget(list []kv.Held, b *books) (gone []*kv.Entry) {
 	return gone
 }
 
-func (x *index) forgetSlice(list []kv.Held, b *books, gone []*kv.Entry) []*kv.Entry {
+func (x *index) forgetSlice(list []kv.Held, b *counters, gone []*kv.Entry) []*kv.Entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	newest := x.views.newest()

@@ -30,9 +30,9 @@ type change struct {
 // it is seen by readers.
 type group struct {
 	// set at open
-	cfg    *Config
-	books  *books
-	tokens *tokens
+	cfg      *Config
+	counters *counters
+	tokens   *tokens
 	terms
 
 	// of the group under way
@@ -45,7 +45,7 @@ type group struct {
 	leases  []*lease // granted, ended, or with other keys than before
 	expired int      // keys
 
-	trial // the transaction under way
+	scratch // the transaction under way
 	lookAhead
 	spare
 }
@@ -63,15 +63,15 @@ type proposal struct {
 	commits []Commit
 }
 
-// trial is what one transaction has done so far.
-type trial struct {
+// scratch is what one transaction has done so far.
+type scratch struct {
 	txn     uint64       // its number; since open
 	kind    kv.EventKind // of deletions: kv.Delete or kv.Expire
 	touched []*change
 	granted *lease
 	ending  []*lease
 	archive []kv.Event // replaced, since the log keeps it
-	began   tally      // the books' total before it
+	began   usage      // the counters' total before it
 	noting  bool       // it is there for its lines in the audit only
 }
 
@@ -79,7 +79,7 @@ type trial struct {
 type spare struct {
 	free   []*change
 	events []kv.Event
-	clerk
+	lineWriter
 }
 
 // answer is the outcome of a transaction. Its caller gets it when the group is
@@ -129,7 +129,7 @@ func (g *group) start(kind kv.EventKind) {
 	g.txn++
 	g.kind = kind
 	g.touched, g.ending, g.granted, g.archive, g.noting = g.touched[:0], g.ending[:0], nil, nil, false
-	g.began = g.books.total()
+	g.began = g.counters.total()
 }
 
 // undo takes back what the transaction did.
@@ -141,7 +141,7 @@ func (g *group) undo() {
 		l.ending = false
 	}
 	if g.granted != nil {
-		g.books.leases.drop(g.granted)
+		g.counters.leases.drop(g.granted)
 	}
 }
 
@@ -159,13 +159,13 @@ func (s *slot) now() *kv.Entry {
 
 // get is the key as the transaction under way sees it, nil if it is absent.
 func (g *group) get(ns, key string) *kv.Entry {
-	_, s := g.books.index.find(ns, key)
+	_, s := g.counters.index.find(ns, key)
 	return s.now()
 }
 
 // before is what the key was before the transaction.
 func (g *group) before(ns, key string) *kv.Entry {
-	_, s := g.books.index.find(ns, key)
+	_, s := g.counters.index.find(ns, key)
 	if s != nil && s.next != nil && s.next.txn == g.txn {
 		return live(s.next.before)
 	}
@@ -204,7 +204,7 @@ func (g *group) put(sp *space, s *slot, e *kv.Entry) {
 	if sp != nil {
 		e.NS = sp.name
 	}
-	sp, s = g.books.index.insert(sp, e)
+	sp, s = g.counters.index.insert(sp, e)
 	ch := g.newChange(sp, s)
 	ch.fresh, ch.txn = true, g.txn
 	g.touched = append(g.touched, ch)
@@ -218,7 +218,7 @@ func (g *group) set(ch *change, e *kv.Entry) {
 	if sp := ch.space; sp.txn != g.txn {
 		sp.txn, sp.began = g.txn, sp.next
 	}
-	for _, l := range g.books.move(ch.space, ch.slot, old, live(e)) {
+	for _, l := range g.counters.move(ch.space, ch.slot, old, live(e)) {
 		if l != nil {
 			g.note(l)
 		}
@@ -337,14 +337,14 @@ func (g *group) allowed(uses Room, more bool) error {
 	if err := g.writable(uses); err != nil {
 		return err
 	}
-	cost, keys := g.books.held.most, g.cfg.MaxKeys
+	cost, keys := g.counters.held.most, g.cfg.MaxKeys
 	if more {
 		cost, keys = cost+cost/extraRoom, keys+max(1, keys/extraRoom)
 	}
-	total := g.books.total()
+	total := g.counters.total()
 	if total.cost > g.began.cost && total.cost > cost {
-		g.books.held.pool.Refuse()
-		return codes.Errorf(codes.Quota, "the store's keys, values and leases take %d bytes of memory, its limit is %d: delete something", g.began.cost, g.books.held.most)
+		g.counters.held.pool.Refuse()
+		return codes.Errorf(codes.Quota, "the store's keys, values and leases take %d bytes of memory, its limit is %d: delete something", g.began.cost, g.counters.held.most)
 	}
 	if total.keys > g.began.keys && total.keys > keys {
 		return codes.Errorf(codes.Quota, "the store has %d keys, its limit is %d: delete something", g.began.keys, g.cfg.MaxKeys)

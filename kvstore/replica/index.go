@@ -35,7 +35,7 @@ type index struct {
 	kept      []kept // versions that only views need, in the order in which they were replaced
 	keptBytes int64
 	keptHeld  account
-	total     tally // with the group under way
+	total     usage // with the group under way
 }
 
 // space is one namespace.
@@ -43,13 +43,13 @@ type space struct {
 	name string
 	keys shrinking[string, *slot] // guarded by the index's mu
 	tree *btree.BTreeG[*slot]     // the same in order; guarded by the index's mu
-	seen tally                    // visible; guarded by the index's mu
+	seen usage                    // visible; guarded by the index's mu
 
 	// committer only
-	next    tally  // with the group under way
+	next    usage  // with the group under way
 	touched bool   // the group under way changes it
 	txn     uint64 // the last transaction that changed it
-	began   tally  // next when that transaction began
+	began   usage  // next when that transaction began
 }
 
 // slot is one key. The key itself is in entry, which is never nil: of a key that
@@ -301,13 +301,13 @@ func (x *index) keysOf(ns string) int64 {
 }
 
 // seen is what a namespace has visibly.
-func (x *index) seen(ns string) tally {
+func (x *index) seen(ns string) usage {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if sp := x.spaces.of[ns]; sp != nil {
 		return sp.seen
 	}
-	return tally{}
+	return usage{}
 }
 
 // namespaces lists the namespaces with visible keys, but for that of the configurations.

@@ -30,7 +30,7 @@ type lease struct {
 	count    int  // keys, visible
 	deadline time.Duration
 	planned  time.Duration // when it is looked at; the deadline may be later
-	pos      int           // in the agenda
+	pos      int           // in the heap
 }
 
 // leases holds all leases. The committer grants and ends them; keep-alives come from
@@ -47,7 +47,7 @@ type leases struct {
 	mu    sync.Mutex
 	byID  shrinking[kv.LeaseID, *lease] // guarded by mu; written by the committer only, which reads it without
 	owned map[string]int                // how many each owner has, by name; guarded by mu
-	ends  agenda[*lease]                // guarded by mu
+	ends  minHeap[*lease]               // guarded by mu
 	alive time.Duration                 // when the process was last seen running; guarded by mu
 	shut  bool                          // the store is closed; guarded by mu
 	still bool                          // nothing is written any more, so none ends; guarded by mu
@@ -55,7 +55,7 @@ type leases struct {
 
 func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
 	return &leases{clock: c, opened: c.Steady(), pauseAfter: pauseAfter, byID: shrinking[kv.LeaseID, *lease]{of: map[kv.LeaseID]*lease{}}, owned: map[string]int{},
-		ends: agenda[*lease]{when: func(one *lease) int64 { return int64(one.planned) }, place: func(one *lease) *int { return &one.pos }}}
+		ends: minHeap[*lease]{when: func(one *lease) int64 { return int64(one.planned) }, place: func(one *lease) *int { return &one.pos }}}
 }
 
 func (l *leases) now() time.Duration { return l.clock.Steady().Sub(l.opened) }

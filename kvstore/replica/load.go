@@ -10,9 +10,9 @@ import (
 // loading builds the state from the log when the store is opened. There are no readers
 // yet, so it takes no locks.
 type loading struct {
-	books  *books
-	tokens *tokens
-	last   *space // of the entry before
+	counters *counters
+	tokens   *tokens
+	last     *space // of the entry before
 
 	lines *kv.Entry // the newest ones of the audit among the commits
 }
@@ -26,10 +26,10 @@ func (l *loading) entry(e *kv.Entry) {
 	if kv.Archived(e.NS) {
 		return // an older program took it for an entry like any other
 	}
-	if e.Lease != 0 && l.books.leases.byID.of[e.Lease] == nil {
-		l.books.leases.grant(e.Lease, kv.MinLease, nil) // its TTL and owner come later
+	if e.Lease != 0 && l.counters.leases.byID.of[e.Lease] == nil {
+		l.counters.leases.grant(e.Lease, kv.MinLease, nil) // its TTL and owner come later
 	}
-	x := l.books.index
+	x := l.counters.index
 	sp := l.last
 	if sp == nil || sp.name != e.NS {
 		if sp = x.spaces.of[e.NS]; sp == nil {
@@ -39,15 +39,15 @@ func (l *loading) entry(e *kv.Entry) {
 		}
 		l.last = sp
 	}
-	e.NS, e.Ends = sp.name, l.books.ends(e)
+	e.NS, e.Ends = sp.name, l.counters.ends(e)
 	s := &slot{entry: e}
 	sp.keys.of[e.Key] = s
 	sp.tree.Load(s)
-	l.books.move(sp, s, nil, e)
+	l.counters.move(sp, s, nil, e)
 }
 
 func (l *loading) lease(c LeaseChange) {
-	leases := l.books.leases
+	leases := l.counters.leases
 	known := leases.byID.of[c.ID]
 	switch {
 	case c.Ended && known != nil:
@@ -86,27 +86,27 @@ func (l *loading) commit(c *Commit) {
 }
 
 func (l *loading) event(event *kv.Event) {
-	x, e := l.books.index, event.Entry
+	x, e := l.counters.index, event.Entry
 	sp, s := x.find(e.NS, e.Key)
 	switch {
 	case s == nil && e.Deleted():
 	case s == nil:
 		l.entry(e)
 	case e.Deleted():
-		l.books.move(sp, s, s.entry, nil)
+		l.counters.move(sp, s, s.entry, nil)
 		x.removeLocked(sp, s)
 		l.last = nil // it may have been the last key
 	default:
 		old := s.entry
-		e.NS, e.Key, e.Ends = sp.name, old.Key, l.books.ends(e)
+		e.NS, e.Key, e.Ends = sp.name, old.Key, l.counters.ends(e)
 		s.entry = e
-		l.books.move(sp, s, old, e)
+		l.counters.move(sp, s, old, e)
 	}
 }
 
 // done makes everything visible to readers. Every lease starts with its full time.
 func (l *loading) done(newest kv.Revision) {
-	b := l.books
+	b := l.counters
 	b.leases.publish(slices.AppendSeq(make([]*lease, 0, len(b.leases.byID.of)), maps.Values(b.leases.byID.of)))
 	b.index.publish(nil, b.spaces, newest)
 	b.tell()

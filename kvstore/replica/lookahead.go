@@ -25,7 +25,7 @@ func (g *group) look(list []queued) {
 		a := &g.ahead[i]
 		*a = ahead{}
 		if ops := list[i].txn.Then; len(ops) > 0 {
-			if a.space, a.slot = g.books.index.find(ops[0].NS, ops[0].Key); a.slot != nil {
+			if a.space, a.slot = g.counters.index.find(ops[0].NS, ops[0].Key); a.slot != nil {
 				a.op, n = &ops[0], n+1
 			}
 		}
@@ -50,5 +50,5 @@ func (g *group) find(op *kv.Op) (*space, *slot) {
 	if g.found != nil && g.found.op == op {
 		return g.found.space, g.found.slot
 	}
-	return g.books.index.find(op.NS, op.Key)
+	return g.counters.index.find(op.NS, op.Key)
 }

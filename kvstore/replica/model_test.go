@@ -214,7 +214,7 @@ func (m *model) checkView(t *rapid.T, v modelView) {
 // checkBooks compares all that is counted and planned with the state.
 func (m *model) checkBooks(t *rapid.T) {
 	want := map[string]*kv.Namespace{}
-	var total tally
+	var total usage
 	timed, leased := 0, map[kv.LeaseID]int{}
 	for _, e := range m.state {
 		if want[e.NS] == nil {
@@ -223,7 +223,7 @@ func (m *model) checkBooks(t *rapid.T) {
 		}
 		want[e.NS].Keys++
 		want[e.NS].Bytes += int64(e.Size())
-		total.add(tally{keys: 1, bytes: int64(e.Size()), cost: costOf(e), leased: oneIf(e.Lease)})
+		total.add(usage{keys: 1, bytes: int64(e.Size()), cost: costOf(e), leased: oneIf(e.Lease)})
 		if e.Expires != 0 {
 			timed++
 		}
@@ -239,15 +239,15 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.False(t, more)
 	require.Equal(t, list, got)
 	stats := m.store.Stats()
-	require.Equal(t, total, tally{stats.Keys, stats.Bytes, total.cost, total.leased})
+	require.Equal(t, total, usage{stats.Keys, stats.Bytes, total.cost, total.leased})
 	require.EqualValues(t, len(list), stats.Namespaces)
 	require.Equal(t, total, m.store.index.total)
 
-	books := m.store.committer.group.books
-	total.cost += int64((len(books.leases.byID.of) + len(leased)) * memory.LeaseCost)
-	require.Equal(t, total, books.total())
-	require.Equal(t, total.cost, books.held.told)
-	x := &books.expiry
+	counters := m.store.committer.group.counters
+	total.cost += int64((len(counters.leases.byID.of) + len(leased)) * memory.LeaseCost)
+	require.Equal(t, total, counters.total())
+	require.Equal(t, total.cost, counters.held.told)
+	x := &counters.expiry
 	require.Equal(t, timed, len(x.moments.heap)+len(x.lives.heap))
 	for i, p := range x.moments.heap {
 		require.Equal(t, i, p.pos)

@@ -20,7 +20,7 @@ func (c *committer) panicked(what any) {
 	c.store.caught("the committer of the state store", what)
 	list := c.doing
 	if c.store.queue.arrive() {
-		list, c.group.answers = patient(list, c.group.answers)
+		list, c.group.answers = stillWaiting(list, c.group.answers)
 	}
 	err := codes.Errorf(codes.Storage, "the store takes no writes because of a fault of its own, which the server's log describes; restart the server")
 	c.stop(health.Trouble{Kind: health.Stopped, Since: c.store.cfg.Clock.Now(), Err: err}, list)

@@ -52,11 +52,11 @@ type queue struct {
 	mu sync.Mutex
 
 	// guarded by mu
-	list   []queued
-	count  int
-	bytes  int
-	closed error // why nothing is accepted any more
-	flight flight
+	list     []queued
+	count    int
+	bytes    int
+	closed   error // why nothing is accepted any more
+	inFlight inFlight
 
 	reserved atomic.Uint64 // transactions that found room in the reserve
 
@@ -104,8 +104,8 @@ func (q *queue) refusedLocked(one *queued) error {
 	switch maxBytes := q.maxBytes(); {
 	case q.closed != nil:
 		return q.unlessKnown(one, q.closed)
-	case q.flight.late != nil && !one.txn.Patient:
-		return q.unlessKnown(one, q.flight.late)
+	case q.inFlight.late != nil && !one.txn.Patient:
+		return q.unlessKnown(one, q.inFlight.late)
 	case q.count < q.maxCount && (q.bytes+one.size <= maxBytes || q.count == 0):
 		return nil
 	case one.txn.Actor.Administrator() && q.count < q.maxCount+max(1, q.maxCount/reserve) && q.bytes+one.size <= maxBytes+maxBytes/reserve:

@@ -10,7 +10,7 @@ func oneIf(id kv.LeaseID) int64 {
 	return 1
 }
 
-func (t tally) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, Leased: t.leased} }
+func (t usage) stock() kv.Stock { return kv.Stock{Keys: t.keys, Bytes: t.bytes, Leased: t.leased} }
 
 // Quotas are what of a store quotas are about. Any goroutine may use it.
 type Quotas struct{ store *Store }

@@ -104,9 +104,9 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		reading: reading{slow: make(chan struct{}, cfg.MaxSlowReads)},
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	b := &books{index: x, leases: s.leases, expiry: newExpiry(), held: account{pool: cfg.Store}}
+	b := &counters{index: x, leases: s.leases, expiry: newExpiry(), held: account{pool: cfg.Store}}
 	x.keptHeld.pool = cfg.Queues
-	l := &loading{books: b, tokens: s.tokens}
+	l := &loading{counters: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())
 	if err == nil {
 		err = s.resumeTrail(l.lines)
@@ -163,7 +163,7 @@ func (s *Store) closeLog() error {
 		return nil
 	}
 	s.reading.closed = true
-	for _, held := range []*account{&s.committer.group.books.held, &s.tokens.held, &s.index.keptHeld} {
+	for _, held := range []*account{&s.committer.group.counters.held, &s.tokens.held, &s.index.keptHeld} {
 		held.tell(0)
 	}
 	return s.log.Close()

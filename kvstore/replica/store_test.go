@@ -325,7 +325,7 @@ func TestLimitsOfWhatIsKept(t *testing.T) {
 		require.Zero(t, pool.Held())
 		require.NoError(t, b.Close())
 	})
-	t.Run("for the books of player storage there is more", func(t *testing.T) {
+	t.Run("for the counters of player storage there is more", func(t *testing.T) {
 		const limit = 40_000
 		b := onFake(t, Config{Store: memory.NewPool(limit), MaxKeys: 9})
 		for i := range 9 {

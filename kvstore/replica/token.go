@@ -11,38 +11,38 @@ import (
 
 // tokens holds the request tokens that are remembered. Only the committer uses it.
 //
-// If there are too many, the asker that has most loses the oldest ones: no one can have those of
-// others forgotten by asking for much.
+// When the limit is reached, the holder with most bytes loses its oldest tokens, so that one client
+// cannot evict another's.
 type tokens struct {
 	limit int     // set at open
 	held  account // its pool's limit is theirs
 
-	byName shrinking[tokenName, *Token]
-	askers map[string]*asker
-	heavy  agenda[*asker] // by who has most
-	aged   agenda[*asker] // by who has the oldest
-	queued int            // in all queues
-	bytes  int64          // in memory, of those in the queues
-	out    kv.Revision    // all tokens up to it were dropped because there were too many; 0: none
-	outs   []kv.Revision  // those of others that were
-	count  atomic.Int64   // for Stats
+	byName  shrinking[tokenName, *Token]
+	holders map[string]*holder
+	byBytes minHeap[*holder] // by who has most
+	byAge   minHeap[*holder] // by who has the oldest
+	queued  int              // in all queues
+	bytes   int64            // in memory, of those in the queues
+	out     kv.Revision      // all tokens up to it were dropped because there were too many; 0: none
+	evicted []kv.Revision    // those of others that were
+	count   atomic.Int64     // for Stats
 }
 
 type tokenName struct{ ns, name string }
 
-// asker is who was proved to use some tokens; all who were not are one.
-type asker struct {
+// holder groups tokens by proved identity; all clients without one share one.
+type holder struct {
 	who   string
 	queue []*Token // oldest first; empty only while one is added
 	bytes int64
 
-	heavyAt, agedAt int // places in the agendas
+	bytesAt, ageAt int // places in the heaps
 }
 
 func newTokens(limit int, pool *memory.Pool) *tokens {
-	return &tokens{limit: limit, held: account{pool: pool}, byName: shrinking[tokenName, *Token]{of: map[tokenName]*Token{}}, askers: map[string]*asker{},
-		heavy: agenda[*asker]{when: func(a *asker) int64 { return -a.bytes }, place: func(a *asker) *int { return &a.heavyAt }},
-		aged:  agenda[*asker]{when: func(a *asker) int64 { return int64(a.queue[0].Revision) }, place: func(a *asker) *int { return &a.agedAt }}}
+	return &tokens{limit: limit, held: account{pool: pool}, byName: shrinking[tokenName, *Token]{of: map[tokenName]*Token{}}, holders: map[string]*holder{},
+		byBytes: minHeap[*holder]{when: func(h *holder) int64 { return -h.bytes }, place: func(h *holder) *int { return &h.bytesAt }},
+		byAge:   minHeap[*holder]{when: func(h *holder) int64 { return int64(h.queue[0].Revision) }, place: func(h *holder) *int { return &h.ageAt }}}
 }
 
 func tokenBytes(t *Token) int64 {
@@ -64,10 +64,10 @@ func (t *tokens) find(ns, name string) *Token { return t.byName.of[tokenName{ns,
 // space, but never the one just added.
 func (t *tokens) add(token *Token) {
 	token.own = cmp.Or(token.own, token.Time)
-	a := t.askers[token.Who]
+	a := t.holders[token.Who]
 	if a == nil {
-		a = &asker{who: token.Who, heavyAt: -1, agedAt: -1}
-		t.askers[a.who] = a
+		a = &holder{who: token.Who, bytesAt: -1, ageAt: -1}
+		t.holders[a.who] = a
 	} else {
 		token.Who = a.who // one text for many
 		if newest := a.queue[len(a.queue)-1]; newest.NS == token.NS {
@@ -79,33 +79,33 @@ func (t *tokens) add(token *Token) {
 	t.weigh(a, tokenBytes(token))
 	for t.queued > t.limit || t.bytes > t.held.pool.Limit() {
 		if len(a.queue) == 1 {
-			t.heavy.remove(a)
+			t.byBytes.remove(a)
 		}
-		most, others := t.heavy.first()
+		most, others := t.byBytes.first()
 		if !others {
 			break
 		}
-		t.crowdOut(most)
+		t.evict(most)
 	}
-	t.heavy.set(a)
+	t.byBytes.set(a)
 	t.count.Store(int64(len(t.byName.of)))
 }
 
-// weigh counts a token that has come into an asker's queue or, if bytes is below 0, has left it.
-func (t *tokens) weigh(a *asker, bytes int64) {
+// weigh counts a token that has come into a holder's queue or, if bytes is below 0, has left it.
+func (t *tokens) weigh(a *holder, bytes int64) {
 	if t.queued++; bytes < 0 {
 		t.queued -= 2
 	}
 	a.bytes += bytes
 	t.bytes += bytes
 	if len(a.queue) == 0 {
-		t.heavy.remove(a)
-		t.aged.remove(a)
-		delete(t.askers, a.who)
+		t.byBytes.remove(a)
+		t.byAge.remove(a)
+		delete(t.holders, a.who)
 		return
 	}
-	t.heavy.set(a)
-	t.aged.set(a)
+	t.byBytes.set(a)
+	t.byAge.set(a)
 }
 
 // settled ends a group: it gives room back, and tells the pool what is in use.
@@ -117,7 +117,7 @@ func (t *tokens) settled() {
 // forget forgets the tokens from before a time of the monotonic clock.
 func (t *tokens) forget(before int64) {
 	for {
-		oldest, any := t.aged.first()
+		oldest, any := t.byAge.first()
 		if !any || oldest.queue[0].own >= before {
 			break
 		}
@@ -126,30 +126,30 @@ func (t *tokens) forget(before int64) {
 	t.count.Store(int64(len(t.byName.of)))
 }
 
-// crowdOut drops an asker's oldest token for lack of room.
-func (t *tokens) crowdOut(a *asker) {
-	rev := a.queue[0].Revision
-	if oldest, _ := t.aged.first(); oldest == a {
+// evict drops a holder's oldest token for lack of room.
+func (t *tokens) evict(h *holder) {
+	rev := h.queue[0].Revision
+	if oldest, _ := t.byAge.first(); oldest == h {
 		t.out = rev
 	} else {
-		t.outs = append(t.outs, rev)
+		t.evicted = append(t.evicted, rev)
 	}
-	t.forgetOldest(a)
+	t.forgetOldest(h)
 }
 
 // crowdedOut returns what was dropped for lack of room since the last call: all tokens up to a
 // revision, 0 if it is none, and those of others.
 func (t *tokens) crowdedOut() (through kv.Revision, others []kv.Revision) {
-	through, others = t.out, t.outs
-	t.out, t.outs = 0, nil
+	through, others = t.out, t.evicted
+	t.out, t.evicted = 0, nil
 	return through, others
 }
 
-func (t *tokens) forgetOldest(a *asker) {
-	oldest := a.queue[0]
-	a.queue[0] = nil
-	a.queue = a.queue[1:] // append moves what is left, when there is no more room
-	t.weigh(a, -tokenBytes(oldest))
+func (t *tokens) forgetOldest(h *holder) {
+	oldest := h.queue[0]
+	h.queue[0] = nil
+	h.queue = h.queue[1:] // append moves what is left, when there is no more room
+	t.weigh(h, -tokenBytes(oldest))
 	name := tokenName{oldest.NS, oldest.Name}
 	if t.byName.of[name] == oldest { // and not used again since it was loaded
 		delete(t.byName.of, name)

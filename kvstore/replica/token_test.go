@@ -209,7 +209,7 @@ func TestNobodyHasTheTokensOfOthersForgotten(t *testing.T) {
 	require.Zero(t, b.Stats().Tokens)
 	require.Zero(t, b.tokens.bytes)
 	require.Zero(t, b.tokens.queued)
-	require.Empty(t, b.tokens.askers)
+	require.Empty(t, b.tokens.holders)
 }
 
 // Nor by number.

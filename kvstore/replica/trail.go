@@ -15,13 +15,13 @@ import (
 // entries of its last commit: what was acknowledged has its line, and what has one took effect. The
 // chain goes on behind what the log has, so it needs a log of its own.
 
-// clerk writes the lines.
-type clerk struct {
+// lineWriter writes the lines.
+type lineWriter struct {
 	whats []string // room for the next one
 }
 
 // note has the audit know of the transaction that has just been finished.
-func (c *clerk) note(cfg *Config, txn *kv.Txn, result *kv.Result, rev kv.Revision, millis int64) {
+func (c *lineWriter) note(cfg *Config, txn *kv.Txn, result *kv.Result, rev kv.Revision, millis int64) {
 	switch {
 	case cfg.Trail == nil:
 	case len(txn.Note) > 0:
@@ -48,7 +48,7 @@ func revOf(e *access.Event, rev kv.Revision) int64 {
 
 // told is what the operations of a transaction say of it. It is not told of what its owner keeps
 // for itself.
-func (c *clerk) told(txn *kv.Txn, result *kv.Result) (e access.Event, ok bool) {
+func (c *lineWriter) told(txn *kv.Txn, result *kv.Result) (e access.Event, ok bool) {
 	e = access.Event{Kind: access.EventChange, By: txn.Actor, What: c.whats[:0]}
 	ops := branch(txn, result.Held)
 	for i := range ops {
@@ -79,7 +79,7 @@ func (c *clerk) told(txn *kv.Txn, result *kv.Result) (e access.Event, ok bool) {
 	return e, len(e.What) > 0
 }
 
-// thing is what an operation is about, with its class; "" for books of the server's own.
+// thing is what an operation is about, with its class; "" for what the server keeps of its own.
 func thing(op *kv.Op, r *kv.OpResult) string {
 	name := op.Key
 	switch op.Kind {

@@ -5,10 +5,10 @@ import (
 	"confcenter/kv"
 )
 
-// books are the derived data beside the index: byte counts, the keys of leases, expiry.
+// counters are the derived data beside the index: byte counts, the keys of leases, expiry.
 // They always agree with the newest version of each key, including the group under way.
 // Only the committer writes them.
-type books struct {
+type counters struct {
 	index  *index
 	leases *leases
 	expiry expiry
@@ -18,7 +18,7 @@ type books struct {
 
 // ends is when the time to live of a key that comes from the log is over, by the monotonic clock. The log
 // knows it by the time of day.
-func (b *books) ends(e *kv.Entry) int64 {
+func (b *counters) ends(e *kv.Entry) int64 {
 	if e.Ends == 0 {
 		return 0
 	}
@@ -27,24 +27,24 @@ func (b *books) ends(e *kv.Entry) int64 {
 }
 
 // total is what there is, with the group under way.
-func (b *books) total() tally {
+func (b *counters) total() usage {
 	t := b.index.total
 	t.cost += b.leases.cost
 	return t
 }
 
-// move updates the books when a key changes from old to e, either of which is nil if
+// move updates the counters when a key changes from old to e, either of which is nil if
 // the key is absent. It returns the leases that lost or gained the key.
-func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
+func (b *counters) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	if !sp.touched {
 		sp.touched = true
 		b.spaces = append(b.spaces, sp)
 	}
-	var d tally
+	var d usage
 	var from, to kv.LeaseID
 	var was, is end
 	if old != nil {
-		d, from, was = tally{keys: -1, bytes: -int64(old.Size()), cost: -costOf(old)}, old.Lease, end{old.Expires, old.Ends}
+		d, from, was = usage{keys: -1, bytes: -int64(old.Size()), cost: -costOf(old)}, old.Lease, end{old.Expires, old.Ends}
 	}
 	if e != nil {
 		d.keys++
@@ -74,11 +74,11 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 }
 
 // tell tells the pool what is in use.
-func (b *books) tell() { b.held.tell(b.total().cost) }
+func (b *counters) tell() { b.held.tell(b.total().cost) }
 
 // settled ends a group: it gives room back, and clears the list of spaces that the group
 // touched.
-func (b *books) settled() {
+func (b *counters) settled() {
 	b.index.spaces.shrink(&b.index.mu)
 	for _, sp := range b.spaces {
 		sp.keys.shrink(&b.index.mu)

@@ -14,8 +14,8 @@ import (
 // no one knows; it is applied and shown to readers and followers when the log returns. What was
 // not given to the log is refused, and so is everything that comes until then.
 
-// flight is a group that the log is making durable.
-type flight struct {
+// inFlight is a group that the log is making durable.
+type inFlight struct {
 	list  []queued // whose callers wait for it
 	since time.Time
 	late  error // what writes are refused with because the log is late; nil if it is not
@@ -26,15 +26,15 @@ type flight struct {
 func (q *queue) depart(list []queued, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flight = flight{list: list, since: now}
+	q.inFlight = inFlight{list: list, since: now}
 }
 
 // arrive reports whether answerLate has answered the group meanwhile.
 func (q *queue) arrive() (late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	late = q.flight.late != nil
-	q.flight = flight{}
+	late = q.inFlight.late != nil
+	q.inFlight = inFlight{}
 	return late
 }
 
@@ -52,7 +52,7 @@ func (q *queue) unlessKnown(one *queued, why error) error {
 func (q *queue) flying(now time.Time, limit time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.flight.since.IsZero() && q.flight.late == nil && now.Sub(q.flight.since) >= limit
+	return !q.inFlight.since.IsZero() && q.inFlight.late == nil && now.Sub(q.inFlight.since) >= limit
 }
 
 // told is what a caller is answered.
@@ -67,7 +67,7 @@ type told struct {
 func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdict func(i int) (*kv.Result, error)) (all []told) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f := &q.flight
+	f := &q.inFlight
 	if f.since.IsZero() || f.late != nil || now.Sub(f.since) < limit {
 		return nil
 	}
@@ -100,8 +100,8 @@ func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdi
 	return all
 }
 
-// patient are those of a late group who still wait for their answers.
-func patient(list []queued, answers []answer) (waiting []queued, theirs []answer) {
+// stillWaiting are those of a late group who still wait for their answers.
+func stillWaiting(list []queued, answers []answer) (waiting []queued, theirs []answer) {
 	for i := range list {
 		if list[i].txn.Patient {
 			waiting, theirs = append(waiting, list[i]), append(theirs, answers[i])
@@ -115,10 +115,10 @@ func patient(list []queued, answers []answer) (waiting []queued, theirs []answer
 func (q *queue) lateSince() (since time.Time, refused error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.flight.late == nil {
+	if q.inFlight.late == nil {
 		return time.Time{}, nil
 	}
-	return q.flight.since, q.flight.late
+	return q.inFlight.since, q.inFlight.late
 }
 
 // answerLate answers all callers that wait if the log has been busy for longer than limit. Any
@@ -137,7 +137,7 @@ func (c *committer) answerLate(limit time.Duration) {
 	s.cfg.Log.Error().Err(why).Int("waiting", len(all)).Msg("the log does not answer: writes are refused, reads go on")
 	var o outcomes
 	for i := range all {
-		c.tally(all[i].result, all[i].err)
+		c.note(all[i].result, all[i].err)
 		o.add(&all[i].queued, all[i].result, all[i].err, len(all)-i)
 	}
 	o.tell()
