@@ -244,7 +244,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 			s.Fill(id, frame)
 			l.HasRoom()
 		}))
-		s.Loop.FeedOthers()
+		s.Loop.TellOthersOfRoom()
 	})
 	switch {
 	case err == nil:

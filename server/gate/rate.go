@@ -62,7 +62,7 @@ func (s *Session) pays(f *frame) bool {
 // tire has the session rest if its peer sends far more than it may.
 func (s *Session) tire(now time.Time) {
 	if wait := s.toll.refusals.Tire(s.Account, now); wait > 0 {
-		loop.Rest(&s.Conn, wait)
+		loop.Pause(&s.Conn, wait)
 	}
 }
 

@@ -41,7 +41,7 @@ type listing uint8
 const (
 	onTimed   listing = 1 << iota // it has a deadline
 	onBlocked                     // its peer has not read everything
-	onHungry                      // a store's queue was full
+	onRoom                        // a store's queue was full
 	onFilled                      // its next reply was filled in this turn
 )
 
@@ -104,7 +104,7 @@ func Secure(c *Conn) bool {
 func (c *Conn) Reads() bool { return c.state == reading }
 
 // Held reports whether input waits for what may take long: not for its turn or a rest.
-func Held(c *Conn) bool { return c.state.waits() && c.state != forTurn && c.state != forRest }
+func Held(c *Conn) bool { return c.state.waits() && c.state != forTurn && c.state != forPause }
 
 // Ending reports whether the connection handles no more frames. Pending output is still
 // sent.
@@ -173,7 +173,7 @@ func (c *Conn) decodeKept() {
 
 // throttle stops the reading of the socket when much input waits, and lets it go on when
 // half of that is gone or what comes next is needed. If memory is scarce less is much. While
-// the connection rests, or waits for a turn that has enough to do, nothing is read.
+// the connection pauses, or waits for a turn that has enough to do, nothing is read.
 func (c *Conn) throttle() {
 	much, stop := c.Limits().Input, c.in.stopped
 	if memory := c.Loop.Group.Memory; !memory.Fits(memory.Limit() / 2) {
@@ -181,7 +181,7 @@ func (c *Conn) throttle() {
 	}
 	waiting := c.in.waiting()
 	switch {
-	case c.state == forRest, c.state == forTurn && waiting > turnBytes && c.in.whole():
+	case c.state == forPause, c.state == forTurn && waiting > turnBytes && c.in.whole():
 		stop = true
 	case !c.state.waits() || waiting < much/2:
 		stop = false
@@ -275,7 +275,7 @@ func (c *Conn) wait(reason inputState) bool {
 func (c *Conn) Starve() {
 	c.wait(forRoom)
 	if !c.state.over() {
-		c.Loop.hungry.add(c)
+		c.Loop.blocked.add(c)
 	}
 }
 

@@ -50,12 +50,12 @@ type Counters struct {
 // Readings returns everything that the loops count and measure, under the names of
 // /metrics. Any goroutine may call it.
 func (g *Group) Readings() metric.Readings {
-	resting := int64(0)
+	paused := int64(0)
 	for _, l := range g.allLoops() {
-		resting += int64(l.rests.n.Load())
+		paused += int64(l.pauses.n.Load())
 	}
 	list := append(metric.Of(&g.Count),
-		metric.Reading{Name: "server_sessions_resting", Help: "Connections that are not read for a while because their peers send more than they may.", N: resting},
+		metric.Reading{Name: "server_sessions_resting", Help: "Connections that are not read for a while because their peers send more than they may.", N: paused},
 		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: g.Memory.Held()})
 	return append(append(list, g.commands()...), g.latency()...)
 }

@@ -29,7 +29,7 @@ type Group struct {
 	Count    Counters
 	seq      atomic.Uint32 // of pushes and keep-alives
 	draining atomic.Bool   // input is no longer handled
-	hungry   atomic.Int32  // connections that wait for room in a store's queue
+	blocked  atomic.Int32  // connections that wait for room in a store's queue
 
 	mu sync.Mutex
 	// guarded by mu

@@ -35,13 +35,13 @@ type Loop struct {
 	ticked atomic.Int64 // any goroutine: unix ns of the last tick taken
 	conns  []*Conn      // Conn.index is the place
 	lists
-	hungry hungry
-	sweep  sweep
-	rests  rests
-	relief relief
-	buffer buffer
-	meter  meter
-	gather gather
+	blocked blocked
+	sweep   sweep
+	pauses  pauses
+	relief  relief
+	buffer  buffer
+	meter   meter
+	gather  gather
 }
 
 // lists are the connections that a loop must come back to.
@@ -66,7 +66,7 @@ type buffer struct {
 func NewLoop(g *Group, exec func(fn func()) error) *Loop {
 	l := &Loop{Group: g, exec: exec, now: g.clock.Now().UnixNano()}
 	l.relief = relief{l: l, retained: make(map[*byte]*retention)}
-	l.hungry.l = l
+	l.blocked.l = l
 	l.gather.l = l
 	l.meter.init(l)
 	l.sweep.w = &l.waker
@@ -84,7 +84,7 @@ func NewLoop(g *Group, exec func(fn func()) error) *Loop {
 	}
 	// The only possible error is that the engine has stopped: then there are no more turns.
 	l.waker.init(func() { _ = exec(turn) })
-	l.waker.start(&l.sweep, l.Poll, &l.rests, func() { l.Post(MailFunc((*Loop).restsOver)) })
+	l.waker.start(&l.sweep, l.Poll, &l.pauses, func() { l.Post(MailFunc((*Loop).pausesOver)) })
 	g.addLoop(l)
 	return l
 }
@@ -157,7 +157,7 @@ func (l *Loop) giveOut() {
 		c.fillOrder()
 	}
 	l.filled = l.filled[:0]
-	l.hungry.feed()
+	l.blocked.feed()
 }
 
 // Poll makes the loop check all connections whose peers have not read everything, as it
@@ -212,7 +212,7 @@ func (l *Loop) remove(c *Conn) {
 func (l *Loop) tick(now int64) {
 	l.now = now
 	l.ticked.Store(now)
-	l.hungry.tryAgain()
+	l.blocked.tryAgain()
 	l.relief.tick()
 	l.overtake(now)
 	for i := len(l.timed) - 1; i >= 0; i-- {

@@ -13,7 +13,7 @@ const (
 	forReplies // until writes in progress are answered
 	forRoom    // until a store's queue has room
 	forTurn    // until others have had a turn
-	forRest    // for a while, because the peer sends far more than it may, or a wrong token
+	forPause   // for a while, because the peer sends far more than it may, or a wrong token
 	forWorker  // until a worker has finished with the last frame
 
 	closing // handles no more input; ends when the output has been read
@@ -26,7 +26,7 @@ const (
 // successors are the states that can follow each state, one bit each.
 var successors = func() (f [inputStates]uint16) {
 	const end = 1<<closing | 1<<dead
-	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forRest | 1<<forWorker | end
+	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forPause | 1<<forWorker | end
 	for s := forReader; s <= forWorker; s++ {
 		f[s] = 1<<reading | end
 	}

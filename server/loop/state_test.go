@@ -7,7 +7,7 @@ import (
 )
 
 func TestOnlyWhatCanFollowFollowsAState(t *testing.T) {
-	waits := []inputState{forReader, forReplies, forRoom, forTurn, forRest, forWorker}
+	waits := []inputState{forReader, forReplies, forRoom, forTurn, forPause, forWorker}
 	legal := map[inputState][]inputState{
 		reading: append([]inputState{closing, dead}, waits...),
 		closing: {shut, dead},

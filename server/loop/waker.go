@@ -32,22 +32,22 @@ func (w *waker) init(wake func()) {
 func (w *waker) yieldTurn() { clock.Nudge(w.next) }
 
 // start starts waking the loop, polling as long as connections are blocked, and ending their
-// rests. close ends it.
-func (w *waker) start(s *sweep, poll func(), r *rests, endRests func()) {
-	w.done.Go(func() { w.run(s, poll, r, endRests) })
+// pauses. close ends it.
+func (w *waker) start(s *sweep, poll func(), r *pauses, endPauses func()) {
+	w.done.Go(func() { w.run(s, poll, r, endPauses) })
 }
 
-func (w *waker) run(s *sweep, poll func(), r *rests, endRests func()) {
+func (w *waker) run(s *sweep, poll func(), r *pauses, endPauses func()) {
 	interval := pollMin
-	timer, rest := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
-	rest.Stop()
+	timer, pause := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	pause.Stop()
 	defer timer.Stop()
-	defer rest.Stop()
-	resting := false
+	defer pause.Stop()
+	paused := false
 	for {
-		if !resting && r.n.Load() > 0 {
-			resting = true
-			rest.Reset(restStep)
+		if !paused && r.n.Load() > 0 {
+			paused = true
+			pause.Reset(pauseStep)
 		}
 		var due <-chan time.Time
 		if s.n.Load() > 0 {
@@ -66,9 +66,9 @@ func (w *waker) run(s *sweep, poll func(), r *rests, endRests func()) {
 				interval = pollMin
 			}
 			poll()
-		case <-rest.C:
-			resting = false
-			endRests()
+		case <-pause.C:
+			paused = false
+			endPauses()
 		}
 	}
 }

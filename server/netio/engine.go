@@ -28,7 +28,7 @@ type Engine struct {
 	cfg Config // set at open
 
 	// set before Start returns
-	doors     []*door
+	listeners []*listener
 	running   []transport
 	accepting sync.WaitGroup // also for handshakes
 
@@ -71,8 +71,8 @@ type transport interface {
 	stop()
 }
 
-// door is a listener and where it leads.
-type door struct {
+// listener is a listening socket and where its connections go.
+type listener struct {
 	Listen
 	*admission.Listener
 	to transport
@@ -106,13 +106,13 @@ func (e *Engine) Start() (err error) {
 			}
 			e.running = append(e.running, to[std])
 		}
-		d := &door{Listen: cfg, Listener: e.cfg.Front.Listen(l, e.cfg.Group.Log), to: to[std]}
+		d := &listener{Listen: cfg, Listener: e.cfg.Front.Listen(l, e.cfg.Group.Log), to: to[std]}
 		if cfg.TLS != nil {
 			d.Extra = memory.TLSCost
 		}
-		e.doors = append(e.doors, d)
+		e.listeners = append(e.listeners, d)
 	}
-	for _, d := range e.doors {
+	for _, d := range e.listeners {
 		for range acceptors * e.cfg.Loops {
 			e.accepting.Go(func() { e.accept(d) })
 		}
@@ -121,12 +121,12 @@ func (e *Engine) Start() (err error) {
 }
 
 // Addr is where the listener with that number listens.
-func (e *Engine) Addr(i int) net.Addr { return e.doors[i].Addr() }
+func (e *Engine) Addr(i int) net.Addr { return e.listeners[i].Addr() }
 
 // Stop ends the engine and waits for it. The acceptors end first: a connection cannot be
 // opened on a loop that has stopped.
 func (e *Engine) Stop() {
-	for _, d := range e.doors {
+	for _, d := range e.listeners {
 		_ = d.Close()
 	}
 	e.accepting.Wait()
@@ -137,19 +137,19 @@ func (e *Engine) Stop() {
 }
 
 // accept lets connections in until the listener is closed.
-func (e *Engine) accept(d *door) {
+func (e *Engine) accept(d *listener) {
 	for {
 		c, err := d.Accept()
 		if err != nil {
 			return
 		}
-		visitor := c.(*admission.Conn)
+		accepted := c.(*admission.Conn)
 		if d.TLS != nil {
-			e.accepting.Go(func() { e.shakeHands(d, visitor) })
+			e.accepting.Go(func() { e.shakeHands(d, accepted) })
 			continue
 		}
-		if err := d.to.open(visitor, nil); err != nil {
-			visitor.Place.Leave()
+		if err := d.to.open(accepted, nil); err != nil {
+			accepted.Place.Leave()
 			d.Rest(err)
 		}
 	}

@@ -25,7 +25,7 @@ func newTransport(cfg *Config, std bool) transport {
 	if std {
 		return newStd(cfg)
 	}
-	return &events{cfg: cfg, desks: make(map[gnet.EventLoop]desk)}
+	return &events{cfg: cfg, byLoop: make(map[gnet.EventLoop]gnetLoop)}
 }
 
 // events is the transport of the event-loop library. The server's tests check the
@@ -39,8 +39,8 @@ type events struct {
 	cfg   *Config      // set at open
 	loops *gnet.Client // set by start
 
-	mu    sync.Mutex
-	desks map[gnet.EventLoop]desk // guarded by mu
+	mu     sync.Mutex
+	byLoop map[gnet.EventLoop]gnetLoop // guarded by mu
 }
 
 func (e *events) start() (err error) {
@@ -60,8 +60,8 @@ func (e *events) start() (err error) {
 // connection at a stopped loop.
 func (e *events) stop() { _ = e.loops.Stop() }
 
-// visitor is a connection on its way to a loop.
-type visitor struct {
+// accepted is a connection on its way to a loop.
+type accepted struct {
 	*admission.Conn // set at open
 
 	opened bool // written on the loop, before EnrollContext returns
@@ -70,7 +70,7 @@ type visitor struct {
 var errUnregistered = errors.New("the event loop could not watch the connection")
 
 func (e *events) open(c *admission.Conn, _ *secured) error {
-	v := &visitor{Conn: c}
+	v := &accepted{Conn: c}
 	// It takes a copy of the descriptor, and reports success also for what it could not
 	// register, so only OnOpen counts.
 	if _, err := e.loops.EnrollContext(c.Stream, v); !v.opened {
@@ -81,9 +81,9 @@ func (e *events) open(c *admission.Conn, _ *secured) error {
 
 // OnOpen makes a session of the connection.
 func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	v := c.Context().(*visitor)
+	v := c.Context().(*accepted)
 	v.opened = true
-	d := e.deskOf(c)
+	d := e.loopOf(c)
 	s := d.Open(socket{c, d.epoll}, v.Place, v.Peer, c.Fd())
 	if s == nil {
 		v.Place.Leave()
@@ -95,18 +95,18 @@ func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// desk is one of the library's loops.
-type desk struct {
+// gnetLoop is one of the library's loops.
+type gnetLoop struct {
 	Opener
 	epoll int // the loop's descriptor
 }
 
-// deskOf returns the connection's.
-func (e *events) deskOf(c gnet.Conn) desk {
+// loopOf returns the connection's.
+func (e *events) loopOf(c gnet.Conn) gnetLoop {
 	el := c.EventLoop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d, ok := e.desks[el]
+	d, ok := e.byLoop[el]
 	if !ok {
 		d.epoll = epollOf(el)
 		d.Opener = e.cfg.NewLoop(func(fn func()) error {
@@ -115,7 +115,7 @@ func (e *events) deskOf(c gnet.Conn) desk {
 				return nil
 			}))
 		})
-		e.desks[el] = d
+		e.byLoop[el] = d
 	}
 	return d
 }

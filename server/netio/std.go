@@ -32,7 +32,7 @@ func (s *std) start() error {
 	for range s.cfg.Loops {
 		l := &stdLoop{of: s, buffer: make([]byte, readSize), conns: make(map[*stdConn]struct{})}
 		l.queue.filled.L = &l.queue.mu
-		l.desk = s.cfg.NewLoop(func(fn func()) error { return l.queue.put(fn) })
+		l.opener = s.cfg.NewLoop(func(fn func()) error { return l.queue.put(fn) })
 		s.loops = append(s.loops, l)
 		s.running.Go(l.run)
 	}
@@ -70,8 +70,8 @@ const readSize = 64 << 10
 // stdLoop is an event loop.
 type stdLoop struct {
 	// set at open
-	of   *std
-	desk Opener
+	of     *std
+	opener Opener
 
 	queue queue // any goroutine
 
@@ -92,11 +92,11 @@ func (l *stdLoop) run() {
 	}
 }
 
-func (l *stdLoop) open(c *stdConn, visitor *admission.Conn) {
+func (l *stdLoop) open(c *stdConn, accepted *admission.Conn) {
 	c.wire.instant = true
 	c.serve = func() { l.serve(c) }
-	if c.s = l.desk.Open(c, visitor.Place, visitor.Peer, c.wire.fd); c.s == nil {
-		visitor.Reset()
+	if c.s = l.opener.Open(c, accepted.Place, accepted.Peer, c.wire.fd); c.s == nil {
+		accepted.Reset()
 		return
 	}
 	l.conns[c] = struct{}{}

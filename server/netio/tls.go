@@ -21,7 +21,7 @@ type secured struct {
 
 // shakeHands brings a connection to a loop after its handshake. Until then it is a stranger
 // who has said nothing: it has its place already, and may lose it.
-func (e *Engine) shakeHands(d *door, c *admission.Conn) {
+func (e *Engine) shakeHands(d *listener, c *admission.Conn) {
 	secure, err := handshake(d, c)
 	if err != nil {
 		_ = c.Close()
@@ -34,7 +34,7 @@ func (e *Engine) shakeHands(d *door, c *admission.Conn) {
 	}
 }
 
-func handshake(d *door, c *admission.Conn) (*secured, error) {
+func handshake(d *listener, c *admission.Conn) (*secured, error) {
 	if !c.Place.Evictable(func() { _ = c.Stream.Close() }) {
 		return nil, net.ErrClosed
 	}
@@ -53,7 +53,7 @@ func handshake(d *door, c *admission.Conn) (*secured, error) {
 }
 
 // refused counts a failed handshake, and logs what its peer can do something about.
-func (e *Engine) refused(d *door, c *admission.Conn, err error) {
+func (e *Engine) refused(d *listener, c *admission.Conn, err error) {
 	g := e.cfg.Group
 	switch {
 	case errors.Is(err, net.ErrClosed): // it had to make room, or the server is stopping

@@ -61,7 +61,7 @@ func (w *lockWait) done(out kvlock.Outcome, err error) {
 		l.HasRoom()
 		w.answer(out, err)
 	}))
-	w.s.Loop.FeedOthers()
+	w.s.Loop.TellOthersOfRoom()
 }
 
 // answer sends the reply: granted, queued or refused.
@@ -144,7 +144,7 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 			}
 			s.Fill(id, unlocked(s, h, rev, err))
 		}))
-		s.Loop.FeedOthers()
+		s.Loop.TellOthersOfRoom()
 	}
 	if q.Lease != 0 {
 		err = f.locks.GiveUp(s.Actor(), q.NS, q.Key, q.Lease, done)

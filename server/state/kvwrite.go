@@ -133,7 +133,7 @@ func taken(s *gate.Session, h protocol.Header, err error) bool {
 // Committed is called by the store: it posts one mail for a whole group.
 func (d *desk) Committed(writes []*kv.Write) {
 	d.loop.Post(&committed{writes: writes})
-	d.loop.FeedOthers()
+	d.loop.TellOthersOfRoom()
 }
 
 // committed is the mail that brings the results of transactions to the loop.

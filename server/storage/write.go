@@ -49,7 +49,7 @@ func (d *desk) release(w *writing) {
 func newDesk(l *loop.Loop) *desk {
 	return &desk{caller: storage.Caller{Done: func(calls []*storage.Call) {
 		l.Post(&answers{list: calls}) // one mail for a whole group, behind the events of its changes
-		l.FeedOthers()
+		l.TellOthersOfRoom()
 	}}}
 }
 

@@ -8,17 +8,17 @@ import (
 // How long connections rest whose peers send more than they may, or are refused: at least one step, by which the
 // loop looks at the time, and no longer than a peer waits for the answer to a keep-alive.
 const (
-	restStep = 20 * time.Millisecond
-	restMost = time.Second
+	pauseStep = 20 * time.Millisecond
+	pauseMost = time.Second
 )
 
-// rests are a loop's connections that rest.
-type rests struct {
-	list []rest       // loop only
+// pauses are a loop's connections that are paused.
+type pauses struct {
+	list []pause      // loop only
 	n    atomic.Int32 // any goroutine: len(list), for the waker and for metrics
 }
 
-type rest struct {
+type pause struct {
 	c     *Conn
 	until time.Duration // by Group.elapsed
 }
@@ -27,39 +27,39 @@ type rest struct {
 // where it is, comes again with all that is behind it. It reports whether it does.
 func Delay(c *Conn, long time.Duration) bool {
 	l := c.Loop
-	if !c.wait(forRest) {
+	if !c.wait(forPause) {
 		return false
 	}
-	l.rests.list = append(l.rests.list, rest{c, l.Group.elapsed() + min(max(long, restStep), restMost)})
-	if l.rests.n.Store(int32(len(l.rests.list))); len(l.rests.list) == 1 {
+	l.pauses.list = append(l.pauses.list, pause{c, l.Group.elapsed() + min(max(long, pauseStep), pauseMost)})
+	if l.pauses.n.Store(int32(len(l.pauses.list))); len(l.pauses.list) == 1 {
 		l.waker.yieldTurn() // the waker must begin to look at the time
 	}
 	c.throttle()
 	return true
 }
 
-// Rest has a connection's peer wait for so long, within bounds: its socket is not read, and what it has
+// Pause has a connection's peer wait for so long, within bounds: its socket is not read, and what it has
 // sent is answered then. To refuse a request costs nearly as much as to answer it, so who is
 // refused again and again is served less often.
-func Rest(c *Conn, long time.Duration) {
+func Pause(c *Conn, long time.Duration) {
 	if Delay(c, long) {
 		c.Loop.Group.Count.Rests.Add(1)
 	}
 }
 
-// restsOver has those continue that have rested, one after the other: each has a turn of its own.
-func (l *Loop) restsOver() {
-	now, left := l.Group.elapsed(), l.rests.list[:0]
-	for _, r := range l.rests.list {
+// pausesOver lets connections whose pause is over continue, one after the other: each has a turn of its own.
+func (l *Loop) pausesOver() {
+	now, left := l.Group.elapsed(), l.pauses.list[:0]
+	for _, r := range l.pauses.list {
 		switch {
-		case r.c.state != forRest || l.Group.IsDraining():
+		case r.c.state != forPause || l.Group.IsDraining():
 		case now < r.until:
 			left = append(left, r)
 		case r.c.state.become(reading):
 			yield(r.c)
 		}
 	}
-	clear(l.rests.list[len(left):])
-	l.rests.list = left
-	l.rests.n.Store(int32(len(left)))
+	clear(l.pauses.list[len(left):])
+	l.pauses.list = left
+	l.pauses.n.Store(int32(len(left)))
 }

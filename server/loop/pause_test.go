@@ -11,23 +11,23 @@ import (
 	"confcenter/server/loop/looptest"
 )
 
-// resting is a connection that rests for so long, the clock of its loop, and a request.
-func resting(t *testing.T, long time.Duration) (*Conn, *looptest.Wire, *clocktest.Fake, []byte) {
+// paused is a connection that is paused for so long, the clock of its loop, and a request.
+func paused(t *testing.T, long time.Duration) (*Conn, *looptest.Wire, *clocktest.Fake, []byte) {
 	c, w := newConn(t, Limits{})
 	c.User.(*echo).known = true
 	w.Room = 1 << 30
-	Rest(c, long)
+	Pause(c, long)
 	return c, w, c.Group().clock.(*clocktest.Fake), protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
 }
 
-// Who rests is not read and not answered meanwhile, whatever else happens, and then gets all of it.
+// Who pauses is not read and not answered meanwhile, whatever else happens, and then gets all of it.
 func TestARestingConnectionIsAnsweredAfterwards(t *testing.T) {
-	c, w, now, frame := resting(t, 100*time.Millisecond)
+	c, w, now, frame := paused(t, 100*time.Millisecond)
 	l := c.Loop
 	other, heard := addConn(l)
 	other.User.(*echo).known, heard.Room = true, 1<<30
-	Rest(c, time.Minute)
-	require.Len(t, l.rests.list, 1)
+	Pause(c, time.Minute)
+	require.Len(t, l.pauses.list, 1)
 	readings := l.Group.Readings()
 	require.EqualValues(t, 1, readings.Get("server_sessions_resting"))
 	require.EqualValues(t, 1, readings.Get("server_sessions_rested_total"))
@@ -38,14 +38,14 @@ func TestARestingConnectionIsAnsweredAfterwards(t *testing.T) {
 		require.True(t, w.Deaf)
 		c.resume()
 		now.Advance(30 * time.Millisecond)
-		l.restsOver()
+		l.pausesOver()
 		l.Wake()
 		other.Receive(frame)
 	}
 	require.Zero(t, w.Got.Len())
 	require.Equal(t, 3*protocol.HeaderSize, heard.Got.Len(), "others are answered")
 	now.Advance(10 * time.Millisecond)
-	l.restsOver()
+	l.pausesOver()
 	require.Zero(t, w.Got.Len(), "it has a turn like others")
 	l.Wake()
 	require.Equal(t, 3*protocol.HeaderSize, w.Got.Len())
@@ -55,14 +55,14 @@ func TestARestingConnectionIsAnsweredAfterwards(t *testing.T) {
 }
 
 func TestARestIsNeitherTooShortNorTooLong(t *testing.T) {
-	for long, want := range map[time.Duration]time.Duration{0: restStep, 300 * time.Millisecond: 300 * time.Millisecond, time.Hour: restMost} {
-		c, w, now, frame := resting(t, long)
+	for long, want := range map[time.Duration]time.Duration{0: pauseStep, 300 * time.Millisecond: 300 * time.Millisecond, time.Hour: pauseMost} {
+		c, w, now, frame := paused(t, long)
 		c.Receive(frame)
 		now.Advance(want - 1)
-		c.Loop.restsOver()
-		require.Equal(t, forRest, c.state, long)
+		c.Loop.pausesOver()
+		require.Equal(t, forPause, c.state, long)
 		now.Advance(1)
-		c.Loop.restsOver()
+		c.Loop.pausesOver()
 		c.Loop.Wake()
 		require.Equal(t, protocol.HeaderSize, w.Got.Len(), long)
 	}
@@ -76,20 +76,20 @@ func TestARestingConnectionCanEnd(t *testing.T) {
 		"the server takes no more": func(c *Conn, _ *looptest.Wire) { c.Group().Drain() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, w, now, frame := resting(t, 0)
+			c, w, now, frame := paused(t, 0)
 			c.Receive(frame)
 			end(c, w)
 			require.True(t, c.quiet(), "nobody waits for it")
 			if c.state == closing || c.state == shut {
 				require.False(t, w.Deaf, "its end must be seen")
 			}
-			now.Advance(restMost)
-			c.Loop.restsOver()
+			now.Advance(pauseMost)
+			c.Loop.pausesOver()
 			for c.Loop.Busy() {
 				c.Loop.Wake()
 			}
 			require.Zero(t, w.Got.Len())
-			require.Zero(t, c.Loop.rests.n.Load())
+			require.Zero(t, c.Loop.pauses.n.Load())
 		})
 	}
 }
@@ -127,7 +127,7 @@ func TestADelayedFrameComesAgain(t *testing.T) {
 	require.Zero(t, c.Group().Readings().Get("server_sessions_rested_total"))
 	require.EqualValues(t, 1, c.Group().Readings().Get("server_sessions_resting"))
 	c.Group().clock.(*clocktest.Fake).Advance(100 * time.Millisecond)
-	c.Loop.restsOver()
+	c.Loop.pausesOver()
 	c.Loop.Wake()
 	require.Equal(t, 2*protocol.HeaderSize, w.Got.Len())
 }
