@@ -58,9 +58,9 @@ type Config struct {
 	// MaxConnections is how many connections may ask for more than probes, metrics and
 	// status, default 8192; further ones are told to try again later.
 	MaxConnections int
-	// Lobby is where connections begin, which other fronts of the process share. Default
+	// Connections is where connections begin, which other fronts of the process share. Default
 	// one of its own.
-	Lobby *admission.Lobby
+	Connections *admission.Limiter
 	// Memory has the pools that the gateway draws from, and is what it reports. Default one
 	// of 1 GiB.
 	Memory *memory.Budget
@@ -111,7 +111,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
-	cfg.Lobby = cmp.Or(cfg.Lobby, admission.New(admission.Limits{}))
+	cfg.Connections = cmp.Or(cfg.Connections, admission.New(admission.Limits{}))
 	if cfg.Memory == nil {
 		cfg.Memory = memory.Divide(1 << 30)
 	}
@@ -261,7 +261,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 
 // Start begins to listen. It fails if an address is not available.
 func (g *Gateway) Start() error {
-	front := g.cfg.Lobby.Front(g.cfg.MaxConnections, memory.HTTPCost)
+	front := g.cfg.Connections.Front(g.cfg.MaxConnections, memory.HTTPCost)
 	var serve []func() error
 	for _, in := range []struct {
 		address string
@@ -333,7 +333,7 @@ func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 	g.once.Do(func() {
 		close(g.closing)
 		for _, l := range g.listeners {
-			_ = l.Close() // net/http would wait five seconds for each stranger
+			_ = l.Close() // net/http would wait five seconds for each unidentified connection
 		}
 		if g.listeners != nil {
 			g.streams.end()

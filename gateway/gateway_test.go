@@ -291,18 +291,18 @@ func TestConnectionsAreLimited(t *testing.T) {
 	require.Equal(t, 200, k.get("/v1/kv").status, "those who are connected notice nothing")
 }
 
-// A probe or an operator must be answered however many strangers sit there in silence.
+// A probe or an operator must be answered however many connections sit there in silence.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	const room = 4
-	lobby := admission.New(admission.Limits{Strangers: room})
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Lobby = lobby })
+	limiter := admission.New(admission.Limits{Unidentified: room})
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Connections = limiter })
 	require.Equal(t, 200, k.get("/v1/kv").status)
 	for range room + 1 {
 		c, err := net.Dial("tcp", k.Addr().String())
 		require.NoError(t, err)
 		defer c.Close()
 	}
-	require.Eventually(t, func() bool { return lobby.Count.Evicted.Load() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return limiter.Count.Evicted.Load() == 1 }, patience, time.Millisecond)
 	require.Equal(t, 200, k.get("/v1/kv").status)
 }
 

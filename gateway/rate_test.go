@@ -15,8 +15,8 @@ import (
 
 func TestRequestsBeyondTheRateAreRefused(t *testing.T) {
 	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
-	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 2}})
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
+	limiter := admission.New(admission.Limits{Rate: admission.Rate{Requests: 2}})
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Connections = fake, limiter })
 	require.Equal(t, 404, k.get("/v1/none").status, "also what does not exist is paid for")
 	require.Equal(t, 404, k.get("/v1/store/key?ns=n&key=a").status)
 	refused := k.do("PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":1}`)
@@ -33,13 +33,13 @@ func TestRequestsBeyondTheRateAreRefused(t *testing.T) {
 	fake.Advance(500 * time.Millisecond)
 	require.Equal(t, 200, k.get("/v1/store/namespaces").status)
 	require.Equal(t, 503, k.get("/v1/store/namespaces").status)
-	require.EqualValues(t, 3, lobby.Readings().Get("connections_requests_refused_total", "rate"))
+	require.EqualValues(t, 3, limiter.Readings().Get("connections_requests_refused_total", "rate"))
 }
 
 func TestABodyWithoutALengthIsPaidForAsItIsRead(t *testing.T) {
 	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
-	lobby := admission.New(admission.Limits{AddressRate: admission.Rate{Bytes: 1000}})
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
+	limiter := admission.New(admission.Limits{AddressRate: admission.Rate{Bytes: 1000}})
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Connections = fake, limiter })
 	put := func(value string) answer {
 		r, err := http.NewRequest("PUT", k.url+plumRoot+"/n/a", io.MultiReader(strings.NewReader(value)))
 		require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestABodyWithoutALengthIsPaidForAsItIsRead(t *testing.T) {
 // connection rests.
 func tired(t *testing.T) (k *kit, fake *clocktest.Fake, client *http.Client) {
 	fake = clocktest.NewFake(time.Unix(1_000_000, 0))
-	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 1}})
-	k = start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Lobby = fake, lobby })
+	limiter := admission.New(admission.Limits{Rate: admission.Rate{Requests: 1}})
+	k = start(t, func(cfg *Config, _ *Stores) { cfg.Clock, cfg.Connections = fake, limiter })
 	client = &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	t.Cleanup(client.CloseIdleConnections)
 	for i := range 1 + 50 + 1 {

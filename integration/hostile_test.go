@@ -233,8 +233,8 @@ func randomFrames(r *rand.Rand) []byte {
 }
 
 func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
-	lobby := admission.New(admission.Limits{})
-	srv := start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Lobby: lobby}})
+	limiter := admission.New(admission.Limits{})
+	srv := start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Connections: limiter}})
 	in := []*servertest.Peer{peer(t, srv), peer(t, srv)}
 	waiting := dial(t, srv)
 	for range 5 {
@@ -242,7 +242,7 @@ func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
 		require.EqualValues(t, 503, refused.Code)
 		require.Contains(t, refused.Desc, "try again")
 	}
-	require.EqualValues(t, 5, lobby.Count.Settled.Load())
+	require.EqualValues(t, 5, limiter.Count.Settled.Load())
 	in[0].Quiet()
 	require.NoError(t, in[1].Close())
 	eventually(t, "the place is free", func() bool { return srv.Stats().Get("server_clients") == 1 })

@@ -107,7 +107,7 @@ func TestWhichRefusalWins(t *testing.T) {
 }
 
 // spend has the callers and the namespaces that have a rate be an hour beyond it: a request may be longer
-// than its purse.
+// than its bucket.
 func (s *besieged) spend(tokens map[string]string) {
 	blank := strings.Repeat(" ", 4000)
 	for _, who := range []string{"hasty", "stranger"} {

@@ -19,7 +19,7 @@ type Fronts struct {
 	// Control says who gets in; nil: everyone gets in, and may do everything.
 	Control *control.Config
 	TCP     tcp.Config
-	// HTTP shares the lobby of TCP unless it has its own; nil: there is none.
+	// HTTP shares the limits of connections with TCP unless it has its own; nil: there is none.
 	HTTP *gateway.Config
 	// SpareHTTP starts the server without HTTP, and logs it, if its port is taken.
 	SpareHTTP bool
@@ -84,7 +84,7 @@ func (s *Server) startTCP(cfg tcp.Config) error {
 }
 
 func (s *Server) startHTTP(cfg gateway.Config, f *Fronts) error {
-	cfg.Clock, cfg.Log, cfg.Lobby = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log, cmp.Or(cfg.Lobby, f.TCP.Lobby)
+	cfg.Clock, cfg.Log, cfg.Connections = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log, cmp.Or(cfg.Connections, f.TCP.Connections)
 	cfg.Control, cfg.Secrets, cfg.Audit = s.Control, s.Models.Secret(), s.notes(cfg.Audit)
 	cfg.Restart, cfg.Memory = s.restart.helps, cmp.Or(s.cfg.Memory, cfg.Memory)
 	if f.Certificates != nil {

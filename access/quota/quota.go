@@ -94,11 +94,11 @@ const sweepEvery = time.Second
 // Account, without access control, is no one's and unlimited.
 type Account struct {
 	// set at open
-	book  *Book
-	purse *admission.Purse
-	who   *access.Identity
+	book   *Book
+	bucket *admission.Bucket
+	who    *access.Identity
 
-	refusals *admission.Purse // what all its connections may be refused before they wait
+	refusals *admission.Bucket // what all its connections may be refused before they wait
 
 	administrator bool // set at open
 
@@ -124,7 +124,7 @@ func (b *Book) Enter(id *access.Identity) *Account {
 	a := b.accounts[key]
 	if a == nil {
 		b.sweepLocked(len(b.accounts))
-		a = &Account{book: b, who: id, administrator: id.Administrator(), purse: admission.NewPurse(), refusals: admission.NewPurse()}
+		a = &Account{book: b, who: id, administrator: id.Administrator(), bucket: admission.NewBucket(), refusals: admission.NewBucket()}
 		a.quota.Store(b.rules.Load().Quota(id))
 		b.accounts[key] = a
 	}
@@ -141,7 +141,7 @@ func (a *Account) Is(id *access.Identity) bool {
 // and for whom there are places when all others are taken.
 func (a *Account) Administrator() bool { return a != nil && a.administrator }
 
-// Leave is called once for each Enter. A peer that comes back soon finds the purse as it was.
+// Leave is called once for each Enter. A peer that comes back soon finds the bucket as it was.
 func (a *Account) Leave() {
 	if a == nil {
 		return
@@ -152,7 +152,7 @@ func (a *Account) Leave() {
 }
 
 // sweepLocked forgets unused accounts that would be the same if they were made again, if there are
-// many; and if that is not enough, also those with a purse that is not full.
+// many; and if that is not enough, also those with a bucket that is not full.
 func (b *Book) sweepLocked(n int) {
 	now := b.clock.Now()
 	if n < keptMost || now.Sub(b.swept) < sweepEvery && n < 2*keptMost {
@@ -161,12 +161,12 @@ func (b *Book) sweepLocked(n int) {
 	b.swept = now
 	for _, whatever := range []bool{false, true} {
 		for key, a := range b.accounts {
-			if a.users == 0 && (whatever || a.purse.Full(now)) {
+			if a.users == 0 && (whatever || a.bucket.Full(now)) {
 				delete(b.accounts, key)
 			}
 		}
 		for name, s := range b.spaces {
-			if s.watches.Load() == 0 && (whatever || s.purse.Full(now)) {
+			if s.watches.Load() == 0 && (whatever || s.bucket.Full(now)) {
 				delete(b.spaces, name)
 			}
 		}
@@ -182,10 +182,10 @@ func (b *Book) sweepLocked(n int) {
 // Space is what is counted of a namespace.
 type Space struct {
 	// set at open
-	book  *Book
-	name  string
-	what  []string // the same, as roles and the audit call it
-	purse *admission.Purse
+	book   *Book
+	name   string
+	what   []string // the same, as roles and the audit call it
+	bucket *admission.Bucket
 
 	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
 	watches atomic.Int64                 // raised with the book's mu held
@@ -196,7 +196,7 @@ func (b *Book) spaceLocked(ns string) *Space {
 	s := b.spaces[ns]
 	if s == nil {
 		b.sweepLocked(len(b.spaces))
-		s = &Space{book: b, name: ns, what: []string{shown(ns)}, purse: admission.NewPurse()}
+		s = &Space{book: b, name: ns, what: []string{shown(ns)}, bucket: admission.NewBucket()}
 		s.quota.Store(quotaOf(b.rules.Load(), ns))
 		b.spaces[ns] = s
 	}
@@ -255,7 +255,7 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 		return nil
 	}
 	q := a.quota.Load()
-	return a.book.take(ofIdentity, a.who.Name, nil, a.purse, q, now, bytes)
+	return a.book.take(ofIdentity, a.who.Name, nil, a.bucket, q, now, bytes)
 }
 
 // patience is how often per second a peer is refused at once; longestRest is for how long at most the
@@ -266,7 +266,7 @@ const longestRest = time.Second
 
 // Refusals counts those of one connection, for one goroutine at a time. The zero value is ready to use.
 type Refusals struct {
-	purse *admission.Purse // of a connection without an account; nil: it was not refused yet
+	bucket *admission.Bucket // of a connection without an account; nil: it was not refused yet
 }
 
 // Tire is called after a refusal, for each, and returns how long the connection has to wait until its
@@ -274,21 +274,21 @@ type Refusals struct {
 // however many connections an account has, they are refused so often together. A connection of the nil
 // Account stands for itself.
 func (r *Refusals) Tire(a *Account, now time.Time) time.Duration {
-	purse := r.purse
+	bucket := r.bucket
 	switch {
 	case a != nil:
-		purse = a.refusals
-	case purse == nil:
-		purse = admission.NewPurse()
-		r.purse = purse
+		bucket = a.refusals
+	case bucket == nil:
+		bucket = admission.NewBucket()
+		r.bucket = bucket
 	}
-	return purse.Queue(now, patience, longestRest)
+	return bucket.Queue(now, patience, longestRest)
 }
 
 // Charge charges what is not refused.
 func (a *Account) Charge(now time.Time, requests, bytes int64) {
 	if a != nil {
-		a.purse.Charge(now, rateOf(a.quota.Load()), requests, bytes)
+		a.bucket.Charge(now, rateOf(a.quota.Load()), requests, bytes)
 	}
 }
 
@@ -305,21 +305,21 @@ func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
 	if s == nil {
 		return nil
 	}
-	return b.take(ofNamespace, strings.TrimPrefix(s.what[0], "kv:"), s.what, s.purse, s.quota.Load(), now, bytes)
+	return b.take(ofNamespace, strings.TrimPrefix(s.what[0], "kv:"), s.what, s.bucket, s.quota.Load(), now, bytes)
 }
 
-// take charges a purse, or refuses.
-func (b *Book) take(kind int, whose string, what []string, purse *admission.Purse, q *policy.Quota, now time.Time, bytes int64) error {
+// take charges a bucket, or refuses.
+func (b *Book) take(kind int, whose string, what []string, bucket *admission.Bucket, q *policy.Quota, now time.Time, bytes int64) error {
 	rate := rateOf(q)
 	if rate == (admission.Rate{}) {
 		return nil
 	}
-	wait := purse.Take(now, rate, bytes)
+	wait := bucket.Take(now, rate, bytes)
 	if wait == 0 {
 		return nil
 	}
 	limit, unit := policy.Requests, "requests"
-	if rate.Requests == 0 || purse.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
+	if rate.Requests == 0 || bucket.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
 		limit, unit = policy.Bytes, "bytes of requests"
 	}
 	return b.refuse(kind, limit, what, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", whose, q.Most[limit], unit)

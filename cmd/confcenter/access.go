@@ -120,7 +120,7 @@ func (o *accessOptions) closed(listener string, refuse func(format string, args 
 }
 
 // openFronts opens what lets peers into a server that is open, and says where they come in.
-func (o *options) openFronts(srv *server.Server, lobby *admission.Lobby, log zerolog.Logger) (f server.Fronts, err error) {
+func (o *options) openFronts(srv *server.Server, limiter *admission.Limiter, log zerolog.Logger) (f server.Fronts, err error) {
 	if f.Certificates, err = o.openCertificates(log); err != nil {
 		return f, err
 	}
@@ -128,7 +128,7 @@ func (o *options) openFronts(srv *server.Server, lobby *admission.Lobby, log zer
 		srv.Own(f.Certificates.Close)
 	}
 	f.TCP = o.tcp
-	f.TCP.Lobby, f.TCP.TLSListen, f.TCP.SlowRequest = lobby, o.tls.listen, o.http.SlowRequest
+	f.TCP.Connections, f.TCP.TLSListen, f.TCP.SlowRequest = limiter, o.tls.listen, o.http.SlowRequest
 	if web := o.http.Config; !o.http.off() {
 		web.Version = version
 		f.HTTP, f.SpareHTTP = &web, !o.http.given && web.TLSListen == ""

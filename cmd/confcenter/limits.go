@@ -14,11 +14,11 @@ import (
 // the watcher, the loops, and connections on their way in or out.
 const reservedFiles = 512
 
-// Shares that HTTP and strangers have of the memory for connections, in sixteenths, if the
+// Shares that HTTP and unidentified connections have of the memory for connections, in sixteenths, if the
 // operator does not say how many there may be; TCP has the rest.
 const (
-	webShare      = 6
-	strangerShare = 2
+	webShare          = 6
+	unidentifiedShare = 2
 )
 
 // limitConnections decides how many connections there may be: as many as were asked for, else as
@@ -32,22 +32,22 @@ func (o *options) limitConnections(files int, room int64, log zerolog.Logger) (e
 	if o.http.TLSListen != "" {
 		webCost += memory.TLSCost
 	}
-	tcp, web, strangers := o.tcp.MaxConnections, o.http.MaxConnections, o.lobby.strangers
-	o.http.MaxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)
+	tcp, web, unidentified := o.tcp.MaxConnections, o.http.MaxConnections, o.admission.unidentified
+	o.http.MaxConnections, o.admission.unidentified = o.http.connections(files), o.admission.room(files)
 	if web == 0 {
 		o.http.MaxConnections = min(o.http.MaxConnections, share(webShare, webCost))
 	}
-	if strangers == 0 {
-		o.lobby.strangers = min(o.lobby.strangers, share(strangerShare, tcpCost))
+	if unidentified == 0 {
+		o.admission.unidentified = min(o.admission.unidentified, share(unidentifiedShare, tcpCost))
 	}
-	o.tcp.MaxConnections, err = connectionLimit(tcp, files, reservedFiles+o.lobby.strangers+o.http.MaxConnections)
+	o.tcp.MaxConnections, err = connectionLimit(tcp, files, reservedFiles+o.admission.unidentified+o.http.MaxConnections)
 	if err != nil {
 		return err
 	}
 	if tcp == 0 {
-		o.tcp.MaxConnections = min(o.tcp.MaxConnections, share(16-webShare-strangerShare, tcpCost))
+		o.tcp.MaxConnections = min(o.tcp.MaxConnections, share(16-webShare-unidentifiedShare, tcpCost))
 	}
-	if needed := int64(o.tcp.MaxConnections+o.lobby.strangers)*tcpCost + int64(o.http.MaxConnections)*webCost; needed > room {
+	if needed := int64(o.tcp.MaxConnections+o.admission.unidentified)*tcpCost + int64(o.http.MaxConnections)*webCost; needed > room {
 		log.Warn().Msgf("the connections that may be open need %d bytes of memory, and the budget has %d for them: raise --memory, or lower --max-connections, --http-max-connections or --max-unidentified", needed, room)
 	}
 	return nil

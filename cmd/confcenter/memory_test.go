@@ -61,11 +61,11 @@ func TestCollectorKeepsToTheBudgetUnlessTheEnvironmentSaysOtherwise(t *testing.T
 func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 	const files = 20000
 	for _, c := range []struct {
-		name            string
-		budget          int64
-		asked           int
-		tcp, web, lobby int
-		warns           bool
+		name                   string
+		budget                 int64
+		asked                  int
+		tcp, web, unidentified int
+		warns                  bool
 	}{
 		{"a small budget", 512 << 20, 0, 5242, 1310, 1250, false},
 		{"the smallest", memory.Least, 0, 1310, 327, 327, false},
@@ -76,7 +76,7 @@ func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 			var log bytes.Buffer
 			o := options{tcp: tcp.Config{MaxConnections: c.asked}, http: httpOptions{Config: gateway.Config{Listen: "127.0.0.1:0"}}}
 			require.NoError(t, o.limitConnections(files, memory.Divide(c.budget).Connections.Limit(), zerolog.New(&log)))
-			require.Equal(t, []int{c.tcp, c.web, c.lobby}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.lobby.strangers})
+			require.Equal(t, []int{c.tcp, c.web, c.unidentified}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.admission.unidentified})
 			require.Equal(t, c.warns, bytes.Contains(log.Bytes(), []byte("raise --memory")), log.String())
 		})
 	}

@@ -36,7 +36,7 @@ type options struct {
 	conf         string
 	data         string
 	memory       byteSize
-	lobby        lobbyOptions
+	admission    admissionOptions
 	logLevel     choice
 	allowOpen    bool
 	drainTimeout time.Duration
@@ -76,7 +76,7 @@ func (o *options) define(command *cobra.Command) {
 	f.IntVar(&o.tcp.Loops, "loops", 0, "event loops; 0 = one per CPU")
 	f.Var(&o.memory, "memory", "what the process may use; every purpose has a share, and what does not fit is refused; 0 = three quarters of the control group's limit, or else half of the machine's memory")
 	f.IntVar(&o.tcp.MaxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
-	o.lobby.define(f)
+	o.admission.define(f)
 	o.logLevel = newLogLevel()
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.tcp.FrameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
@@ -160,7 +160,7 @@ func (o *options) check() error {
 			refuse("%s = %d: must not be negative", n.name, n.value)
 		}
 	}
-	o.lobby.check(refuse)
+	o.admission.check(refuse)
 	for _, d := range []struct {
 		name         string
 		value, least time.Duration

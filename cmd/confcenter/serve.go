@@ -96,7 +96,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err := o.limitConnections(files, budget.Connections.Limit(), log); err != nil {
 		return usageError{err}
 	}
-	lobby := o.lobby.open(o.tcp.MaxConnections, budget.Connections)
+	limiter := o.admission.open(o.tcp.MaxConnections, budget.Connections)
 	defer keepMemory(budget)()
 	o.warn(log)
 	if err := o.state.checkState(o.data); err != nil {
@@ -119,7 +119,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	fronts, err := o.openFronts(srv, lobby, log)
+	fronts, err := o.openFronts(srv, limiter, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -134,7 +134,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
-		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
+		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.admission.unidentified).Str("version", version).
 		Msg("ready")
 	a.showConsole(srv.HTTP)
 	l := lifecycle{server: srv, reload: srv.Documents.Reload, signals: signals, limit: o.drainTimeout, log: log}

@@ -15,8 +15,8 @@ import (
 // A client that sends more than it may is slowed down and loses nothing.
 func TestMoreThanTheRateOnlyTakesLonger(t *testing.T) {
 	const rate, writes = 200, 300
-	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: rate}})
-	_, c := real(t, clienttest.Options{Server: tcp.Config{Lobby: lobby}})
+	limiter := admission.New(admission.Limits{Rate: admission.Rate{Requests: rate}})
+	_, c := real(t, clienttest.Options{Server: tcp.Config{Connections: limiter}})
 	n := c.KV("n")
 	var all sync.WaitGroup
 	for range writes {
@@ -29,5 +29,5 @@ func TestMoreThanTheRateOnlyTakesLonger(t *testing.T) {
 	sum, err := n.Incr(t.Context(), "k", 0)
 	require.NoError(t, err)
 	require.EqualValues(t, writes, sum)
-	require.Positive(t, lobby.Count.Rate.Load())
+	require.Positive(t, limiter.Count.Rate.Load())
 }

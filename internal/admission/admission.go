@@ -1,13 +1,13 @@
 // Package admission decides who may hold a connection to this process: over all its
 // fronts together, because they share the process's file descriptors.
 //
-// A connection is a stranger until its peer has said who it is. Strangers are always let
-// in, into a lobby of limited size; when it is full, the one that has been there longest
-// without a word has to leave, so that no number of idle strangers keeps one program out.
-// Who has only just come is not asked to go for it: half a lobby has to follow first.
-// An address that has many strangers there makes room for its own. What a stranger says
+// A connection is a unidentified until its peer has said who it is. Unidentified are always let
+// in, into a limiter of limited size; when it is full, the one that has been there longest
+// without a word has to leave, so that no number of idle unidentified keeps one program out.
+// Who has only just come is not asked to go for it: half a limiter has to follow first.
+// An address that has many unidentified there makes room for its own. What a unidentified says
 // settles it: it takes one of the places of its front, which are limited too. Some of the
-// lobby and of each front's places are kept for those who were settled before, and each front
+// limiter and of each front's places are kept for those who were settled before, and each front
 // has some places more that only administrators take, when the others are taken.
 //
 // A place also meters what its connection sends, and all connections of its address, if
@@ -30,10 +30,10 @@ import (
 
 // Limits bound what peers can take.
 type Limits struct {
-	// Strangers is how many connections of all fronts may be in the lobby. Default 1024.
-	Strangers int
+	// Unidentified is how many connections of all fronts may be in the limiter. Default 1024.
+	Unidentified int
 	// PerAddress is how many connections one address may have over all fronts, in the
-	// lobby or settled; 0: as many as it likes. If there is a limit, an address may
+	// limiter or settled; 0: as many as it likes. If there is a limit, an address may
 	// also have at most half of the places of each front: a front can be much smaller.
 	PerAddress int
 	// Rate is how much one connection may send; AddressRate is how much all connections of
@@ -72,32 +72,32 @@ type Counters struct {
 	AddressRate atomic.Uint64 `metric:"connections_requests_refused_total" label:"limit=address_rate"`
 }
 
-// Lobby is where connections begin. All its methods may be called from any goroutine.
-type Lobby struct {
+// Connections is where connections begin. All its methods may be called from any goroutine.
+type Limiter struct {
 	limits Limits // set at open
 	Count  Counters
 
-	room *sync.Cond // of mu: there may be room for a stranger
+	room *sync.Cond // of mu: there may be room for a unidentified
 
 	mu sync.Mutex
 	// guarded by mu
-	lists     [regards]list.List // the strangers, who has been there longest first
-	admitted  uint64             // how many have ever come in
+	lists     [ranks]list.List // the unidentified, who has been there longest first
+	admitted  uint64           // how many have ever come in
 	leaving   int
 	addresses map[netip.Addr]*address
 	known     recent[netip.Addr, struct{}]
 	names     recent[string, struct{}]
-	purses    recent[netip.Addr, *Purse] // of addresses that have no connections
+	buckets   recent[netip.Addr, *Bucket] // of addresses that have no connections
 }
 
 // address is what a peer's address has.
 type address struct {
-	connections int
-	strangers   [regards]list.List // of *Place, who has been there longest is first
-	purse       *Purse             // nil: it may send any amount
+	connections  int
+	unidentified [ranks]list.List // of *Place, who has been there longest is first
+	bucket       *Bucket          // nil: it may send any amount
 }
 
-func (a *address) count() int { return count(a.strangers[:]) }
+func (a *address) count() int { return count(a.unidentified[:]) }
 
 func count(lists []list.List) (n int) {
 	for i := range lists {
@@ -108,10 +108,10 @@ func count(lists []list.List) (n int) {
 
 // firstLocked is who has to leave these lists first; nil if they are empty. Each pair of
 // lists has those who are silent before those who have said something.
-func (l *Lobby) firstLocked(lists []list.List) *Place {
+func (l *Limiter) firstLocked(lists []list.List) *Place {
 	for ; len(lists) > 0; lists = lists[2:] {
 		first, _ := value(lists[0].Front())
-		if first != nil && l.admitted-first.number >= uint64(l.limits.Strangers/2) {
+		if first != nil && l.admitted-first.number >= uint64(l.limits.Unidentified/2) {
 			return first
 		}
 		if talker, ok := value(lists[1].Front()); ok {
@@ -131,29 +131,29 @@ func value(e *list.Element) (*Place, bool) {
 	return e.Value.(*Place), true
 }
 
-// regard says in which order strangers have to leave. Who has said something is regarded
-// as one more than who has not.
-type regard uint8
+// rank says in which order unidentified connections are closed for others. Having sent something
+// raises it.
+type rank uint8
 
 const (
-	silent        regard = iota // has sent nothing
-	spoke                       // has sent something
-	trustedSilent               // its address was settled before; these have a share of the lobby
+	silent        rank = iota // has sent nothing
+	spoke                     // has sent something
+	trustedSilent             // its address was settled before; these have a share of the limit
 	trustedSpoke
-	regards
+	ranks
 )
 
-// Shares of the lobby.
+// Shares of the limiter.
 const (
-	trustedShare = 4  // a quarter is kept for trusted strangers
+	trustedShare = 4  // a quarter is kept for trusted unidentified
 	addressShare = 16 // an address with more than a sixteenth makes room for its own
 )
 
-// New makes an empty lobby.
-func New(limits Limits) *Lobby {
-	limits.Strangers = cmp.Or(limits.Strangers, 1024)
+// New makes an empty limiter.
+func New(limits Limits) *Limiter {
+	limits.Unidentified = cmp.Or(limits.Unidentified, 1024)
 	limits.Memory = limits.Memory.Or(math.MaxInt64)
-	l := &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
+	l := &Limiter{limits: limits, addresses: make(map[netip.Addr]*address)}
 	l.room = sync.NewCond(&l.mu)
 	return l
 }
@@ -161,12 +161,12 @@ func New(limits Limits) *Lobby {
 // Front is one way in: a listener, with the places of those who came through it.
 type Front struct {
 	// set at open
-	lobby  *Lobby
-	places int
-	kept   int
-	cost   int64 // of a connection
+	limiter *Limiter
+	places  int
+	kept    int
+	cost    int64 // of a connection
 
-	// guarded by the lobby's mu
+	// guarded by the limiter's mu
 	settled int
 	closed  bool
 	of      map[netip.Addr]int // settled connections of each address
@@ -175,15 +175,15 @@ type Front struct {
 // Front makes a way in with so many places for those who have said who they are, a
 // sixteenth of which are kept for addresses and names that have had one before. A connection
 // costs so much memory, [memory.TCPCost] or [memory.HTTPCost].
-func (l *Lobby) Front(places int, cost int64) *Front {
-	return &Front{lobby: l, places: places, kept: places / 16, cost: cost, of: make(map[netip.Addr]int)}
+func (l *Limiter) Front(places int, cost int64) *Front {
+	return &Front{limiter: l, places: places, kept: places / 16, cost: cost, of: make(map[netip.Addr]int)}
 }
 
 // state is where a connection is on its way.
 type state uint8
 
 const (
-	stranger state = iota
+	unidentified state = iota
 	settled
 	leaving // was told to leave
 	left
@@ -199,12 +199,12 @@ type Place struct {
 
 	cost int32 // set at open; here it takes no room
 
-	// guarded by the lobby's mu
+	// guarded by the limiter's mu
 	state  state
-	regard regard
-	number uint64        // the lobby's admitted when it came
-	entry  *list.Element // of a stranger: among those of its regard
-	own    *list.Element // of a stranger: among those of its address
+	rank   rank
+	number uint64        // the limiter's admitted when it came
+	entry  *list.Element // of a unidentified: among those of its rank
+	own    *list.Element // of a unidentified: among those of its address
 	evict  func()        // nil: not known yet
 }
 
@@ -215,14 +215,14 @@ var (
 	errSettled = codes.Errorf(codes.Busy, "the server has as many clients as it may have; try again later")
 )
 
-// Admit lets a new connection in, at the cost of another stranger if the lobby is full. It
+// Admit lets a new connection in, at the cost of another unidentified if the limiter is full. It
 // waits while too many of those have not left yet. It is the caller who closes what is
 // refused.
 func (f *Front) Admit(peer netip.Addr) (*Place, error) { return f.AdmitAt(peer, f.cost) }
 
 // AdmitAt is Admit for a connection that costs so much memory.
 func (f *Front) AdmitAt(peer netip.Addr, cost int64) (*Place, error) {
-	l := f.lobby
+	l := f.limiter
 	p := &Place{front: f, peer: peer.Unmap(), cost: int32(cost)}
 	victim, err := l.admit(p)
 	if victim != nil {
@@ -234,7 +234,7 @@ func (f *Front) AdmitAt(peer netip.Addr, cost int64) (*Place, error) {
 	return p, nil
 }
 
-func (l *Lobby) admit(p *Place) (victim func(), err error) {
+func (l *Limiter) admit(p *Place) (victim func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.fullLocked() && l.leaving >= leavingMost && !p.front.closed {
@@ -252,7 +252,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 		l.Count.Evicted.Add(1)
 	}
 	if l.known.has(p.peer) {
-		p.regard = trustedSilent
+		p.rank = trustedSilent
 	}
 	p.number = l.admitted
 	l.admitted++
@@ -265,53 +265,53 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	return victim, nil
 }
 
-func (l *Lobby) fullLocked() bool { return count(l.lists[:]) >= l.limits.Strangers }
+func (l *Limiter) fullLocked() bool { return count(l.lists[:]) >= l.limits.Unidentified }
 
 // addressLocked is what an address has; it is not kept if that is nothing yet.
-func (l *Lobby) addressLocked(peer netip.Addr) *address {
+func (l *Limiter) addressLocked(peer netip.Addr) *address {
 	if a := l.addresses[peer]; a != nil {
 		return a
 	}
 	return &address{}
 }
 
-// enterLocked puts a stranger behind all others of its regard.
-func (l *Lobby) enterLocked(p *Place, a *address) {
-	p.entry = l.lists[p.regard].PushBack(p)
-	p.own = a.strangers[p.regard].PushBack(p)
+// enterLocked puts a unidentified behind all others of its rank.
+func (l *Limiter) enterLocked(p *Place, a *address) {
+	p.entry = l.lists[p.rank].PushBack(p)
+	p.own = a.unidentified[p.rank].PushBack(p)
 }
 
 // bounds reports whether there are limits for the address.
-func (l *Lobby) bounds(peer netip.Addr) bool { return l.limits.PerAddress > 0 && !l.exempt(peer) }
+func (l *Limiter) bounds(peer netip.Addr) bool { return l.limits.PerAddress > 0 && !l.exempt(peer) }
 
-func (l *Lobby) exempt(peer netip.Addr) bool {
+func (l *Limiter) exempt(peer netip.Addr) bool {
 	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
 }
 
 // victimLocked is who has to leave for a newcomer.
-func (l *Lobby) victimLocked(newcomer netip.Addr) *Place {
-	if own := l.addressLocked(newcomer); own.count() > max(1, l.limits.Strangers/addressShare) {
-		return l.firstLocked(own.strangers[:])
+func (l *Limiter) victimLocked(newcomer netip.Addr) *Place {
+	if own := l.addressLocked(newcomer); own.count() > max(1, l.limits.Unidentified/addressShare) {
+		return l.firstLocked(own.unidentified[:])
 	}
-	if trusted := l.lists[trustedSilent:]; count(trusted) > l.limits.Strangers/trustedShare {
+	if trusted := l.lists[trustedSilent:]; count(trusted) > l.limits.Unidentified/trustedShare {
 		return l.firstLocked(trusted)
 	}
 	return l.firstLocked(l.lists[:])
 }
 
-// leaveLocked takes a stranger out of the lobby and returns what closes it.
+// leaveLocked takes a unidentified out of the limiter and returns what closes it.
 func (p *Place) leaveLocked() (evict func()) {
-	l := p.front.lobby
+	l := p.front.limiter
 	l.forgetLocked(p)
 	p.state = leaving
 	l.leaving++
 	return p.evict
 }
 
-// forgetLocked takes a stranger off its lists.
-func (l *Lobby) forgetLocked(p *Place) {
-	l.lists[p.regard].Remove(p.entry)
-	l.addresses[p.peer].strangers[p.regard].Remove(p.own)
+// forgetLocked takes a unidentified off its lists.
+func (l *Limiter) forgetLocked(p *Place) {
+	l.lists[p.rank].Remove(p.entry)
+	l.addresses[p.peer].unidentified[p.rank].Remove(p.own)
 	p.entry, p.own = nil, nil // which a settled place would keep
 	l.room.Signal()
 }
@@ -320,29 +320,29 @@ func (l *Lobby) forgetLocked(p *Place) {
 // false if that should have happened already: then the caller closes it. evict is called
 // at most once, on the goroutine that needs the place, and must not wait.
 func (p *Place) Evictable(evict func()) bool {
-	l := p.front.lobby
+	l := p.front.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.evict = evict
-	return p.state == stranger
+	return p.state == unidentified
 }
 
 // Spoke records that the peer has sent something, if not who it is.
 func (p *Place) Spoke() {
-	l := p.front.lobby
+	l := p.front.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.state != stranger || p.regard == spoke || p.regard == trustedSpoke {
+	if p.state != unidentified || p.rank == spoke || p.rank == trustedSpoke {
 		return
 	}
 	l.forgetLocked(p)
-	p.regard++
+	p.rank++
 	l.enterLocked(p, l.addresses[p.peer])
 }
 
 // Settle takes one of the front's places, because the peer has said who it is; name may be
 // empty. It fails if there is none left for an unknown peer, or for this address, and then
-// the connection stays in the lobby.
+// the connection stays in the limiter.
 func (p *Place) Settle(name string) error { return p.settleOrCount(name, false) }
 
 // SettleAdministrator is Settle for a peer who can help when the server is full: no address has
@@ -353,9 +353,9 @@ func (p *Place) settleOrCount(name string, administrator bool) error {
 	err := p.settle(name, administrator)
 	switch err {
 	case errSettled:
-		p.front.lobby.Count.Settled.Add(1)
+		p.front.limiter.Count.Settled.Add(1)
 	case errAddress:
-		p.front.lobby.Count.Address.Add(1)
+		p.front.limiter.Count.Address.Add(1)
 	}
 	return err
 }
@@ -365,10 +365,10 @@ func (p *Place) settleOrCount(name string, administrator bool) error {
 func (p *Place) SettleIfRoom(name string) bool { return p.settle(name, false) == nil }
 
 func (p *Place) settle(name string, administrator bool) error {
-	l, f := p.front.lobby, p.front
+	l, f := p.front.limiter, p.front
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.state != stranger {
+	if p.state != unidentified {
 		return nil // settled already, or on its way out
 	}
 	if f.of[p.peer] >= max(1, f.places/2) && l.bounds(p.peer) && !administrator {
@@ -400,11 +400,11 @@ func (p *Place) settle(name string, administrator bool) error {
 
 // Leave gives the place back: the connection is gone. It may be called more than once.
 func (p *Place) Leave() {
-	l := p.front.lobby
+	l := p.front.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch p.state {
-	case stranger:
+	case unidentified:
 		l.forgetLocked(p)
 	case settled:
 		p.front.settled--
@@ -422,13 +422,13 @@ func (p *Place) Leave() {
 	a := l.addresses[p.peer]
 	if a.connections--; a.connections == 0 {
 		delete(l.addresses, p.peer)
-		if a.purse != nil {
-			l.purses.add(p.peer, a.purse)
+		if a.bucket != nil {
+			l.buckets.add(p.peer, a.bucket)
 		}
 	}
 }
 
-// Close lets no one in any more, and has those who are in the lobby leave.
+// Close lets no one in any more, and has those who are in the limiter leave.
 func (f *Front) Close() {
 	for _, evict := range f.close() {
 		if evict != nil {
@@ -438,7 +438,7 @@ func (f *Front) Close() {
 }
 
 func (f *Front) close() (evict []func()) {
-	l := f.lobby
+	l := f.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.closed = true
@@ -455,18 +455,18 @@ func (f *Front) close() (evict []func()) {
 	return evict
 }
 
-// Strangers is how many connections are in the lobby.
-func (l *Lobby) Strangers() int {
+// Unidentified is how many connections are in the limiter.
+func (l *Limiter) Unidentified() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return count(l.lists[:])
 }
 
-// Readings are the counters, and how full the lobby is.
-func (l *Lobby) Readings() metric.Readings {
+// Readings are the counters, and how full the limiter is.
+func (l *Limiter) Readings() metric.Readings {
 	return append(metric.Of(&l.Count),
-		metric.Reading{Name: "connections_unidentified", Help: "Connections whose peer has not said who it is.", N: int64(l.Strangers())},
-		metric.Reading{Name: "connections_unidentified_limit", Help: "How many of these there may be.", N: int64(l.limits.Strangers)})
+		metric.Reading{Name: "connections_unidentified", Help: "Connections whose peer has not said who it is.", N: int64(l.Unidentified())},
+		metric.Reading{Name: "connections_unidentified_limit", Help: "How many of these there may be.", N: int64(l.limits.Unidentified)})
 }
 
 // recent remembers the last of many keys: a new one takes the place of one of an older

@@ -29,11 +29,11 @@ func visit(t *testing.T, f *Front, peer netip.Addr) (p *Place, evicted *bool) {
 }
 
 func TestTheOldestSilentStrangerMakesRoom(t *testing.T) {
-	l := New(Limits{Strangers: 3})
+	l := New(Limits{Unidentified: 3})
 	tcp, web := l.Front(8, memory.TCPCost), l.Front(8, memory.TCPCost)
 	talker, talkerOut := visit(t, tcp, here)
 	talker.Spoke()
-	_, oldestOut := visit(t, web, here) // another front's, but the lobby is one
+	_, oldestOut := visit(t, web, here) // another front's, but they share the limiter
 	_, newerOut := visit(t, tcp, here)
 
 	visit(t, tcp, there)
@@ -42,12 +42,12 @@ func TestTheOldestSilentStrangerMakesRoom(t *testing.T) {
 	visit(t, tcp, there)
 	require.True(t, *newerOut)
 	require.False(t, *talkerOut, "has sent something")
-	require.Equal(t, 3, l.Strangers())
+	require.Equal(t, 3, l.Unidentified())
 	require.EqualValues(t, 2, l.Count.Evicted.Load())
 }
 
 func TestWhoHasSaidHalfIsTheLastToGo(t *testing.T) {
-	f := New(Limits{Strangers: 1}).Front(8, memory.TCPCost)
+	f := New(Limits{Unidentified: 1}).Front(8, memory.TCPCost)
 	p, out := visit(t, f, here)
 	p.Spoke()
 	visit(t, f, here)
@@ -55,7 +55,7 @@ func TestWhoHasSaidHalfIsTheLastToGo(t *testing.T) {
 }
 
 func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
-	l := New(Limits{Strangers: 32})
+	l := New(Limits{Unidentified: 32})
 	f := l.Front(8, memory.TCPCost)
 	_, lonelyOut := visit(t, f, here) // the oldest of all
 	talker, out := visit(t, f, there)
@@ -72,7 +72,7 @@ func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
 }
 
 func TestWhoWasSettledBeforeHasAShareOfTheLobby(t *testing.T) {
-	l := New(Limits{Strangers: 8})
+	l := New(Limits{Unidentified: 8})
 	f := l.Front(8, memory.TCPCost)
 	p, _ := visit(t, f, there)
 	require.NoError(t, p.Settle(""))
@@ -94,18 +94,18 @@ func TestWhoWasSettledBeforeHasAShareOfTheLobby(t *testing.T) {
 }
 
 func TestSettledConnectionsAreNotInTheLobby(t *testing.T) {
-	l := New(Limits{Strangers: 1})
+	l := New(Limits{Unidentified: 1})
 	f := l.Front(8, memory.TCPCost)
 	p, out := visit(t, f, here)
 	require.NoError(t, p.Settle("game"))
 	visit(t, f, here)
 	require.False(t, *out)
-	require.Equal(t, 1, l.Strangers())
+	require.Equal(t, 1, l.Unidentified())
 	require.NoError(t, p.Settle("game"), "again")
 }
 
 func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
-	f := New(Limits{Strangers: 64}).Front(32, memory.TCPCost) // of which 2 are kept
+	f := New(Limits{Unidentified: 64}).Front(32, memory.TCPCost) // of which 2 are kept
 	first, _ := visit(t, f, there)
 	require.NoError(t, first.Settle("known"))
 	first.Leave()
@@ -126,7 +126,7 @@ func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
 }
 
 func TestProbesNeedNoPlace(t *testing.T) {
-	l := New(Limits{Strangers: 8})
+	l := New(Limits{Unidentified: 8})
 	f := l.Front(1, memory.TCPCost)
 	p, _ := visit(t, f, here)
 	require.True(t, p.SettleIfRoom(""))
@@ -138,7 +138,7 @@ func TestProbesNeedNoPlace(t *testing.T) {
 }
 
 func TestOneAddressHasItsLimit(t *testing.T) {
-	l := New(Limits{Strangers: 64, PerAddress: 2, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	l := New(Limits{Unidentified: 64, PerAddress: 2, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	f := l.Front(64, memory.TCPCost)
 	p, _ := visit(t, f, there)
 	require.NoError(t, p.Settle(""))
@@ -160,7 +160,7 @@ func TestOneAddressHasItsLimit(t *testing.T) {
 
 func TestNewcomersWaitForThoseOnTheirWayOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Limits{Strangers: 1})
+		l := New(Limits{Unidentified: 1})
 		f := l.Front(8, memory.TCPCost)
 		var stuck []*Place
 		for range leavingMost + 1 {
@@ -194,7 +194,7 @@ func TestNewcomersWaitForThoseOnTheirWayOut(t *testing.T) {
 }
 
 func TestEvictedBeforeItIsKnownHow(t *testing.T) {
-	f := New(Limits{Strangers: 1}).Front(8, memory.TCPCost)
+	f := New(Limits{Unidentified: 1}).Front(8, memory.TCPCost)
 	early, err := f.Admit(here)
 	require.NoError(t, err)
 	visit(t, f, here)
@@ -203,7 +203,7 @@ func TestEvictedBeforeItIsKnownHow(t *testing.T) {
 }
 
 func TestACloseFrontHasItsStrangersLeave(t *testing.T) {
-	l := New(Limits{Strangers: 8})
+	l := New(Limits{Unidentified: 8})
 	closed, open := l.Front(8, memory.TCPCost), l.Front(8, memory.TCPCost)
 	_, out := visit(t, closed, here)
 	p, settledOut := visit(t, closed, here)
@@ -230,7 +230,7 @@ func TestMemoryOfKeysIsBounded(t *testing.T) {
 
 // No address has a front for itself, however large the limits over all fronts are.
 func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
-	l := New(Limits{Strangers: 64, PerAddress: 1000, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	l := New(Limits{Unidentified: 64, PerAddress: 1000, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	tcp, web := l.Front(1000, memory.TCPCost), l.Front(32, memory.TCPCost)
 	first, _ := visit(t, web, there)
 	require.NoError(t, first.Settle(""))
@@ -263,7 +263,7 @@ func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
 // A first word takes a moment to arrive. Those who sent half of one long ago do not
 // outlast a newcomer because of it.
 func TestANewcomerHasAMomentToSpeak(t *testing.T) {
-	l := New(Limits{Strangers: 64})
+	l := New(Limits{Unidentified: 64})
 	f := l.Front(8, memory.TCPCost)
 	addr := netip.MustParseAddr("10.0.0.1")
 	half := func() {
@@ -290,7 +290,7 @@ func TestANewcomerHasAMomentToSpeak(t *testing.T) {
 
 // Who sends a byte now and then is not new because of it.
 func TestDribblingDoesNotKeepAPlace(t *testing.T) {
-	l := New(Limits{Strangers: 4})
+	l := New(Limits{Unidentified: 4})
 	f := l.Front(8, memory.TCPCost)
 	dribbler, dribblerOut := visit(t, f, there)
 	half, halfOut := visit(t, f, here)
@@ -307,7 +307,7 @@ func TestDribblingDoesNotKeepAPlace(t *testing.T) {
 
 func TestConnectionsAreCountedWhileTheyAreOpen(t *testing.T) {
 	pool := memory.NewPool(1 << 20)
-	l := New(Limits{Strangers: 2, Memory: pool})
+	l := New(Limits{Unidentified: 2, Memory: pool})
 	tcp, web := l.Front(8, memory.TCPCost), l.Front(8, memory.HTTPCost)
 	a, _ := visit(t, tcp, here)
 	b, _ := visit(t, web, there)

@@ -106,7 +106,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and has the front's strangers leave. It may be called more than once.
+// Close ends Accept and has the front's unidentified leave. It may be called more than once.
 func (l *Listener) Close() (err error) {
 	l.once.Do(func() {
 		err = l.Listener.Close()
@@ -140,7 +140,7 @@ func (l *Listener) Rest(err error) bool {
 func (l *Listener) failed(err error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.front.lobby.Count.Exhausted.Add(1)
+	l.front.limiter.Count.Exhausted.Add(1)
 	l.last = time.Now()
 	if l.told.IsZero() || l.last.Sub(l.told) >= tellAgain {
 		l.told = l.last

@@ -18,29 +18,29 @@ type Rate struct {
 }
 
 const (
-	burst = time.Second // how far a purse may be ahead of its rate
+	burst = time.Second // how far a bucket may be ahead of its rate
 	// longestDebt is how long a peer waits at most, whatever it has sent or announced.
 	longestDebt = time.Hour
 )
 
-// Purse is what a peer may still send. Several connections can share one: all its methods may be
-// called from any goroutine, and take no lock. NewPurse makes one that is full.
-type Purse struct {
+// Bucket is what a peer may still send. Several connections can share one: all its methods may be
+// called from any goroutine, and take no lock. NewBucket makes one that is full.
+type Bucket struct {
 	requests, bytes level
 }
 
-// NewPurse makes a full purse.
-func NewPurse() *Purse {
-	p := new(Purse)
+// NewBucket makes a full bucket.
+func NewBucket() *Bucket {
+	p := new(Bucket)
 	p.requests.until.Store(longAgo)
 	p.bytes.until.Store(longAgo)
 	return p
 }
 
 // Take charges a request of so many bytes and returns 0, or charges nothing and returns how long it
-// has to wait. One that is larger than the purse waits until that is full, and then takes more
+// has to wait. One that is larger than the bucket waits until that is full, and then takes more
 // than there is. The rate may be another one each time.
-func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration) {
+func (p *Bucket) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration) {
 	at := now.Sub(origin)
 	one, size := price(1, rate.Requests), price(bytes, rate.Bytes)
 	if wait = p.requests.take(at, one); wait > 0 {
@@ -55,7 +55,7 @@ func (p *Purse) Take(now time.Time, rate Rate, bytes int64) (wait time.Duration)
 // Queue charges what is done in any case, and returns how long who has caused it has to wait until the
 // rate allows for it: they wait one behind the other, and no longer than most, beyond which nothing is
 // charged.
-func (p *Purse) Queue(now time.Time, rate Rate, most time.Duration) (wait time.Duration) {
+func (p *Bucket) Queue(now time.Time, rate Rate, most time.Duration) (wait time.Duration) {
 	if wait = p.Wait(now, rate, 0); wait >= most {
 		return most
 	}
@@ -64,31 +64,31 @@ func (p *Purse) Queue(now time.Time, rate Rate, most time.Duration) (wait time.D
 }
 
 // Wait is how long a request would have to wait; nothing is charged.
-func (p *Purse) Wait(now time.Time, rate Rate, bytes int64) time.Duration {
+func (p *Bucket) Wait(now time.Time, rate Rate, bytes int64) time.Duration {
 	at := now.Sub(origin)
 	return max(p.requests.wait(at, price(1, rate.Requests)), p.bytes.wait(at, price(bytes, rate.Bytes)))
 }
 
 // Charge charges what is not refused.
-func (p *Purse) Charge(now time.Time, rate Rate, requests, bytes int64) {
+func (p *Bucket) Charge(now time.Time, rate Rate, requests, bytes int64) {
 	at := now.Sub(origin)
 	p.requests.charge(at, price(requests, rate.Requests))
 	p.bytes.charge(at, price(bytes, rate.Bytes))
 }
 
-// Full reports whether nothing is missing, so that a new purse would do as well.
-func (p *Purse) Full(now time.Time) bool {
+// Full reports whether nothing is missing, so that a new bucket would do as well.
+func (p *Bucket) Full(now time.Time) bool {
 	at := int64(now.Sub(origin))
 	return p.requests.until.Load() <= at && p.bytes.until.Load() <= at
 }
 
-// origin is where the times of purses begin: by the machine's monotonic clock, whatever its time
+// origin is where the times of buckets begin: by the machine's monotonic clock, whatever its time
 // of day is set to.
 var origin = time.Now()
 
 const longAgo = math.MinInt64 / 2
 
-// level is one of the two in a purse: the moment, after origin, until which the rate takes for what
+// level is one of the two in a bucket: the moment, after origin, until which the rate takes for what
 // has been sent.
 type level struct{ until atomic.Int64 }
 
@@ -142,28 +142,28 @@ func price(n, rate int64) time.Duration {
 // goroutine.
 type Meter struct {
 	// set at open
-	lobby   *Lobby
-	own     *Purse
-	address *Purse // shared by the address's connections; nil: not limited
+	limiter *Limiter
+	own     *Bucket
+	address *Bucket // shared by the address's connections; nil: not limited
 }
 
 // meterLocked makes the meter of a new connection from address a; nil: it is not limited.
-func (l *Lobby) meterLocked(peer netip.Addr, a *address) *Meter {
-	if l.limits.AddressRate != (Rate{}) && a.purse == nil && !l.exempt(peer) {
-		if a.purse = l.purses.get(peer); a.purse == nil {
-			a.purse = NewPurse()
+func (l *Limiter) meterLocked(peer netip.Addr, a *address) *Meter {
+	if l.limits.AddressRate != (Rate{}) && a.bucket == nil && !l.exempt(peer) {
+		if a.bucket = l.buckets.get(peer); a.bucket == nil {
+			a.bucket = NewBucket()
 		}
 	}
-	if l.limits.Rate == (Rate{}) && a.purse == nil {
+	if l.limits.Rate == (Rate{}) && a.bucket == nil {
 		return nil
 	}
-	return &Meter{lobby: l, own: NewPurse(), address: a.purse}
+	return &Meter{limiter: l, own: NewBucket(), address: a.bucket}
 }
 
 // Take charges a request of so many bytes, or returns a refusal that says when to try again. What
 // only the address is refused is charged to the connection.
 func (m *Meter) Take(now time.Time, bytes int64) error {
-	limits, count := &m.lobby.limits, &m.lobby.Count
+	limits, count := &m.limiter.limits, &m.limiter.Count
 	if wait := m.own.Take(now, limits.Rate, bytes); wait > 0 {
 		count.Rate.Add(1)
 		return limits.Rate.refusal("this connection", wait)
@@ -180,9 +180,9 @@ func (m *Meter) Take(now time.Time, bytes int64) error {
 
 // Charge charges what is not refused.
 func (m *Meter) Charge(now time.Time, requests, bytes int64) {
-	m.own.Charge(now, m.lobby.limits.Rate, requests, bytes)
+	m.own.Charge(now, m.limiter.limits.Rate, requests, bytes)
 	if m.address != nil {
-		m.address.Charge(now, m.lobby.limits.AddressRate, requests, bytes)
+		m.address.Charge(now, m.limiter.limits.AddressRate, requests, bytes)
 	}
 }
 

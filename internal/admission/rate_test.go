@@ -110,9 +110,9 @@ func TestNoMorePassesThanTheRate(t *testing.T) {
 	})
 }
 
-// Connections on several loops pay from one purse.
-func TestAPurseIsSharedWithoutALock(t *testing.T) {
-	p, now, rate := NewPurse(), time.Unix(1_000_000, 0), Rate{Requests: 1000, Bytes: 1 << 40}
+// Connections on several loops pay from one bucket.
+func TestABucketIsSharedWithoutALock(t *testing.T) {
+	p, now, rate := NewBucket(), time.Unix(1_000_000, 0), Rate{Requests: 1000, Bytes: 1 << 40}
 	require.True(t, p.Full(now))
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func TestAPurseIsSharedWithoutALock(t *testing.T) {
 }
 
 func TestWhoQueuesWaitsOneBehindTheOther(t *testing.T) {
-	p, now, rate := NewPurse(), time.Now(), Rate{Requests: 10}
+	p, now, rate := NewBucket(), time.Now(), Rate{Requests: 10}
 	for range 10 {
 		require.Zero(t, p.Queue(now, rate, time.Second))
 	}

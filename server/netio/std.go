@@ -46,7 +46,7 @@ func (s *std) stop() {
 	s.running.Wait()
 }
 
-// open does not wait until the loop has the connection: those on their way are strangers,
+// open does not wait until the loop has the connection: those on their way are unidentified,
 // whose number is limited.
 func (s *std) open(c *admission.Conn, secure *secured) error {
 	if secure == nil {

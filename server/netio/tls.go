@@ -19,8 +19,8 @@ type secured struct {
 	wire *wire
 }
 
-// shakeHands brings a connection to a loop after its handshake. Until then it is a stranger
-// who has said nothing: it has its place already, and may lose it.
+// shakeHands brings a connection to a loop after its handshake. Until then it is unidentified
+// and silent: it has its place already, and may lose it.
 func (e *Engine) shakeHands(d *listener, c *admission.Conn) {
 	secure, err := handshake(d, c)
 	if err != nil {

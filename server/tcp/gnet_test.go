@@ -67,9 +67,9 @@ func serveWithFewFiles(t *testing.T) {
 	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: memory.ForTest(t), SetTimeout: time.Minute})
 	require.NoError(t, err)
 	defer store.Close()
-	lobby := admission.New(admission.Limits{Strangers: 1024})
+	limiter := admission.New(admission.Limits{Unidentified: 1024})
 	var log bytes.Buffer
-	srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}), tcp.Stores{Config: store})
+	srv := tcp.New(servertest.OnTransport(tcp.Config{Listen: "127.0.0.1:0", Connections: limiter, Log: zerolog.New(zerolog.SyncWriter(&log))}), tcp.Stores{Config: store})
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
 	there := servertest.Dial(t, addr)
@@ -86,7 +86,7 @@ func serveWithFewFiles(t *testing.T) {
 	for _, fd := range peers {
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}))
 	}
-	require.Eventually(t, func() bool { return lobby.Count.Exhausted.Load() > 2 }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return limiter.Count.Exhausted.Load() > 2 }, servertest.Patience, time.Millisecond)
 	require.Contains(t, there.Call(protocol.GetCfgName, ""), "{", "who was there is served")
 	for _, fd := range peers {
 		require.NoError(t, unix.Close(fd))
@@ -97,43 +97,43 @@ func serveWithFewFiles(t *testing.T) {
 }
 
 func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
-	lobby := admission.New(admission.Limits{Strangers: 2})
-	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Lobby: lobby}})
+	limiter := admission.New(admission.Limits{Unidentified: 2})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{MaxConnections: 2, Connections: limiter}})
 	a, b := srv.Peer("a"), srv.Peer("b")
 	c := srv.Dial()
 	refused := c.Call(protocol.Whoami, `{"svrid":0,"svrname":"c"}`)
 	require.Contains(t, refused, `"code":503`)
 	require.Contains(t, refused, `"svrid"`, "without it Python clients die")
-	require.EqualValues(t, 1, lobby.Count.Settled.Load())
+	require.EqualValues(t, 1, limiter.Count.Settled.Load())
 	silent := srv.Dial()
 	a.Quiet()
 	srv.Dial() // takes the place of the oldest that is silent, which c is not
-	require.Eventually(t, func() bool { return lobby.Count.Evicted.Load() == 1 }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return limiter.Count.Evicted.Load() == 1 }, servertest.Patience, time.Millisecond)
 	b.Close()
 	require.Eventually(t, func() bool { return srv.Stats().Get("server_clients") == 1 }, servertest.Patience, time.Millisecond)
 	silent.Closed()
 	c.Identify(`{"svrid":0,"svrname":"c"}`) // it was not closed: Python's SDK would be back at once
 }
 
-// A program must get in however many strangers sit there in silence.
+// A program must get in however many connections sit there in silence.
 func TestSilentStrangersMakeRoom(t *testing.T) {
 	const room, crowd = 8, 64
-	lobby := admission.New(admission.Limits{Strangers: room})
-	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Lobby: lobby}})
+	limiter := admission.New(admission.Limits{Unidentified: room})
+	srv := servertest.Start(t, servertest.Options{Server: tcp.Config{Connections: limiter}})
 	there := srv.Peer("there")
-	strangers := make([]*servertest.Peer, crowd)
-	for i := range strangers {
-		strangers[i] = srv.Dial()
+	silent := make([]*servertest.Peer, crowd)
+	for i := range silent {
+		silent[i] = srv.Dial()
 		// The kernel may give the server two connections in the other order.
-		require.Eventually(t, func() bool { return lobby.Strangers() == min(i+1, room) }, servertest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return limiter.Unidentified() == min(i+1, room) }, servertest.Patience, time.Millisecond)
 		srv.Peer(fmt.Sprintf("newcomer%d", i)).Quiet()
 	}
 	const evicted = crowd - room + 1 // the last newcomer needed a place, too
-	for _, s := range strangers[:evicted] {
+	for _, s := range silent[:evicted] {
 		s.Closed()
 	}
 	there.Quiet()
-	require.EqualValues(t, evicted, lobby.Count.Evicted.Load())
+	require.EqualValues(t, evicted, limiter.Count.Evicted.Load())
 }
 
 func TestNobodyHasTheServersOwnID(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 // limitedServer has a clock that stands still, and connections that may send ten requests a second.
 func limitedServer(t *testing.T) (*servertest.Server, *clocktest.Fake) {
 	fake := clocktest.NewFake(time.Unix(1_000_000, 0))
-	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: 10}})
-	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": "{}"}, Server: tcp.Config{Clock: fake, Lobby: lobby}})
+	limiter := admission.New(admission.Limits{Rate: admission.Rate{Requests: 10}})
+	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": "{}"}, Server: tcp.Config{Clock: fake, Connections: limiter}})
 	fake.BlockUntil(1)
 	return srv, fake
 }

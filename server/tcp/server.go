@@ -66,9 +66,9 @@ type Config struct {
 	Audit access.Notes
 	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
 	Ring func() *seal.Ring
-	// Lobby is where connections begin, which other fronts of the process share. Default
+	// Connections is where connections begin, which other fronts of the process share. Default
 	// one of its own.
-	Lobby *admission.Lobby
+	Connections *admission.Limiter
 	// FrameExact pushes for a changed base only the base's name, as CppCloud
 	// does, without a second frame for the subscribed file.
 	FrameExact bool
@@ -110,7 +110,7 @@ func (c Config) withDefaults() Config {
 	c.IdentifyTimeout = cmp.Or(c.IdentifyTimeout, 30*time.Second)
 	c.SlowRequest = cmp.Or(c.SlowRequest, 500*time.Millisecond)
 	c.Clock = cmp.Or(c.Clock, clock.Real())
-	c.Lobby = cmp.Or(c.Lobby, admission.New(admission.Limits{}))
+	c.Connections = cmp.Or(c.Connections, admission.New(admission.Limits{}))
 	c.Limits = c.Limits.WithDefaults()
 	return c
 }
@@ -189,7 +189,7 @@ func New(cfg Config, stores Stores) *Server {
 	storage.Add(s.gate, stores.Storage)
 	model.Add(s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
-		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
+		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Connections.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s

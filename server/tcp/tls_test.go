@@ -30,16 +30,16 @@ import (
 // tlsKit is a server with plain and TLS listeners, and who issues its certificates.
 type tlsKit struct {
 	*tcp.Server
-	t     *testing.T
-	from  *authority.Authority
-	paths tlsfiles.Paths
-	lobby *admission.Lobby
-	log   servertest.Log
+	t       *testing.T
+	from    *authority.Authority
+	paths   tlsfiles.Paths
+	limiter *admission.Limiter
+	log     servertest.Log
 }
 
 func startTLS(t *testing.T, clientCA bool, change func(cfg *tcp.Config)) *tlsKit {
 	dir := t.TempDir()
-	k := &tlsKit{t: t, lobby: admission.New(admission.Limits{Strangers: 256}), paths: tlsfiles.Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
+	k := &tlsKit{t: t, limiter: admission.New(admission.Limits{Unidentified: 256}), paths: tlsfiles.Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
 	var err error
 	k.from, err = authority.New()
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func startTLS(t *testing.T, clientCA bool, change func(cfg *tcp.Config)) *tlsKit
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, certs.Close()) })
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":1}`}})
-	cfg := tcp.Config{Listen: "127.0.0.1:0", TLSListen: "127.0.0.1:0", TLS: certs.Config(), Lobby: k.lobby, Log: log}
+	cfg := tcp.Config{Listen: "127.0.0.1:0", TLSListen: "127.0.0.1:0", TLS: certs.Config(), Connections: k.limiter, Log: log}
 	if change != nil {
 		change(&cfg)
 	}
@@ -152,7 +152,7 @@ func TestClientsWithoutAGoodCertificateAreRefused(t *testing.T) {
 	}
 	k.dial(k.trusting(issue(k.from, time.Now().Add(time.Hour))...)).Identify(`{"svrid":0}`)
 	require.EqualValues(t, 1, k.Stats().Get("server_connections"))
-	require.Zero(t, k.lobby.Strangers())
+	require.Zero(t, k.limiter.Unidentified())
 }
 
 func TestAHandshakeThatNeverEndsIsCut(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAHandshakeThatNeverEndsIsCut(t *testing.T) {
 	// Connections are closed first, and then counted and told of.
 	k.eventually(func() bool { return strings.Count(k.log.String(), "TLS handshake failed") == 3 })
 	require.Contains(t, k.log.String(), "first record does not look like a TLS handshake")
-	require.Zero(t, k.lobby.Strangers())
+	require.Zero(t, k.limiter.Unidentified())
 	require.EqualValues(t, 1, k.Stats().Get("server_tls_handshakes_failed_total"))
 	require.EqualValues(t, 2, k.Stats().Get("server_limits_met_total", "handshake"))
 }
@@ -191,7 +191,7 @@ func TestAThousandHalfOpenHandshakesDoNoHarm(t *testing.T) {
 			require.Contains(t, newcomer.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`), `{"n":1}`)
 		}
 	}
-	k.eventually(func() bool { return k.lobby.Strangers() <= 256 })
+	k.eventually(func() bool { return k.limiter.Unidentified() <= 256 })
 	require.Contains(t, there.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`), `{"n":1}`)
 }
 
@@ -310,7 +310,7 @@ func TestAttacksOnHandshakesDisturbNobody(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 	there.Quiet()
-	k.eventually(func() bool { return k.Stats().Get("server_connections") == 2 && k.lobby.Strangers() == 0 })
+	k.eventually(func() bool { return k.Stats().Get("server_connections") == 2 && k.limiter.Unidentified() == 0 })
 }
 
 // clientHello is what a client sends first.

@@ -86,7 +86,7 @@ func Connect(t T, d *gate.Desk, room int) (*gate.Session, *looptest.Wire) {
 // ConnectBy makes a session on any transport that is made of w.
 func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Session {
 	peer := netip.MustParseAddrPort("127.0.0.1:9")
-	place, err := admission.New(admission.Limits{Strangers: 1}).Front(1, memory.TCPCost).Admit(peer.Addr())
+	place, err := admission.New(admission.Limits{Unidentified: 1}).Front(1, memory.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
 	c := d.Open(by, place, peer, 0)
 	require.NotNil(t, c)
