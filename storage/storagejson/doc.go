@@ -55,17 +55,6 @@ func WritePlace(w *kvjson.Writer, app, region string) {
 	}
 }
 
-// ReadRef reads which field o is about.
-func ReadRef(r *kvjson.Reader, o *kvjson.Object) field.Ref {
-	return field.Ref{Owner: ReadOwner(r, o), Name: string(r.Text(o, kvjson.Name))}
-}
-
-// WriteRef appends which field an object is about.
-func WriteRef(w *kvjson.Writer, f field.Ref) {
-	WriteOwner(w, f.Owner)
-	w.Text(kvjson.Name, f.Name)
-}
-
 // ReadNames reads the member names, an array of strings.
 func ReadNames(r *kvjson.Reader) []string {
 	var names []string

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // How landing is measured.
@@ -57,7 +58,7 @@ func (b *bench) landed(s *served) int64 {
 	c, begun := b.dial(s.addr, 1)[0], now()
 	b.look(func() bool {
 		dirty, landed := 0, 0
-		for _, t := range must(protocol.ParseLandingStatus(c.ask(protocol.StStatus, []byte("{}")))) {
+		for _, t := range must(protocol.ParseReply[field.Tables](c.ask(protocol.StStatus, []byte("{}")))).Tables {
 			dirty, landed = dirty+int(t.Dirty), landed+int(t.Landed)
 		}
 		if landed == 0 {
