@@ -179,11 +179,11 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		}
 		return protocol.AppendKVGot(nil, rev, e, q.Raw), err
 	case protocol.KVNames:
-		q, err := r.KVNames()
+		q, err := protocol.Read[protocol.KVNamesQuery](r)
 		list, more := s.Namespaces(q.After, min(q.Limit, 2)) // short pages, to see several
-		return protocol.AppendKVNamespaces(nil, s.Revision(), list, more), err
+		return protocol.AppendReply(nil, &protocol.KVNamespaces{Revision: s.Revision(), Namespaces: list, More: more}), err
 	case protocol.KVHistory:
-		q, err := r.KVHistory()
+		q, err := protocol.Read[protocol.KVHistoryQuery](r)
 		if err != nil {
 			return nil, err
 		}

@@ -104,18 +104,18 @@ func (b *Batch) Last() Revision { return b.Changes[len(b.Changes)-1].Revision }
 
 // Namespace is one namespace that has keys.
 type Namespace struct {
-	Name  string
-	Keys  int64
-	Bytes int64 // of keys and values
+	Name  string `kv:"ns"`
+	Keys  int64  `kv:"keys"`
+	Bytes int64  `kv:"bytes"` // of keys and values
 }
 
 // Lease is a time to live that several keys can share: when it ends, they all
 // expire.
 type Lease struct {
-	ID   LeaseID
-	TTL  time.Duration // as granted; each keep-alive restarts it
-	Left time.Duration // until it ends, when asked
-	Keys int           // how many keys it has
+	ID   LeaseID       `kv:"lease,must"`
+	TTL  time.Duration `kv:"ttl"`  // as granted; each keep-alive restarts it
+	Left time.Duration `kv:"left"` // until it ends, when asked
+	Keys int           `kv:"keys"` // how many keys it has
 	// Owner is who it was granted to, who alone may use it; nil: it was not known who.
 	Owner *access.Identity
 }

@@ -127,53 +127,24 @@ func ParseKVPage(body []byte, ns string) (kv.Page, error) {
 
 // KVNamesQuery is KVNAMES' request.
 type KVNamesQuery struct {
-	After string // continue after this name
-	Limit int    // most names to return; 0: MaxNames
+	After string `kv:"after,omit"`       // continue after this name
+	Limit int    `kv:"limit,count,omit"` // most names to return; 0 or more than MaxNames: that
 }
 
 // MaxNames is the largest number of namespaces in one reply.
 const MaxNames = 10_000
 
-// KVNames reads KVNAMES' request. Limit is from 1 to MaxNames.
-func (r *Request) KVNames() (KVNamesQuery, error) {
-	var m reader
-	m.begin(r)
-	q := KVNamesQuery{After: string(m.Text(&m.Top, kvjson.After)), Limit: int(m.Count(&m.Top, kvjson.Limit))}
+// Check completes the limit.
+func (q *KVNamesQuery) Check() error {
 	if q.Limit == 0 || q.Limit > MaxNames {
 		q.Limit = MaxNames
 	}
-	return q, m.End()
+	return nil
 }
 
-// AppendKVNames appends KVNAMES' request.
-func AppendKVNames(dst []byte, q KVNamesQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.TextGiven(kvjson.After, q.After)
-	w.Given(kvjson.Limit, int64(q.Limit))
-	return w.End()
-}
-
-// AppendKVNamespaces appends KVNAMES' reply.
-func AppendKVNamespaces(dst []byte, rev kv.Revision, list []kv.Namespace, more bool) []byte {
-	w := kvjson.Writer{Buf: kvStart(dst, rev)}
-	w.Open(kvjson.Namespaces, '[')
-	for i := range list {
-		w.Namespace(&list[i])
-	}
-	w.Close(']')
-	w.Flag(kvjson.More, more)
-	return w.End()
-}
-
-// ParseKVNamespaces reads KVNAMES' reply. A refusal is a *RefusedError.
-func ParseKVNamespaces(body []byte) (list []kv.Namespace, more bool, err error) {
-	list, err = parseReply(body, func(m *reader) (list []kv.Namespace) {
-		var o kvjson.Object
-		for names := m.Elements(&m.Top, kvjson.Namespaces, 0); m.Next(&names, &o); {
-			list = append(list, kv.Namespace{Name: string(m.Text(&o, kvjson.NS)), Keys: m.Number(&o, kvjson.Keys), Bytes: m.Number(&o, kvjson.Bytes)})
-		}
-		more = m.Flag(&m.Top, kvjson.More)
-		return list
-	})
-	return list, more, err
+// KVNamespaces is KVNAMES' reply.
+type KVNamespaces struct {
+	Revision   kv.Revision    `kv:"rev"`
+	Namespaces []kv.Namespace `kv:"namespaces"`
+	More       bool           `kv:"more"`
 }

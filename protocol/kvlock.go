@@ -101,9 +101,10 @@ func ParseKVLocked(body []byte, ns, key string) (l KVLocked, holder *kv.Entry, e
 // waiting for it, or releases it if it has been granted in the meantime. One of them is
 // 0.
 type KVUnlockRequest struct {
-	NS, Key string
-	Fence   kv.Revision
-	Lease   kv.LeaseID
+	NS    string      `kv:"ns"`
+	Key   string      `kv:"key"`
+	Fence kv.Revision `kv:"fence,omit"`
+	Lease kv.LeaseID  `kv:"lease,omit"`
 }
 
 // KVUnlock reads KVUNLOCK's request. NS and Key are checked.
@@ -116,16 +117,6 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 		m.Fail(codes.Errorf(codes.BadRequest, "give either fence, to release a lock, or lease, to stop waiting for one"))
 	}
 	return q, m.endPair(q.NS, q.Key)
-}
-
-// AppendKVUnlock appends KVUNLOCK's request.
-func AppendKVUnlock(dst []byte, q KVUnlockRequest) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Text(kvjson.Key, q.Key)
-	w.Given(kvjson.Fence, int64(q.Fence))
-	w.Given(kvjson.Lease, int64(q.Lease))
-	return w.End()
 }
 
 // AppendKVDone appends a successful reply with nothing but a revision: KVUNLOCK's.

@@ -204,9 +204,9 @@ func readRequest(r *protocol.Request, name string) (err error) {
 	case "KVLIST":
 		_, err = r.KVList()
 	case "KVNAMES":
-		_, err = r.KVNames()
+		err = r.Into(new(protocol.KVNamesQuery))
 	case "KVHISTORY":
-		_, err = r.KVHistory()
+		err = r.Into(new(protocol.KVHistoryQuery))
 	case "KVRESTORE":
 		_, err = r.KVRestore()
 	case "KVALIVE", "KVLEASEINFO":
