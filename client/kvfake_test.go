@@ -203,7 +203,7 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		}
 		return protocol.AppendKVGotMany(nil, view.Revision(), entries, q.Raw), nil
 	}
-	q, err := r.KVList()
+	q, err := protocol.Read[protocol.KVListQuery](r)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 // page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
-	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
+	frame := protocol.AppendMessage(begin(protocol.KVList), &protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
 	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }

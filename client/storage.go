@@ -204,7 +204,7 @@ func (w *writing) aboutOwner() error {
 func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner, error] {
 	return func(yield func(*Owner, error) bool) {
 		for q := (protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType}); ; {
-			page, err := ask(ctx, s.c, protocol.StOwners, protocol.AppendMessage(begin(protocol.StOwners), &q), protocol.ParseStorageOwners)
+			page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
 			if err != nil {
 				yield(nil, fmt.Errorf("owners: %w", err))
 				return

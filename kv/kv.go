@@ -139,14 +139,15 @@ func NoLease(id LeaseID) error {
 
 // List asks for the keys of a namespace with a prefix, in byte order.
 type List struct {
-	NS, Prefix string
-	After      string // continue after this key; "" from the beginning
-	Limit      int    // maximum number of entries; 0 or more than MaxList: MaxList
+	NS     string `kv:"ns"`
+	Prefix string `kv:"prefix"`
+	After  string `kv:"after,omit"`       // continue after this key; "" from the beginning
+	Limit  int    `kv:"limit,count,omit"` // maximum number of entries; 0 or more than MaxList: MaxList
 	// MaxBytes ends the page after the entry that reaches it; 0: MaxPage.
 	MaxBytes int
 	// CountOnly asks for no entries: Count is then the exact number of keys with the
 	// prefix, whatever After and Limit are.
-	CountOnly bool
+	CountOnly bool `kv:"count_only"`
 }
 
 // Page is a part of a list, all of it at one revision.

@@ -97,7 +97,7 @@ func (c *stateTalk) reads() {
 	c.exchange(protocol.KVMGet, protocol.AppendMessage(nil, &many), protocol.AppendKVGotMany(nil, 20, []*kv.Entry{greeting, nil, blob}, true))
 	page := kv.Page{Revision: 20, Entries: []*kv.Entry{blob, greeting}, Count: 2, More: true}
 	for _, q := range []protocol.KVListQuery{{List: kv.List{NS: "shop", Limit: 2}}, {List: kv.List{NS: "shop", Prefix: "a", After: "ab"}, KeysOnly: true}, {List: kv.List{NS: "shop", CountOnly: true}}} {
-		c.exchange(protocol.KVList, protocol.AppendKVList(nil, q), protocol.AppendKVPage(nil, q, page))
+		c.exchange(protocol.KVList, protocol.AppendMessage(nil, &q), protocol.AppendKVPage(nil, q, page))
 		page.More = false
 	}
 	c.exchange(protocol.KVNames, protocol.AppendMessage(nil, &protocol.KVNamesQuery{Limit: 1}), protocol.AppendReply(nil, &protocol.KVNamespaces{Revision: 20, Namespaces: []kv.Namespace{{Name: "shop", Keys: 2, Bytes: 21}}, More: true}))

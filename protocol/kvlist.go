@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 
@@ -10,56 +11,25 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// KVListQuery is KVLIST's request.
+// KVListQuery is KVLIST's request. MaxBytes is not sent.
 type KVListQuery struct {
 	kv.List
 	// KeysOnly omits values; CountOnly, of kv.List, omits keys as well.
-	KeysOnly bool
-	MinRev   kv.Revision
-	Raw      bool
-	Reveal   bool // as in KVRead
+	KeysOnly bool        `kv:"keys_only"`
+	MinRev   kv.Revision `kv:"min_rev,count,omit"`
+	Raw      bool        `kv:"raw"`
+	Reveal   bool        `kv:"reveal"` // as in KVRead
 }
 
-// KVList reads KVLIST's request. Namespace, prefix, after and limit are checked.
-func (r *Request) KVList() (KVListQuery, error) {
-	var m reader
-	m.begin(r)
-	q := KVListQuery{
-		List: kv.List{
-			NS: string(m.Text(&m.Top, kvjson.NS)), Prefix: string(m.Text(&m.Top, kvjson.Prefix)), After: string(m.Text(&m.Top, kvjson.After)),
-			Limit: int(m.Count(&m.Top, kvjson.Limit)), CountOnly: m.Flag(&m.Top, kvjson.CountOnly),
-		},
-		KeysOnly: m.Flag(&m.Top, kvjson.KeysOnly), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw),
-		Reveal: m.Flag(&m.Top, kvjson.Reveal),
-	}
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	if err := kv.CheckNamespace(q.NS); err != nil {
-		return q, err
-	}
-	if err := kv.CheckPrefix(q.Prefix); err != nil {
-		return q, err
+// Check checks the names.
+func (q *KVListQuery) Check() error {
+	if err := cmp.Or(kv.CheckNamespace(q.NS), kv.CheckPrefix(q.Prefix)); err != nil {
+		return err
 	}
 	if err := kv.CheckPrefix(q.After); err != nil {
-		return q, codes.Errorf(codes.Of(err), "after: %w", err)
+		return codes.Errorf(codes.Of(err), "after: %w", err)
 	}
-	return q, nil
-}
-
-// AppendKVList appends KVLIST's request. MaxBytes is not sent.
-func AppendKVList(dst []byte, q KVListQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Text(kvjson.Prefix, q.Prefix)
-	w.TextGiven(kvjson.After, q.After)
-	w.Given(kvjson.Limit, int64(q.Limit))
-	w.Flag(kvjson.KeysOnly, q.KeysOnly)
-	w.Flag(kvjson.CountOnly, q.CountOnly)
-	w.Given(kvjson.MinRev, int64(q.MinRev))
-	w.Flag(kvjson.Raw, q.Raw)
-	w.Flag(kvjson.Reveal, q.Reveal)
-	return w.End()
+	return nil
 }
 
 // yieldAfter is how many entries of a long list are written before the goroutine yields,

@@ -34,7 +34,7 @@ func TestReadRefusals(t *testing.T) {
 	keys := `["k"` + strings.Repeat(`,"k"`, protocol.MaxGet) + `]`
 	get := func(r *protocol.Request) (any, error) { return r.KVGet() }
 	many := func(r *protocol.Request) (any, error) { return r.KVMGet() }
-	list := func(r *protocol.Request) (any, error) { return r.KVList() }
+	list := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVListQuery](r) }
 	names := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVNamesQuery](r) }
 	history := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVHistoryQuery](r) }
 	lease := func(r *protocol.Request) (any, error) { return r.KVLeaseID() }
@@ -142,7 +142,7 @@ func TestListRoundTrip(t *testing.T) {
 			NS: drawName(t, "ns"), Prefix: rapid.SampledFrom([]string{"", "p", "\xe2"}).Draw(t, "prefix"), After: rapid.SampledFrom([]string{"", "p1"}).Draw(t, "after"),
 			Limit: rapid.IntRange(0, 1<<40).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count only"),
 		}
-		got, err := parsed(t, protocol.AppendKVList(nil, q)).KVList()
+		got, err := protocol.Read[protocol.KVListQuery](parsed(t, protocol.AppendMessage(nil, &q)))
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 
@@ -322,10 +322,8 @@ func FuzzKVRead(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, q, again)
 		}
-		if q, err := r.KVList(); err == nil {
-			again, err := parsed(t, protocol.AppendKVList(nil, q)).KVList()
-			require.NoError(t, err)
-			require.Equal(t, q, again)
+		if q, err := protocol.Read[protocol.KVListQuery](&r); err == nil {
+			requireAsked(t, q)
 		}
 		if q, err := protocol.Read[protocol.KVHistoryQuery](&r); err == nil {
 			requireAsked(t, q)

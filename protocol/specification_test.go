@@ -202,7 +202,7 @@ func readRequest(r *protocol.Request, name string) (err error) {
 	case "KVMGET":
 		_, err = r.KVMGet()
 	case "KVLIST":
-		_, err = r.KVList()
+		err = r.Into(new(protocol.KVListQuery))
 	case "KVNAMES":
 		err = r.Into(new(protocol.KVNamesQuery))
 	case "KVHISTORY":

@@ -132,24 +132,3 @@ type StorageOwnersQuery struct {
 	Limit     int    `kv:"limit,count,omit"` // at most so many; 0 or more than storagejson.MaxOwners: that
 	CountOnly bool   `kv:"count"`            // asks only how many there are
 }
-
-// StorageOwners is STOWNERS's reply, unless only their number was asked for: a page.
-type StorageOwners struct {
-	Owners []field.Owner // without App and Region
-	Next   string        // what to ask for the next page After; "": there is none
-}
-
-// AppendStorageOwners appends a page.
-func AppendStorageOwners(dst []byte, list []field.Owner, next string) []byte {
-	w := replyStart(dst)
-	storagejson.WriteOwners(&w, list, next)
-	return w.End()
-}
-
-// ParseStorageOwners reads a page. A refusal is a *RefusedError.
-func ParseStorageOwners(body []byte) (StorageOwners, error) {
-	return parseReply(body, func(m *reader) (page StorageOwners) {
-		page.Owners, page.Next = storagejson.ReadOwners(&m.Reader)
-		return page
-	})
-}

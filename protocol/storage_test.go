@@ -76,7 +76,7 @@ func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
 	case cmd == protocol.StGet, cmd == protocol.StAll:
 		_, err = protocol.ParseStoragePage(body)
 	case cmd == protocol.StOwners:
-		_, err = protocol.ParseStorageOwners(body)
+		err = told[field.OwnerPage](body)
 	default:
 		err = fmt.Errorf("nobody reads replies to %v", cmd)
 	}
@@ -216,9 +216,9 @@ func TestStorageRepliesRoundTrip(t *testing.T) {
 			return field.Owner{Logic: drawText(t, "logic"), ID: drawText(t, "id")}
 		})
 		next := drawText(t, "next")
-		gotOwners, err := protocol.ParseStorageOwners(protocol.AppendStorageOwners(nil, owners, next))
-		require.NoError(t, err)
-		require.Equal(t, protocol.StorageOwners{Owners: owners, Next: next}, gotOwners)
+		listed := field.NewOwnerPage(owners, next)
+		require.Equal(t, next != "", listed.More)
+		requireTold(t, *listed)
 	})
 }
 
@@ -344,7 +344,7 @@ func storageTalk() (talks []talk) {
 	names.Names = names.Names[:1]
 	wrote(protocol.StRestore, names, field.Outcome{Revision: 23, Fields: []field.Field{sum}})
 	exchange(protocol.StOwners, protocol.AppendMessage(nil, &protocol.StorageOwnersQuery{App: "1", Region: "1", Logic: "bag", Limit: 1}),
-		protocol.AppendStorageOwners(nil, []field.Owner{{Logic: "bag", ID: "42"}}, "bag:42"))
+		protocol.AppendReply(nil, field.NewOwnerPage([]field.Owner{{Logic: "bag", ID: "42"}}, "bag:42")))
 	exchange(protocol.StOwners, protocol.AppendMessage(nil, &protocol.StorageOwnersQuery{CountOnly: true}), protocol.AppendReply(nil, &field.Count{Count: 2}))
 	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendReply(nil, &field.Tables{Tables: []field.TableStatus{
 		{List: "dirtyKey:0", Saving: "dirtyKey:0saving", Errors: "dirtyKey:0error", Dirty: 3, Oldest: 1_700_000_000_020, Refused: 1, Landed: 40, Last: 1_700_000_000_010, Rate: 12, Cursor: 19},

@@ -153,7 +153,7 @@ func (f *Handlers) owners(ctx context.Context, _ *edge.Request, dst []byte, q *p
 		q.Limit = storagejson.MaxOwners
 	}
 	list, next, err := f.store.Owners(ctx, q.App, q.Region, q.Logic, q.After, q.Limit)
-	return protocol.AppendStorageOwners(dst, list, next), err
+	return protocol.AppendReply(dst, field.NewOwnerPage(list, next)), err
 }
 
 // sizeOf is about the size of fields in a reply, without the overhead of encoding.

@@ -123,3 +123,25 @@ type ReleaseAsk struct {
 	Table int         `kv:"table,count"`
 	Fence kv.Revision `kv:"fence,omit"`
 }
+
+// OwnerName is an owner of an app and a region that are known.
+type OwnerName struct {
+	Logic string `kv:"logicType"`
+	ID    string `kv:"ownerId"`
+}
+
+// OwnerPage is a page of the owners of one app and region.
+type OwnerPage struct {
+	Owners []OwnerName `kv:"owners,must"`
+	More   bool        `kv:"more"`
+	Next   string      `kv:"next,omit"` // what the next page comes after; "": there is none
+}
+
+// NewOwnerPage is a page of these, after which next comes.
+func NewOwnerPage(list []Owner, next string) *OwnerPage {
+	p := &OwnerPage{More: next != "", Next: next}
+	for _, o := range list {
+		p.Owners = append(p.Owners, OwnerName{o.Logic, o.ID})
+	}
+	return p
+}

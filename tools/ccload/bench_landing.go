@@ -104,7 +104,7 @@ func (b *bench) colds() {
 func (b *bench) knowing(db *mariadb) (now, peak int64) {
 	s := b.serve(1, "--landing", db.dsn, "--landing-moved") // as another one has landed there
 	c := b.dial(s.addr, 1)[0]
-	known := protocol.AppendKVList(nil, protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/1_1", CountOnly: true}})
+	known := protocol.AppendMessage(nil, &protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/1_1", CountOnly: true}})
 	b.look(func() bool { return must(protocol.ParseKVPage(c.ask(protocol.KVList, known), "@landing")).Count > 0 })
 	defer b.end(s)
 	return s.memory()
