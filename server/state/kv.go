@@ -56,7 +56,7 @@ func Add(g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.St
 		protocol.KVList:    {Handle: f.kvList},
 		protocol.KVNames:   gate.Cold(gate.Works, protocol.Read[protocol.KVNamesQuery], f.kvNames),
 		protocol.KVHistory: gate.Cold(gate.Works, protocol.Read[protocol.KVHistoryQuery], f.kvHistory),
-		protocol.KVStat:    gate.Cold(gate.Works, gate.Nothing, f.kvStat),
+		protocol.KVStat:    gate.Cold(gate.Works, protocol.Read[struct{}], f.kvStat),
 
 		protocol.KVRestore: {Handle: f.kvRestore}, // reads first, so it waits
 
