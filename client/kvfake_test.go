@@ -266,7 +266,7 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 				if g.Err != nil {
 					push.Code, push.Desc = codes.Of(g.Err), codes.Message(g.Err)
 				}
-				c.Write(protocol.AppendFrame(nil, protocol.KVGrant, 78, protocol.AppendKVGranted(nil, push)))
+				c.Write(protocol.AppendFrame(nil, protocol.KVGrant, 78, protocol.AppendMessage(nil, &push)))
 			})
 		})
 	if err != nil {

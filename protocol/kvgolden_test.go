@@ -116,10 +116,10 @@ func (c *stateTalk) leases() {
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVHeld(nil, codes.Locked.Error(), 21, version("lock", kv.StringValue("worker 3"), 5, 5, 1), false))
 	lock.Wait = true
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVLocked(nil, protocol.KVLocked{Revision: 21}))
-	c.push(protocol.KVGrant, protocol.AppendKVGranted(nil, protocol.KVGranted{NS: "shop", Key: "lock", Lease: 21, Fence: 23}))
+	c.push(protocol.KVGrant, protocol.AppendMessage(nil, &protocol.KVGranted{NS: "shop", Key: "lock", Lease: 21, Fence: 23}))
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVLocked(nil, protocol.KVLocked{Granted: true, Fence: 23, Revision: 23}))
 	c.exchange(protocol.KVUnlock, protocol.AppendMessage(nil, &protocol.KVUnlockRequest{NS: "shop", Key: "lock", Fence: 23}), protocol.AppendKVDone(nil, 24))
-	c.push(protocol.KVGrant, protocol.AppendKVGranted(nil, protocol.KVGranted{NS: "shop", Key: "other", Lease: 21, Code: codes.LeaseGone, Desc: "lease 21 has ended"}))
+	c.push(protocol.KVGrant, protocol.AppendMessage(nil, &protocol.KVGranted{NS: "shop", Key: "other", Lease: 21, Code: codes.LeaseGone, Desc: "lease 21 has ended"}))
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 21}}}, false, done(25, kv.OpResult{Count: 1}))
 }
 

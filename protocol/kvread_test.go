@@ -259,7 +259,7 @@ func TestLockRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "failed") {
 			g.Fence, g.Code, g.Desc = 0, codes.LeaseGone, text(t, "desc")
 		}
-		granted, err := protocol.ParseKVGranted(protocol.AppendKVGranted(nil, g))
+		granted, err := protocol.ParseKVGranted(protocol.AppendMessage(nil, &g))
 		require.NoError(t, err)
 		require.Equal(t, g, granted)
 	})
