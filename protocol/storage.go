@@ -15,14 +15,6 @@ const MaxFieldBytes = kv.MaxTxnBytes
 // replyStart begins a successful reply.
 func replyStart(dst []byte) kvjson.Writer { return kvjson.Writer{Buf: append(dst, `{"code":0`...)} }
 
-// readRequest reads a request of player storage with read.
-func readRequest[T any](r *Request, read func(m *reader) T) (T, error) {
-	var m reader
-	m.begin(r)
-	found := read(&m)
-	return found, m.End()
-}
-
 // StorageQuery is STALL's request.
 type StorageQuery struct {
 	Owner field.Owner
