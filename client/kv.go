@@ -58,20 +58,15 @@ func (s *KV) Namespace() string { return s.ns }
 func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 	var all []kv.Namespace
 	for after := ""; ; {
-		more := false
-		frame := protocol.AppendKVNames(begin(protocol.KVNames), protocol.KVNamesQuery{After: after})
-		page, err := ask(ctx, c, protocol.KVNames, frame, func(body []byte) (page []kv.Namespace, err error) {
-			page, more, err = protocol.ParseKVNamespaces(body)
-			return page, err
-		})
+		page, err := say[protocol.KVNamespaces](ctx, c, protocol.KVNames, &protocol.KVNamesQuery{After: after})
 		if err != nil {
 			return nil, fmt.Errorf("namespaces: %w", err)
 		}
-		all = append(all, page...)
-		if !more || len(page) == 0 {
+		all = append(all, page.Namespaces...)
+		if !page.More || len(page.Namespaces) == 0 {
 			return all, nil
 		}
-		after = page[len(page)-1].Name
+		after = all[len(all)-1].Name
 	}
 }
 

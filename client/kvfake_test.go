@@ -179,11 +179,11 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		}
 		return protocol.AppendKVGot(nil, rev, e, q.Raw), err
 	case protocol.KVNames:
-		q, err := r.KVNames()
+		q, err := protocol.Read[protocol.KVNamesQuery](r)
 		list, more := s.Namespaces(q.After, min(q.Limit, 2)) // short pages, to see several
-		return protocol.AppendKVNamespaces(nil, s.Revision(), list, more), err
+		return protocol.AppendReply(nil, &protocol.KVNamespaces{Revision: s.Revision(), Namespaces: list, More: more}), err
 	case protocol.KVHistory:
-		q, err := r.KVHistory()
+		q, err := protocol.Read[protocol.KVHistoryQuery](r)
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		}
 		return protocol.AppendKVGotMany(nil, view.Revision(), entries, q.Raw), nil
 	}
-	q, err := r.KVList()
+	q, err := protocol.Read[protocol.KVListQuery](r)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 				if g.Err != nil {
 					push.Code, push.Desc = codes.Of(g.Err), codes.Message(g.Err)
 				}
-				c.Write(protocol.AppendFrame(nil, protocol.KVGrant, 78, protocol.AppendKVGranted(nil, push)))
+				c.Write(protocol.AppendFrame(nil, protocol.KVGrant, 78, protocol.AppendMessage(nil, &push)))
 			})
 		})
 	if err != nil {

@@ -166,7 +166,7 @@ func (l *Lease) refresh(left time.Duration) error {
 		}
 		body, err := sess.conn.request(l.ctx, timer.C(), protocol.KVAlive, frame)
 		if !lost(err) {
-			_, err = answer(body, err, protocol.ParseKVLease)
+			_, err = answer(body, err, protocol.ParseReply[kv.Lease])
 			return err
 		}
 	}
@@ -206,6 +206,6 @@ func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 }
 
 func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.LeaseID) (kv.Lease, error) {
-	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseKVLease)
+	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseReply[kv.Lease])
 	return l, during(err, "lease %d", id)
 }

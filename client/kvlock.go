@@ -239,7 +239,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 }
 
 func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
-	frame := protocol.AppendKVUnlock(begin(protocol.KVUnlock), q)
+	frame := protocol.AppendMessage(begin(protocol.KVUnlock), &q)
 	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
 }
 

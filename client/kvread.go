@@ -117,7 +117,7 @@ func decodeJSON(value kv.Value, v any) error {
 // the keys, nil for those that are absent.
 func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true, Reveal: s.reveal}
-	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendKVMGet(begin(protocol.KVMGet), q), func(body []byte) ([]*kv.Entry, error) {
+	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendMessage(begin(protocol.KVMGet), &q), func(body []byte) ([]*kv.Entry, error) {
 		entries, _, err := protocol.ParseKVGotMany(body, q)
 		return entries, err
 	})
@@ -134,7 +134,7 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 // page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
-	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
+	frame := protocol.AppendMessage(begin(protocol.KVList), &protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
 	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
@@ -190,7 +190,7 @@ func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error]
 // History lists versions of a key, newest first, deletions included: those before
 // revision before (0: all), at most limit (0: as many as one answer holds).
 func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	frame := protocol.AppendKVHistory(begin(protocol.KVHistory), protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true, Reveal: s.reveal})
+	frame := protocol.AppendMessage(begin(protocol.KVHistory), &protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true, Reveal: s.reveal})
 	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
 	return versions, during(err, "history of %s of %s", key, s.ns)
 }

@@ -26,28 +26,26 @@ func (l *Lander) Connection() any {
 
 // Settings are those that landers go by.
 func (l *Lander) Settings(ctx context.Context) (field.Settings, error) {
-	set, err := ask(ctx, l.c, protocol.LdSettings, append(begin(protocol.LdSettings), "{}"...), protocol.ParseLanderSettings)
+	set, err := say[field.Settings](ctx, l.c, protocol.LdSettings, &field.Nothing{})
 	return set, during(err, "landing settings")
 }
 
 // Claim asks for a dirty table, or renews the claim of the same lander. It may be sent twice.
 func (l *Lander) Claim(ctx context.Context, table int, who string) (field.Claim, error) {
-	frame := protocol.AppendLanderClaim(begin(protocol.LdClaim), protocol.LanderClaim{Table: table, Who: who})
-	claimed, err := ask(ctx, l.c, protocol.LdClaim, frame, protocol.ParseLanderClaimed)
+	claimed, err := say[field.Claim](ctx, l.c, protocol.LdClaim, &field.ClaimAsk{Table: table, Who: who})
 	return claimed, during(err, "claim of dirty table %d", table)
 }
 
 // Release gives a claim back.
 func (l *Lander) Release(ctx context.Context, table int, fence kv.Revision) error {
-	return l.tell(ctx, protocol.LdRelease, protocol.AppendLanderClaim(begin(protocol.LdRelease), protocol.LanderClaim{Table: table, Fence: fence}))
+	return tell(ctx, l.c, protocol.LdRelease, &field.ReleaseAsk{Table: table, Fence: fence})
 }
 
 // Dirty returns the next batch of a dirty table, about limit rows (0: the settings'), fewer if
 // they are long; nil if there is nothing to land.
 func (l *Lander) Dirty(ctx context.Context, table, limit int) (*field.Batch, error) {
-	frame := protocol.AppendLanderTake(begin(protocol.LdTake), protocol.LanderTake{Table: table, Limit: limit})
-	b, err := ask(ctx, l.c, protocol.LdTake, frame, protocol.ParseLanderBatch)
-	return b, during(err, "batch of dirty table %d", table)
+	taken, err := say[field.Taken](ctx, l.c, protocol.LdTake, &field.TakeAsk{Table: table, Limit: limit})
+	return taken.Batch, during(err, "batch of dirty table %d", table)
 }
 
 // Landed says what has become of a batch: its rows are in the database, except those that
@@ -55,7 +53,7 @@ func (l *Lander) Dirty(ctx context.Context, table, limit int) (*field.Batch, err
 // sent again: the second time it may fail with codes.Conflict, although the first has taken
 // effect.
 func (l *Lander) Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
-	done := protocol.LanderLanded{Batch: *b, Fence: fence, Failed: failed}
+	done := &field.LandedAsk{Batch: *b, Fence: fence, Failed: failed}
 	done.Rows, done.Count = nil, max(b.Count, len(b.Rows))
 	refused := make(map[field.Failure]bool, len(failed))
 	for _, f := range failed {
@@ -67,16 +65,22 @@ func (l *Lander) Landed(ctx context.Context, fence kv.Revision, b *field.Batch, 
 			done.Rows = append(done.Rows, row)
 		}
 	}
-	return l.tell(ctx, protocol.LdLanded, protocol.AppendLanderLanded(begin(protocol.LdLanded), done))
+	return tell(ctx, l.c, protocol.LdLanded, done)
 }
 
 // Newer says that the database has a row with that version or a later one. The batch has to be
 // taken again.
 func (l *Lander) Newer(ctx context.Context, version int64) error {
-	return l.tell(ctx, protocol.LdNewer, protocol.AppendLanderVersion(begin(protocol.LdNewer), version))
+	return tell(ctx, l.c, protocol.LdNewer, &field.NewerAsk{Version: version})
 }
 
-func (l *Lander) tell(ctx context.Context, cmd protocol.Command, frame []byte) error {
-	_, err := ask(ctx, l.c, cmd, frame, func(body []byte) (struct{}, error) { return struct{}{}, protocol.CheckSuccess(body) })
+// say asks what changes nothing if it is asked twice. Question, a pointer, and answer are messages by their tags.
+func say[A any](ctx context.Context, c *Client, cmd protocol.Command, question any) (A, error) {
+	return ask(ctx, c, cmd, protocol.AppendMessage(begin(cmd), question), protocol.ParseReply[A])
+}
+
+// tell is say without an answer.
+func tell(ctx context.Context, c *Client, cmd protocol.Command, question any) error {
+	_, err := say[field.Nothing](ctx, c, cmd, question)
 	return err
 }

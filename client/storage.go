@@ -73,13 +73,13 @@ func IfVersions(versions map[string]int64) Option {
 
 // Get reads fields by name. Those that are absent or removed are left out.
 func (o *Owner) Get(ctx context.Context, names ...string) (map[string][]byte, error) {
-	page, err := o.read(ctx, protocol.StGet, protocol.StorageQuery{Names: names})
+	page, err := o.named(ctx, names, false)
 	return values(page.Fields), during(err, "get of %s", o)
 }
 
 // GetVersions is Get with the fields' versions, for IfVersions. The order is undefined.
 func (o *Owner) GetVersions(ctx context.Context, names ...string) ([]StorageField, error) {
-	page, err := o.read(ctx, protocol.StGet, protocol.StorageQuery{Names: names, Versions: true})
+	page, err := o.named(ctx, names, true)
 	return page.Fields, during(err, "get of %s", o)
 }
 
@@ -99,8 +99,8 @@ func (o *Owner) All(ctx context.Context) (map[string][]byte, error) {
 
 func (o *Owner) all(ctx context.Context) (map[string][]byte, error) {
 	all := map[string][]byte{}
-	for q := (protocol.StorageQuery{}); ; {
-		page, err := o.read(ctx, protocol.StAll, q)
+	for q := (protocol.StorageQuery{Owner: o.id()}); ; {
+		page, err := o.read(ctx, protocol.StAll, &q)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +112,12 @@ func (o *Owner) all(ctx context.Context) (map[string][]byte, error) {
 	}
 }
 
-func (o *Owner) read(ctx context.Context, cmd protocol.Command, q protocol.StorageQuery) (protocol.StoragePage, error) {
-	q.Owner = o.id()
-	return ask(ctx, o.s.c, cmd, protocol.AppendStorageQuery(begin(cmd), cmd, q), protocol.ParseStoragePage)
+func (o *Owner) named(ctx context.Context, names []string, versions bool) (protocol.StoragePage, error) {
+	return o.read(ctx, protocol.StGet, &protocol.StorageNames{Owner: o.id(), Names: names, Versions: versions})
+}
+
+func (o *Owner) read(ctx context.Context, cmd protocol.Command, question any) (protocol.StoragePage, error) {
+	return ask(ctx, o.s.c, cmd, protocol.AppendMessage(begin(cmd), question), protocol.ParseStoragePage)
 }
 
 // Update sets fields and leaves all others as they are. A removed field lives again.
@@ -201,7 +204,7 @@ func (w *writing) aboutOwner() error {
 func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner, error] {
 	return func(yield func(*Owner, error) bool) {
 		for q := (protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType}); ; {
-			page, err := ask(ctx, s.c, protocol.StOwners, protocol.AppendStorageOwnersQuery(begin(protocol.StOwners), q), protocol.ParseStorageOwners)
+			page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
 			if err != nil {
 				yield(nil, fmt.Errorf("owners: %w", err))
 				return
@@ -221,8 +224,8 @@ func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner
 // CountOwners is how many Owners lists.
 func (s *Storage) CountOwners(ctx context.Context, logicType string) (int64, error) {
 	q := protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType, CountOnly: true}
-	n, err := ask(ctx, s.c, protocol.StOwners, protocol.AppendStorageOwnersQuery(begin(protocol.StOwners), q), protocol.ParseStorageCount)
-	return n, during(err, "count of owners")
+	counted, err := say[field.Count](ctx, s.c, protocol.StOwners, &q)
+	return counted.Count, during(err, "count of owners")
 }
 
 // String names the owner in errors.

@@ -12,7 +12,6 @@ import (
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
 	"confcenter/storage/field"
-	"confcenter/storage/storagejson"
 )
 
 // landingRoot is the root of the paths about what is not in the database yet.
@@ -39,8 +38,7 @@ type landingBody struct {
 }
 
 func (g *Gateway) landingBody() *landingBody {
-	tables := storagejson.AppendTables(nil, g.stores.Storage.Status())
-	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: tables, Memory: g.stores.Storage.Stats()}
+	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: kvjson.AppendList(nil, kvjson.HTTP, g.stores.Storage.Status()), Memory: g.stores.Storage.Stats()}
 }
 
 // landingErrors lists the fields that the database refused.
@@ -66,7 +64,11 @@ func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	}
 	list, more := g.stores.Storage.Errors(from, int(limit))
 	out := w.object()
-	storagejson.WriteErrors(&out, list, more)
+	out.Struct(&field.ErrorPage{Errors: list, More: more && len(list) > 0})
+	if more && len(list) > 0 {
+		last := list[len(list)-1].Ref()
+		out.Text(kvjson.Next, last.Owner.Table()+"/"+last.Key())
+	}
 	return w.sendObject(&out)
 }
 
@@ -87,11 +89,12 @@ func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	fields := storagejson.ReadRows(&m.Reader)
+	var refused field.Refused
+	kvjson.ReadStruct(&m.Reader, &refused)
 	if err := m.End(); err != nil {
 		return err
 	}
-	n, err := g.stores.Storage.Retry(r.Context(), fields)
+	n, err := g.stores.Storage.Retry(r.Context(), refused.Rows)
 	if err != nil {
 		return err
 	}

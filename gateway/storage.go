@@ -121,7 +121,7 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 		return err
 	}
 	out := w.object()
-	storagejson.WriteOwners(&out, list, next)
+	out.Struct(field.NewOwnerPage(list, next))
 	return w.sendObject(&out)
 }
 

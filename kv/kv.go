@@ -104,18 +104,18 @@ func (b *Batch) Last() Revision { return b.Changes[len(b.Changes)-1].Revision }
 
 // Namespace is one namespace that has keys.
 type Namespace struct {
-	Name  string
-	Keys  int64
-	Bytes int64 // of keys and values
+	Name  string `kv:"ns"`
+	Keys  int64  `kv:"keys"`
+	Bytes int64  `kv:"bytes"` // of keys and values
 }
 
 // Lease is a time to live that several keys can share: when it ends, they all
 // expire.
 type Lease struct {
-	ID   LeaseID
-	TTL  time.Duration // as granted; each keep-alive restarts it
-	Left time.Duration // until it ends, when asked
-	Keys int           // how many keys it has
+	ID   LeaseID       `kv:"lease,must"`
+	TTL  time.Duration `kv:"ttl"`  // as granted; each keep-alive restarts it
+	Left time.Duration `kv:"left"` // until it ends, when asked
+	Keys int           `kv:"keys"` // how many keys it has
 	// Owner is who it was granted to, who alone may use it; nil: it was not known who.
 	Owner *access.Identity
 }
@@ -139,14 +139,15 @@ func NoLease(id LeaseID) error {
 
 // List asks for the keys of a namespace with a prefix, in byte order.
 type List struct {
-	NS, Prefix string
-	After      string // continue after this key; "" from the beginning
-	Limit      int    // maximum number of entries; 0 or more than MaxList: MaxList
+	NS     string `kv:"ns"`
+	Prefix string `kv:"prefix"`
+	After  string `kv:"after,omit"`       // continue after this key; "" from the beginning
+	Limit  int    `kv:"limit,count,omit"` // maximum number of entries; 0 or more than MaxList: MaxList
 	// MaxBytes ends the page after the entry that reaches it; 0: MaxPage.
 	MaxBytes int
 	// CountOnly asks for no entries: Count is then the exact number of keys with the
 	// prefix, whatever After and Limit are.
-	CountOnly bool
+	CountOnly bool `kv:"count_only"`
 }
 
 // Page is a part of a list, all of it at one revision.

@@ -266,17 +266,6 @@ var ownCommands = []Row{
 	{ID: StRemove, Name: "STREMOVE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, prev, replayed"},
 	{ID: StRestore, Name: "STRESTORE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Things: fieldsWritten, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, fields, bytes, versions, prev, replayed"},
 	{ID: StOwners, Name: "STOWNERS", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Things: op.Of[*StorageOwnersQuery], Request: "appId, regionId, logicType, after, limit, count", Response: "code, owners, more, next, count"},
-	{ID: StStatus, Name: "STSTATUS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "–", Response: "code, tables"},
-	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
-	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, since", Response: "code, count"},
-	{ID: StDrop, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
-	{ID: StRescan, Name: "STRESCAN", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "appId, regionId, version", Response: "code, desc"},
-	{ID: LdSettings, Name: "LDSETTINGS", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "–", Response: "code, tables, prefix, saving_suffix, error_suffix, lock_time, delay, batch"},
-	{ID: LdClaim, Name: "LDCLAIM", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, who", Response: "code, fence, idle, holder"},
-	{ID: LdTake, Name: "LDTAKE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, limit", Response: "code, table, tables, after, through, rows, more"},
-	{ID: LdLanded, Name: "LDLANDED", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "fence, table, tables, after, through, rows, count, failed", Response: "code, desc"},
-	{ID: LdNewer, Name: "LDNEWER", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "version", Response: "code, desc"},
-	{ID: LdRelease, Name: "LDRELEASE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, fence", Response: "code, desc"},
 }
 
 // configWatchCommands are the rows of the watch on documents.

@@ -6,6 +6,7 @@
 // and Request its body. Each family of messages has its own file (identify.go,
 // config.go, subscribe.go, notify.go, query.go) with both sides: what a client appends
 // and a server parses is next to what the server appends and the client parses.
+// A message that needs no more is a struct whose tags say its members, read and written by message.go.
 // Printer formats frames as lines for people and tests.
 //
 // The state store's files begin with kv. Its messages carry kv's own types, which

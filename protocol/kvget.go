@@ -124,11 +124,11 @@ func ParseKVGot(body []byte, ns, key string) (*kv.Entry, kv.Revision, error) {
 
 // KVMGetQuery is KVMGET's request.
 type KVMGetQuery struct {
-	NS     string
-	Keys   []string
-	MinRev kv.Revision
-	Raw    bool
-	Reveal bool // as in KVRead
+	NS     string      `kv:"ns"`
+	Keys   []string    `kv:"keys"`
+	MinRev kv.Revision `kv:"min_rev,count,omit"`
+	Raw    bool        `kv:"raw"`
+	Reveal bool        `kv:"reveal"` // as in KVRead
 }
 
 // KVMGet reads KVMGET's request. More than MaxGet keys: codes.TooManyOps. NS and
@@ -148,22 +148,6 @@ func (r *Request) KVMGet() (KVMGetQuery, error) {
 		q.Keys = append(q.Keys, key)
 	}
 	return q, m.End()
-}
-
-// AppendKVMGet appends KVMGET's request.
-func AppendKVMGet(dst []byte, q KVMGetQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Open(kvjson.Keys, '[')
-	for _, key := range q.Keys {
-		w.Comma()
-		w.Buf = jsontext.AppendQuote(w.Buf, key)
-	}
-	w.Close(']')
-	w.Given(kvjson.MinRev, int64(q.MinRev))
-	w.Flag(kvjson.Raw, q.Raw)
-	w.Flag(kvjson.Reveal, q.Reveal)
-	return w.End()
 }
 
 // AppendKVGotMany appends KVMGET's reply: an entry for each key, nil for an absent

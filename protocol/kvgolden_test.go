@@ -94,15 +94,15 @@ func (c *stateTalk) reads() {
 	c.exchange(protocol.KVGet, protocol.AppendKVRead(nil, read), protocol.AppendKVGot(nil, 20, blob, true))
 	c.exchange(protocol.KVGet, []byte(`{"ns":"shop"}`), protocol.AppendResult(nil, int(codes.BadKey), "key is empty"))
 	many := protocol.KVMGetQuery{NS: "shop", Keys: []string{"greeting", "none", "blob"}, Raw: true}
-	c.exchange(protocol.KVMGet, protocol.AppendKVMGet(nil, many), protocol.AppendKVGotMany(nil, 20, []*kv.Entry{greeting, nil, blob}, true))
+	c.exchange(protocol.KVMGet, protocol.AppendMessage(nil, &many), protocol.AppendKVGotMany(nil, 20, []*kv.Entry{greeting, nil, blob}, true))
 	page := kv.Page{Revision: 20, Entries: []*kv.Entry{blob, greeting}, Count: 2, More: true}
 	for _, q := range []protocol.KVListQuery{{List: kv.List{NS: "shop", Limit: 2}}, {List: kv.List{NS: "shop", Prefix: "a", After: "ab"}, KeysOnly: true}, {List: kv.List{NS: "shop", CountOnly: true}}} {
-		c.exchange(protocol.KVList, protocol.AppendKVList(nil, q), protocol.AppendKVPage(nil, q, page))
+		c.exchange(protocol.KVList, protocol.AppendMessage(nil, &q), protocol.AppendKVPage(nil, q, page))
 		page.More = false
 	}
-	c.exchange(protocol.KVNames, protocol.AppendKVNames(nil, protocol.KVNamesQuery{Limit: 1}), protocol.AppendKVNamespaces(nil, 20, []kv.Namespace{{Name: "shop", Keys: 2, Bytes: 21}}, true))
+	c.exchange(protocol.KVNames, protocol.AppendMessage(nil, &protocol.KVNamesQuery{Limit: 1}), protocol.AppendReply(nil, &protocol.KVNamespaces{Revision: 20, Namespaces: []kv.Namespace{{Name: "shop", Keys: 2, Bytes: 21}}, More: true}))
 	gone := &kv.Entry{NS: "shop", Key: "greeting", Mod: 9, Updated: 1700000000009}
-	c.exchange(protocol.KVHistory, protocol.AppendKVHistory(nil, protocol.KVHistoryQuery{NS: "shop", Key: "greeting", Limit: 2}),
+	c.exchange(protocol.KVHistory, protocol.AppendMessage(nil, &protocol.KVHistoryQuery{NS: "shop", Key: "greeting", Limit: 2}),
 		protocol.AppendKVVersions(nil, 20, kv.Versions{Entries: []*kv.Entry{greeting, gone}, More: true, Floor: 4}, false))
 	c.exchange(protocol.KVStat, []byte(`{}`), protocol.AppendKVStats(nil, kv.Stats{Revision: 20, Namespaces: 1, Keys: 2, Bytes: 21, LogFloor: 3, HistoryFloor: 4, Commits: 17, Groups: 9}))
 }
@@ -111,15 +111,15 @@ func (c *stateTalk) leases() {
 	lease := kv.Lease{ID: 21, TTL: 10 * time.Second, Left: 9 * time.Second, Keys: 1}
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: 10 * time.Second}}, Token: "req-2", TokenNS: "shop"}, false, done(21, kv.OpResult{Lease: lease}))
 	c.exchange(protocol.KVAlive, protocol.AppendKVLeaseID(nil, 21), protocol.AppendKVAlive(nil, lease))
-	c.exchange(protocol.KVLeaseInfo, protocol.AppendKVLeaseID(nil, 21), protocol.AppendKVLeaseInfo(nil, lease))
+	c.exchange(protocol.KVLeaseInfo, protocol.AppendKVLeaseID(nil, 21), protocol.AppendReply(nil, &lease))
 	lock := protocol.KVLockRequest{NS: "shop", Key: "lock", Lease: 21, Value: kv.StringValue("worker 7")}
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVHeld(nil, codes.Locked.Error(), 21, version("lock", kv.StringValue("worker 3"), 5, 5, 1), false))
 	lock.Wait = true
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVLocked(nil, protocol.KVLocked{Revision: 21}))
-	c.push(protocol.KVGrant, protocol.AppendKVGranted(nil, protocol.KVGranted{NS: "shop", Key: "lock", Lease: 21, Fence: 23}))
+	c.push(protocol.KVGrant, protocol.AppendMessage(nil, &protocol.KVGranted{NS: "shop", Key: "lock", Lease: 21, Fence: 23}))
 	c.exchange(protocol.KVLock, protocol.AppendKVLock(nil, lock), protocol.AppendKVLocked(nil, protocol.KVLocked{Granted: true, Fence: 23, Revision: 23}))
-	c.exchange(protocol.KVUnlock, protocol.AppendKVUnlock(nil, protocol.KVUnlockRequest{NS: "shop", Key: "lock", Fence: 23}), protocol.AppendKVDone(nil, 24))
-	c.push(protocol.KVGrant, protocol.AppendKVGranted(nil, protocol.KVGranted{NS: "shop", Key: "other", Lease: 21, Code: codes.LeaseGone, Desc: "lease 21 has ended"}))
+	c.exchange(protocol.KVUnlock, protocol.AppendMessage(nil, &protocol.KVUnlockRequest{NS: "shop", Key: "lock", Fence: 23}), protocol.AppendKVDone(nil, 24))
+	c.push(protocol.KVGrant, protocol.AppendMessage(nil, &protocol.KVGranted{NS: "shop", Key: "other", Lease: 21, Code: codes.LeaseGone, Desc: "lease 21 has ended"}))
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 21}}}, false, done(25, kv.OpResult{Count: 1}))
 }
 

@@ -9,36 +9,16 @@ import (
 
 // KVHistoryQuery is KVHISTORY's request.
 type KVHistoryQuery struct {
-	NS, Key string
-	Before  kv.Revision // only versions older than this one; 0: all
-	Limit   int         // 0: kv.MaxHistory
-	Raw     bool
-	Reveal  bool // as in KVRead
+	NS     string      `kv:"ns"`
+	Key    string      `kv:"key"`
+	Before kv.Revision `kv:"before,count,omit"` // only versions older than this one; 0: all
+	Limit  int         `kv:"limit,count,omit"`  // 0: kv.MaxHistory
+	Raw    bool        `kv:"raw"`
+	Reveal bool        `kv:"reveal"` // as in KVRead
 }
 
-// KVHistory reads KVHISTORY's request. NS and Key are checked.
-func (r *Request) KVHistory() (KVHistoryQuery, error) {
-	var m reader
-	m.begin(r)
-	q := KVHistoryQuery{
-		NS: string(m.Text(&m.Top, kvjson.NS)), Key: string(m.Text(&m.Top, kvjson.Key)),
-		Before: kv.Revision(m.Count(&m.Top, kvjson.Before)), Limit: int(m.Count(&m.Top, kvjson.Limit)), Raw: m.Flag(&m.Top, kvjson.Raw),
-		Reveal: m.Flag(&m.Top, kvjson.Reveal),
-	}
-	return q, m.endPair(q.NS, q.Key)
-}
-
-// AppendKVHistory appends KVHISTORY's request.
-func AppendKVHistory(dst []byte, q KVHistoryQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Text(kvjson.Key, q.Key)
-	w.Given(kvjson.Before, int64(q.Before))
-	w.Given(kvjson.Limit, int64(q.Limit))
-	w.Flag(kvjson.Raw, q.Raw)
-	w.Flag(kvjson.Reveal, q.Reveal)
-	return w.End()
-}
+// Check checks the names.
+func (q *KVHistoryQuery) Check() error { return checkPair([]byte(q.NS), []byte(q.Key)) }
 
 // AppendKVVersions appends KVHISTORY's reply.
 func AppendKVVersions(dst []byte, rev kv.Revision, v kv.Versions, raw bool) []byte {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 
@@ -10,56 +11,25 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// KVListQuery is KVLIST's request.
+// KVListQuery is KVLIST's request. MaxBytes is not sent.
 type KVListQuery struct {
 	kv.List
 	// KeysOnly omits values; CountOnly, of kv.List, omits keys as well.
-	KeysOnly bool
-	MinRev   kv.Revision
-	Raw      bool
-	Reveal   bool // as in KVRead
+	KeysOnly bool        `kv:"keys_only"`
+	MinRev   kv.Revision `kv:"min_rev,count,omit"`
+	Raw      bool        `kv:"raw"`
+	Reveal   bool        `kv:"reveal"` // as in KVRead
 }
 
-// KVList reads KVLIST's request. Namespace, prefix, after and limit are checked.
-func (r *Request) KVList() (KVListQuery, error) {
-	var m reader
-	m.begin(r)
-	q := KVListQuery{
-		List: kv.List{
-			NS: string(m.Text(&m.Top, kvjson.NS)), Prefix: string(m.Text(&m.Top, kvjson.Prefix)), After: string(m.Text(&m.Top, kvjson.After)),
-			Limit: int(m.Count(&m.Top, kvjson.Limit)), CountOnly: m.Flag(&m.Top, kvjson.CountOnly),
-		},
-		KeysOnly: m.Flag(&m.Top, kvjson.KeysOnly), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw),
-		Reveal: m.Flag(&m.Top, kvjson.Reveal),
-	}
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	if err := kv.CheckNamespace(q.NS); err != nil {
-		return q, err
-	}
-	if err := kv.CheckPrefix(q.Prefix); err != nil {
-		return q, err
+// Check checks the names.
+func (q *KVListQuery) Check() error {
+	if err := cmp.Or(kv.CheckNamespace(q.NS), kv.CheckPrefix(q.Prefix)); err != nil {
+		return err
 	}
 	if err := kv.CheckPrefix(q.After); err != nil {
-		return q, codes.Errorf(codes.Of(err), "after: %w", err)
+		return codes.Errorf(codes.Of(err), "after: %w", err)
 	}
-	return q, nil
-}
-
-// AppendKVList appends KVLIST's request. MaxBytes is not sent.
-func AppendKVList(dst []byte, q KVListQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Text(kvjson.Prefix, q.Prefix)
-	w.TextGiven(kvjson.After, q.After)
-	w.Given(kvjson.Limit, int64(q.Limit))
-	w.Flag(kvjson.KeysOnly, q.KeysOnly)
-	w.Flag(kvjson.CountOnly, q.CountOnly)
-	w.Given(kvjson.MinRev, int64(q.MinRev))
-	w.Flag(kvjson.Raw, q.Raw)
-	w.Flag(kvjson.Reveal, q.Reveal)
-	return w.End()
+	return nil
 }
 
 // yieldAfter is how many entries of a long list are written before the goroutine yields,
@@ -127,53 +97,24 @@ func ParseKVPage(body []byte, ns string) (kv.Page, error) {
 
 // KVNamesQuery is KVNAMES' request.
 type KVNamesQuery struct {
-	After string // continue after this name
-	Limit int    // most names to return; 0: MaxNames
+	After string `kv:"after,omit"`       // continue after this name
+	Limit int    `kv:"limit,count,omit"` // most names to return; 0 or more than MaxNames: that
 }
 
 // MaxNames is the largest number of namespaces in one reply.
 const MaxNames = 10_000
 
-// KVNames reads KVNAMES' request. Limit is from 1 to MaxNames.
-func (r *Request) KVNames() (KVNamesQuery, error) {
-	var m reader
-	m.begin(r)
-	q := KVNamesQuery{After: string(m.Text(&m.Top, kvjson.After)), Limit: int(m.Count(&m.Top, kvjson.Limit))}
+// Check completes the limit.
+func (q *KVNamesQuery) Check() error {
 	if q.Limit == 0 || q.Limit > MaxNames {
 		q.Limit = MaxNames
 	}
-	return q, m.End()
+	return nil
 }
 
-// AppendKVNames appends KVNAMES' request.
-func AppendKVNames(dst []byte, q KVNamesQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.TextGiven(kvjson.After, q.After)
-	w.Given(kvjson.Limit, int64(q.Limit))
-	return w.End()
-}
-
-// AppendKVNamespaces appends KVNAMES' reply.
-func AppendKVNamespaces(dst []byte, rev kv.Revision, list []kv.Namespace, more bool) []byte {
-	w := kvjson.Writer{Buf: kvStart(dst, rev)}
-	w.Open(kvjson.Namespaces, '[')
-	for i := range list {
-		w.Namespace(&list[i])
-	}
-	w.Close(']')
-	w.Flag(kvjson.More, more)
-	return w.End()
-}
-
-// ParseKVNamespaces reads KVNAMES' reply. A refusal is a *RefusedError.
-func ParseKVNamespaces(body []byte) (list []kv.Namespace, more bool, err error) {
-	list, err = parseReply(body, func(m *reader) (list []kv.Namespace) {
-		var o kvjson.Object
-		for names := m.Elements(&m.Top, kvjson.Namespaces, 0); m.Next(&names, &o); {
-			list = append(list, kv.Namespace{Name: string(m.Text(&o, kvjson.NS)), Keys: m.Number(&o, kvjson.Keys), Bytes: m.Number(&o, kvjson.Bytes)})
-		}
-		more = m.Flag(&m.Top, kvjson.More)
-		return list
-	})
-	return list, more, err
+// KVNamespaces is KVNAMES' reply.
+type KVNamespaces struct {
+	Revision   kv.Revision    `kv:"rev"`
+	Namespaces []kv.Namespace `kv:"namespaces"`
+	More       bool           `kv:"more"`
 }

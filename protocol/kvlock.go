@@ -101,9 +101,10 @@ func ParseKVLocked(body []byte, ns, key string) (l KVLocked, holder *kv.Entry, e
 // waiting for it, or releases it if it has been granted in the meantime. One of them is
 // 0.
 type KVUnlockRequest struct {
-	NS, Key string
-	Fence   kv.Revision
-	Lease   kv.LeaseID
+	NS    string      `kv:"ns"`
+	Key   string      `kv:"key"`
+	Fence kv.Revision `kv:"fence,omit"`
+	Lease kv.LeaseID  `kv:"lease,omit"`
 }
 
 // KVUnlock reads KVUNLOCK's request. NS and Key are checked.
@@ -118,16 +119,6 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 	return q, m.endPair(q.NS, q.Key)
 }
 
-// AppendKVUnlock appends KVUNLOCK's request.
-func AppendKVUnlock(dst []byte, q KVUnlockRequest) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, q.NS)
-	w.Text(kvjson.Key, q.Key)
-	w.Given(kvjson.Fence, int64(q.Fence))
-	w.Given(kvjson.Lease, int64(q.Lease))
-	return w.End()
-}
-
 // AppendKVDone appends a successful reply with nothing but a revision: KVUNLOCK's.
 func AppendKVDone(dst []byte, rev kv.Revision) []byte { return append(kvStart(dst, rev), '}') }
 
@@ -138,27 +129,21 @@ func ParseKVDone(body []byte) (kv.Revision, error) {
 
 // KVGranted is the KVGRANT a server pushes when the wait for a lock is over.
 type KVGranted struct {
-	NS, Key string
-	Lease   kv.LeaseID
-	Fence   kv.Revision // the fencing token, if Code is 0
+	NS    string      `kv:"ns"`
+	Key   string      `kv:"key"`
+	Lease kv.LeaseID  `kv:"lease,must"`
+	Fence kv.Revision `kv:"fence,omit"` // the fencing token, if Code is 0
 	// Code and Desc say why the wait ended without the lock.
-	Code codes.Code
-	Desc string
+	Code codes.Code `kv:"code,omit"`
+	Desc string     `kv:"desc,omit"`
 }
 
-// AppendKVGranted appends KVGRANT's body.
-func AppendKVGranted(dst []byte, g KVGranted) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	w.Text(kvjson.NS, g.NS)
-	w.Text(kvjson.Key, g.Key)
-	w.Number(kvjson.Lease, int64(g.Lease))
-	if g.Code == 0 {
-		w.Number(kvjson.Fence, int64(g.Fence))
-	} else {
-		w.Number(kvjson.Code, int64(g.Code))
-		w.Text(kvjson.Desc, g.Desc)
+// Check refuses a grant without a token.
+func (g *KVGranted) Check() error {
+	if g.Code == 0 && g.Fence < 1 {
+		return &ReplyError{Member: kvjson.Fence.String()}
 	}
-	return w.End()
+	return nil
 }
 
 // ParseKVGranted reads KVGRANT's body.
@@ -167,15 +152,5 @@ func ParseKVGranted(body []byte) (KVGranted, error) {
 	if err := r.ParseTailed(body); err != nil {
 		return KVGranted{}, err
 	}
-	var m reader
-	m.begin(&r)
-	g := KVGranted{
-		Lease: m.Lease(&m.Top), Fence: kv.Revision(m.Number(&m.Top, kvjson.Fence)),
-		Code: codes.Code(m.Number(&m.Top, kvjson.Code)), Desc: string(m.Text(&m.Top, kvjson.Desc)),
-	}
-	g.NS, g.Key = m.Names(&m.Top, "", kvjson.Key)
-	if g.Code == 0 && g.Fence < 1 {
-		m.Missing(kvjson.Fence)
-	}
-	return g, m.End()
+	return Read[KVGranted](&r)
 }

@@ -34,9 +34,9 @@ func TestReadRefusals(t *testing.T) {
 	keys := `["k"` + strings.Repeat(`,"k"`, protocol.MaxGet) + `]`
 	get := func(r *protocol.Request) (any, error) { return r.KVGet() }
 	many := func(r *protocol.Request) (any, error) { return r.KVMGet() }
-	list := func(r *protocol.Request) (any, error) { return r.KVList() }
-	names := func(r *protocol.Request) (any, error) { return r.KVNames() }
-	history := func(r *protocol.Request) (any, error) { return r.KVHistory() }
+	list := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVListQuery](r) }
+	names := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVNamesQuery](r) }
+	history := func(r *protocol.Request) (any, error) { return protocol.Read[protocol.KVHistoryQuery](r) }
 	lease := func(r *protocol.Request) (any, error) { return r.KVLeaseID() }
 	lock := func(r *protocol.Request) (any, error) { return r.KVLock() }
 	unlock := func(r *protocol.Request) (any, error) { return r.KVUnlock() }
@@ -119,7 +119,7 @@ func TestInt64TakesText(t *testing.T) {
 func TestGetManyRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
 		q := protocol.KVMGetQuery{NS: drawName(t, "ns"), Keys: some(t, "keys", func(t *rapid.T) string { return drawName(t, "key") }), MinRev: drawRevision(t, "min"), Raw: raw, Reveal: !raw}
-		got, err := parsed(t, protocol.AppendKVMGet(nil, q)).KVMGet()
+		got, err := parsed(t, protocol.AppendMessage(nil, &q)).KVMGet()
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 
@@ -142,7 +142,7 @@ func TestListRoundTrip(t *testing.T) {
 			NS: drawName(t, "ns"), Prefix: rapid.SampledFrom([]string{"", "p", "\xe2"}).Draw(t, "prefix"), After: rapid.SampledFrom([]string{"", "p1"}).Draw(t, "after"),
 			Limit: rapid.IntRange(0, 1<<40).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count only"),
 		}
-		got, err := parsed(t, protocol.AppendKVList(nil, q)).KVList()
+		got, err := protocol.Read[protocol.KVListQuery](parsed(t, protocol.AppendMessage(nil, &q)))
 		require.NoError(t, err)
 		require.Equal(t, q, got)
 
@@ -164,20 +164,14 @@ func TestListRoundTrip(t *testing.T) {
 
 func TestNamesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := protocol.KVNamesQuery{After: rapid.SampledFrom([]string{"", "a\"b"}).Draw(t, "after"), Limit: rapid.IntRange(1, protocol.MaxNames).Draw(t, "limit")}
-		got, err := parsed(t, protocol.AppendKVNames(nil, q)).KVNames()
-		require.NoError(t, err)
-		require.Equal(t, q, got)
+		requireAsked(t, protocol.KVNamesQuery{After: rapid.SampledFrom([]string{"", "a\"b"}).Draw(t, "after"), Limit: rapid.IntRange(1, protocol.MaxNames).Draw(t, "limit")})
 		want := some(t, "names", func(t *rapid.T) kv.Namespace {
 			return kv.Namespace{Name: drawName(t, "name"), Keys: rapid.Int64().Draw(t, "keys"), Bytes: rapid.Int64().Draw(t, "bytes")}
 		})
-		list, more, err := protocol.ParseKVNamespaces(protocol.AppendKVNamespaces(nil, 1, want, len(want) > 1))
-		require.NoError(t, err)
-		require.Equal(t, want, list)
-		require.Equal(t, len(want) > 1, more)
+		requireTold(t, protocol.KVNamespaces{Revision: 1, Namespaces: want, More: len(want) > 1})
 	})
 	for body, want := range map[string]int{`{}`: protocol.MaxNames, `{"limit":0}`: protocol.MaxNames, `{"limit":1000000}`: protocol.MaxNames, `{"limit":"7"}`: 7} {
-		q, err := parsed(t, []byte(body)).KVNames()
+		q, err := protocol.Read[protocol.KVNamesQuery](parsed(t, []byte(body)))
 		require.NoError(t, err)
 		require.Equal(t, want, q.Limit, body)
 	}
@@ -186,9 +180,7 @@ func TestNamesRoundTrip(t *testing.T) {
 func TestHistoryRoundTrip(t *testing.T) {
 	eachForm(t, func(t *rapid.T, raw bool) {
 		q := protocol.KVHistoryQuery{NS: drawName(t, "ns"), Key: drawName(t, "key"), Before: kv.Revision(rapid.Int64Min(0).Draw(t, "before")), Limit: rapid.IntRange(0, 99).Draw(t, "limit"), Raw: raw, Reveal: !raw}
-		got, err := parsed(t, protocol.AppendKVHistory(nil, q)).KVHistory()
-		require.NoError(t, err)
-		require.Equal(t, q, got)
+		requireAsked(t, q)
 		want := kv.Versions{More: rapid.Bool().Draw(t, "more"), Floor: kv.Revision(rapid.Int64Min(0).Draw(t, "floor"))}
 		want.Entries = some(t, "versions", func(t *rapid.T) *kv.Entry {
 			if rapid.Bool().Draw(t, "deleted") {
@@ -221,13 +213,13 @@ func TestLeaseRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 77, id)
 	want := kv.Lease{ID: 77, TTL: 10 * time.Second, Left: 7 * time.Second, Keys: 3}
-	got, err := protocol.ParseKVLease(protocol.AppendKVLeaseInfo(nil, want))
+	got, err := protocol.ParseReply[kv.Lease](protocol.AppendReply(nil, &want))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	got, err = protocol.ParseKVLease(protocol.AppendKVAlive(nil, want))
+	got, err = protocol.ParseReply[kv.Lease](protocol.AppendKVAlive(nil, want))
 	require.NoError(t, err)
 	require.Equal(t, kv.Lease{ID: 77, TTL: 10 * time.Second}, got)
-	_, err = protocol.ParseKVLease([]byte(`{"code":0}`))
+	_, err = protocol.ParseReply[kv.Lease]([]byte(`{"code":0}`))
 	require.Error(t, err)
 }
 
@@ -259,7 +251,7 @@ func TestLockRoundTrip(t *testing.T) {
 		if u.Fence = drawRevision(t, "token"); want.Granted {
 			u.Fence, u.Lease = 0, kv.LeaseID(drawRevision(t, "waiting"))
 		}
-		unlock, err := parsed(t, protocol.AppendKVUnlock(nil, u)).KVUnlock()
+		unlock, err := parsed(t, protocol.AppendMessage(nil, &u)).KVUnlock()
 		require.NoError(t, err)
 		require.Equal(t, u, unlock)
 
@@ -267,7 +259,7 @@ func TestLockRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "failed") {
 			g.Fence, g.Code, g.Desc = 0, codes.LeaseGone, text(t, "desc")
 		}
-		granted, err := protocol.ParseKVGranted(protocol.AppendKVGranted(nil, g))
+		granted, err := protocol.ParseKVGranted(protocol.AppendMessage(nil, &g))
 		require.NoError(t, err)
 		require.Equal(t, g, granted)
 	})
@@ -326,24 +318,18 @@ func FuzzKVRead(f *testing.F) {
 			require.Equal(t, q, again)
 		}
 		if q, err := r.KVMGet(); err == nil {
-			again, err := parsed(t, protocol.AppendKVMGet(nil, q)).KVMGet()
+			again, err := parsed(t, protocol.AppendMessage(nil, &q)).KVMGet()
 			require.NoError(t, err)
 			require.Equal(t, q, again)
 		}
-		if q, err := r.KVList(); err == nil {
-			again, err := parsed(t, protocol.AppendKVList(nil, q)).KVList()
-			require.NoError(t, err)
-			require.Equal(t, q, again)
+		if q, err := protocol.Read[protocol.KVListQuery](&r); err == nil {
+			requireAsked(t, q)
 		}
-		if q, err := r.KVHistory(); err == nil {
-			again, err := parsed(t, protocol.AppendKVHistory(nil, q)).KVHistory()
-			require.NoError(t, err)
-			require.Equal(t, q, again)
+		if q, err := protocol.Read[protocol.KVHistoryQuery](&r); err == nil {
+			requireAsked(t, q)
 		}
-		if q, err := r.KVNames(); err == nil {
-			again, err := parsed(t, protocol.AppendKVNames(nil, q)).KVNames()
-			require.NoError(t, err)
-			require.Equal(t, q, again)
+		if q, err := protocol.Read[protocol.KVNamesQuery](&r); err == nil {
+			requireAsked(t, q)
 		}
 		if q, err := r.KVLock(); err == nil {
 			again, err := parsed(t, protocol.AppendKVLock(nil, q)).KVLock()
@@ -388,10 +374,10 @@ func FuzzKVReply(f *testing.F) {
 			}
 		}
 		_, _ = protocol.ParseKVVersions(body, "a", "k")
-		_, _, _ = protocol.ParseKVNamespaces(body)
+		_, _ = protocol.ParseReply[protocol.KVNamespaces](body)
 		_, _, _ = protocol.ParseKVLocked(body, "a", "k")
 		_, _ = protocol.ParseKVGranted(body)
-		_, _ = protocol.ParseKVLease(body)
+		_, _ = protocol.ParseReply[kv.Lease](body)
 		_, _ = protocol.ParseKVStats(body)
 		_, _ = protocol.ParseKVDone(body)
 		_, _, _ = protocol.ParseKVWatching(body)

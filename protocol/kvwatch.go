@@ -104,7 +104,12 @@ func (m *reader) watch() uint32 {
 }
 
 // KVUnwatch reads KVUNWATCH's request.
-func (r *Request) KVUnwatch() (watch uint32, err error) { return readRequest(r, (*reader).watch) }
+func (r *Request) KVUnwatch() (watch uint32, err error) {
+	var m reader
+	m.begin(r)
+	watch = m.watch()
+	return watch, m.End()
+}
 
 // AppendKVUnwatch appends KVUNWATCH's request.
 func AppendKVUnwatch(dst []byte, watch uint32) []byte {

@@ -10,6 +10,8 @@ var models = [...]struct {
 	first  Command // the family's bits of the ids
 	prefix string  // of the commands' names
 }{
+	{"landing", StStatus, "ST"}, // in the family of player storage, as is the next
+	{"lander", LdSettings, "LD"},
 	{"history", 0x0300, "CF"},
 	{"flow", 0x0400, "FL"},
 	{"bench", 0x0500, "BN"},
@@ -67,4 +69,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. It must not be changed.
-var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, auditCommands, reviewCommands, secretCommands)
+var Commands = slices.Concat(ownCommands, landingCommands, landerCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands, auditCommands, reviewCommands, secretCommands)

@@ -4,6 +4,23 @@ package protocol
 
 import "confcenter/access"
 
+var landingCommands = []Row{
+	{ID: 0x0207, Name: "STSTATUS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "", Response: "code, tables"},
+	{ID: 0x0208, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
+	{ID: 0x0209, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, since", Response: "code, count"},
+	{ID: 0x020A, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
+	{ID: 0x020B, Name: "STRESCAN", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "appId, regionId, version", Response: "code, desc"},
+}
+
+var landerCommands = []Row{
+	{ID: 0x0210, Name: "LDSETTINGS", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "", Response: "code, tables, prefix, saving_suffix, error_suffix, lock_time, delay, batch"},
+	{ID: 0x0211, Name: "LDCLAIM", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, who", Response: "code, fence, idle, holder"},
+	{ID: 0x0212, Name: "LDTAKE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, limit", Response: "code, table, tables, after, through, count, more, rows"},
+	{ID: 0x0213, Name: "LDLANDED", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "fence, table, tables, after, through, count, more, rows, failed", Response: "code, desc"},
+	{ID: 0x0214, Name: "LDNEWER", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "version", Response: "code, desc"},
+	{ID: 0x0215, Name: "LDRELEASE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, fence", Response: "code, desc"},
+}
+
 var historyCommands = []Row{
 	{ID: 0x0300, Name: "CFLOG", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Filters: true, Request: "name, before, limit", Response: "code, name, changes, next, compacted"},
 	{ID: 0x0301, Name: "CFSHOW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Filters: true, Request: "name, rev, resolved, offset", Response: "code, name, at, change, deleted, resolved, bases, length, text, next"},

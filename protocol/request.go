@@ -17,8 +17,6 @@ import (
 // The rules are CppCloud's: names are case-sensitive, of equal names the first
 // wins, a member of another type counts as absent, and JSON that is not an
 // object counts as an object without members. A NUL byte ends the body.
-//
-// wide: each command's request is read by a method.
 type Request struct {
 	members []jsontext.Member
 	kind    jsontext.Kind

@@ -126,7 +126,7 @@ func TestSpecificationNamesTheLimitsOfPlayerStorage(t *testing.T) {
 	text := readSpecification(t)
 	require.Contains(t, text, fmt.Sprintf("One request names at most\n%s fields", thousands(field.MaxFields)))
 	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(storagejson.MaxOwners)))
-	require.Contains(t, text, fmt.Sprintf("`limit` (number), at most %s, and `after`, an element", thousands(protocol.MaxRefused)))
+	require.Contains(t, text, fmt.Sprintf("`limit` (number), at most %s, and `after`, an element", thousands(field.MaxErrors)))
 }
 
 func thousands(n int) string {
@@ -202,11 +202,11 @@ func readRequest(r *protocol.Request, name string) (err error) {
 	case "KVMGET":
 		_, err = r.KVMGet()
 	case "KVLIST":
-		_, err = r.KVList()
+		err = r.Into(new(protocol.KVListQuery))
 	case "KVNAMES":
-		_, err = r.KVNames()
+		err = r.Into(new(protocol.KVNamesQuery))
 	case "KVHISTORY":
-		_, err = r.KVHistory()
+		err = r.Into(new(protocol.KVHistoryQuery))
 	case "KVRESTORE":
 		_, err = r.KVRestore()
 	case "KVALIVE", "KVLEASEINFO":

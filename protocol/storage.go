@@ -15,45 +15,18 @@ const MaxFieldBytes = kv.MaxTxnBytes
 // replyStart begins a successful reply.
 func replyStart(dst []byte) kvjson.Writer { return kvjson.Writer{Buf: append(dst, `{"code":0`...)} }
 
-// readRequest reads a request of player storage with read.
-func readRequest[T any](r *Request, read func(m *reader) T) (T, error) {
-	var m reader
-	m.begin(r)
-	found := read(&m)
-	return found, m.End()
-}
-
-// StorageQuery is the request of STGET, and of STALL, which has no Names but a page.
+// StorageQuery is STALL's request.
 type StorageQuery struct {
-	Owner    field.Owner
-	Names    []string
-	Versions bool // tell the fields' versions
+	Owner field.Owner
 	field.Ask
+	Versions bool `kv:"versions"` // tell the fields' versions
 }
 
-// StorageQuery reads the request of STALL.
-func (r *Request) StorageQuery() (StorageQuery, error) {
-	return readRequest(r, func(m *reader) StorageQuery {
-		return StorageQuery{
-			Owner: storagejson.ReadOwner(&m.Reader, &m.Top), Versions: m.Flag(&m.Top, kvjson.Versions),
-			Ask: field.Ask{After: string(m.Text(&m.Top, kvjson.After)), Limit: int(m.Count(&m.Top, kvjson.Limit)), Revision: kv.Revision(m.Count(&m.Top, kvjson.Rev))},
-		}
-	})
-}
-
-// AppendStorageQuery appends the request of STGET or STALL.
-func AppendStorageQuery(dst []byte, cmd Command, q StorageQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	storagejson.WriteOwner(&w, q.Owner)
-	if cmd == StGet {
-		storagejson.WriteNames(&w, q.Names)
-	} else {
-		w.TextGiven(kvjson.After, q.After)
-		w.Given(kvjson.Limit, int64(q.Limit))
-		w.Given(kvjson.Rev, int64(q.Revision))
-	}
-	w.Flag(kvjson.Versions, q.Versions)
-	return w.End()
+// StorageNames is STGET's request, as it is sent.
+type StorageNames struct {
+	Owner    field.Owner
+	Names    []string `kv:"names"`
+	Versions bool     `kv:"versions"`
 }
 
 // AppendStorageFields appends STGET's reply.
@@ -144,75 +117,10 @@ func ParseStorageOutcome(kind field.Kind, body []byte) (out field.Outcome, err e
 
 // StorageOwnersQuery is STOWNERS's request.
 type StorageOwnersQuery struct {
-	App, Region string
-	Logic       string // only owners of this type; "" all
-	After       string // the last page's Next
-	Limit       int    // at most so many; 0 or more than storagejson.MaxOwners: that
-	// CountOnly asks only how many there are.
-	CountOnly bool
-}
-
-// StorageOwnersQuery reads STOWNERS's request.
-func (r *Request) StorageOwnersQuery() (StorageOwnersQuery, error) {
-	return readRequest(r, func(m *reader) StorageOwnersQuery {
-		o := storagejson.ReadOwner(&m.Reader, &m.Top)
-		q := StorageOwnersQuery{
-			App: o.App, Region: o.Region, Logic: o.Logic, After: string(m.Text(&m.Top, kvjson.After)),
-			Limit: int(m.Count(&m.Top, kvjson.Limit)), CountOnly: m.Flag(&m.Top, kvjson.Count),
-		}
-		if q.Limit == 0 || q.Limit > storagejson.MaxOwners {
-			q.Limit = storagejson.MaxOwners
-		}
-		return q
-	})
-}
-
-// AppendStorageOwnersQuery appends STOWNERS's request.
-func AppendStorageOwnersQuery(dst []byte, q StorageOwnersQuery) []byte {
-	w := kvjson.Writer{Buf: append(dst, '{')}
-	storagejson.WritePlace(&w, q.App, q.Region)
-	w.TextGiven(kvjson.LogicType, q.Logic)
-	w.TextGiven(kvjson.After, q.After)
-	w.Given(kvjson.Limit, int64(q.Limit))
-	w.Flag(kvjson.Count, q.CountOnly)
-	return w.End()
-}
-
-// StorageOwners is STOWNERS's reply, unless only their number was asked for: a page.
-type StorageOwners struct {
-	Owners []field.Owner // without App and Region
-	Next   string        // what to ask for the next page After; "": there is none
-}
-
-// AppendStorageOwners appends a page.
-func AppendStorageOwners(dst []byte, list []field.Owner, next string) []byte {
-	w := replyStart(dst)
-	storagejson.WriteOwners(&w, list, next)
-	return w.End()
-}
-
-// ParseStorageOwners reads a page. A refusal is a *RefusedError.
-func ParseStorageOwners(body []byte) (StorageOwners, error) {
-	return parseReply(body, func(m *reader) (page StorageOwners) {
-		page.Owners, page.Next = storagejson.ReadOwners(&m.Reader)
-		return page
-	})
-}
-
-// AppendStorageCount appends a reply that is a number: STOWNERS's to a request for one,
-// STRETRY's and STDROP's.
-func AppendStorageCount(dst []byte, n int64) []byte {
-	w := replyStart(dst)
-	w.Number(kvjson.Count, n)
-	return w.End()
-}
-
-// ParseStorageCount reads what AppendStorageCount appended. A refusal is a *RefusedError.
-func ParseStorageCount(body []byte) (int64, error) {
-	return parseReply(body, func(m *reader) int64 {
-		if !m.Top.Has(kvjson.Count) {
-			m.Missing(kvjson.Count)
-		}
-		return m.Number(&m.Top, kvjson.Count)
-	})
+	App       string `kv:"appId,else=1"`
+	Region    string `kv:"regionId,else=1"`
+	Logic     string `kv:"logicType,omit"`   // only owners of this type; "" all
+	After     string `kv:"after,omit"`       // the last page's Next
+	Limit     int    `kv:"limit,count,omit"` // at most so many; 0 or more than storagejson.MaxOwners: that
+	CountOnly bool   `kv:"count"`            // asks only how many there are
 }

@@ -13,6 +13,7 @@ import (
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/storage/field"
+	"confcenter/storage/landops"
 	"confcenter/storage/storagejson"
 )
 
@@ -23,6 +24,29 @@ func read(t require.TestingT, body []byte) *protocol.Request {
 	return &r
 }
 
+// asks are the requests that are structs, and tells read such replies.
+var asks, tells = func() (map[protocol.Command]func() any, map[protocol.Command]func([]byte) error) {
+	asks := map[protocol.Command]func() any{
+		protocol.StAll:    func() any { return new(protocol.StorageQuery) },
+		protocol.StOwners: func() any { return new(protocol.StorageOwnersQuery) },
+	}
+	for _, m := range landops.Models(nil) {
+		for place := range m.Operations {
+			asks[protocol.OfModel(m.Name, place)] = m.Operations[place].Ask
+		}
+	}
+	done := told[field.Done]
+	return asks, map[protocol.Command]func([]byte) error{
+		protocol.StStatus: told[field.Tables], protocol.StErrors: told[field.ErrorPage], protocol.StRetry: told[field.Count], protocol.StDrop: told[field.Count], protocol.StRescan: done,
+		protocol.LdSettings: told[field.Settings], protocol.LdClaim: told[field.Claim], protocol.LdTake: told[field.Taken], protocol.LdLanded: done, protocol.LdNewer: done, protocol.LdRelease: done,
+	}
+}()
+
+func told[A any](body []byte) error {
+	_, err := protocol.ParseReply[A](body)
+	return err
+}
+
 // readStorageRequest reads a request of the command.
 func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 	switch {
@@ -30,25 +54,9 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 		err = r.StorageWrite(cmd, new(field.Write))
 	case cmd == protocol.StGet:
 		err = r.StorageRead(new(protocol.StorageRead))
-	case cmd == protocol.StAll:
-		_, err = r.StorageQuery()
-	case cmd == protocol.StOwners:
-		_, err = r.StorageOwnersQuery()
-	case cmd == protocol.StErrors:
-		_, err = r.LandingErrorsQuery()
-	case cmd == protocol.StRetry, cmd == protocol.StDrop:
-		_, err = r.LandingRows()
-	case cmd == protocol.LdClaim, cmd == protocol.LdRelease:
-		_, err = r.LanderClaim()
-	case cmd == protocol.StRescan:
-		_, err = r.LandingRescan()
-	case cmd == protocol.LdTake:
-		_, err = r.LanderTake()
-	case cmd == protocol.LdLanded:
-		_, err = r.LanderLanded()
-	case cmd == protocol.LdNewer:
-		_, err = r.LanderVersion()
-	case cmd != protocol.StStatus && cmd != protocol.LdSettings:
+	case asks[cmd] != nil:
+		err = r.Into(asks[cmd]())
+	default:
 		err = fmt.Errorf("nobody reads requests of %v", cmd)
 	}
 	return err
@@ -59,26 +67,16 @@ func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
 	count, _ := r.Member("count")
 	_, counts := count.Int64()
 	switch body := r.Body(); {
-	case cmd == protocol.LdSettings:
-		_, err = protocol.ParseLanderSettings(body)
-	case cmd == protocol.LdClaim:
-		_, err = protocol.ParseLanderClaimed(body)
-	case cmd == protocol.LdTake:
-		_, err = protocol.ParseLanderBatch(body)
-	case cmd == protocol.LdLanded, cmd == protocol.LdNewer, cmd == protocol.LdRelease, cmd == protocol.StRescan:
-		_, err = protocol.ParseResult(body)
 	case counts:
-		_, err = protocol.ParseStorageCount(body)
+		_, err = protocol.ParseReply[field.Count](body)
+	case tells[cmd] != nil:
+		err = tells[cmd](body)
 	case cmd.StorageKind() != 0:
 		_, err = protocol.ParseStorageOutcome(cmd.StorageKind(), body)
 	case cmd == protocol.StGet, cmd == protocol.StAll:
 		_, err = protocol.ParseStoragePage(body)
 	case cmd == protocol.StOwners:
-		_, err = protocol.ParseStorageOwners(body)
-	case cmd == protocol.StErrors:
-		_, err = protocol.ParseLandingErrors(body)
-	case cmd == protocol.StStatus:
-		_, err = protocol.ParseLandingStatus(body)
+		err = told[field.OwnerPage](body)
 	default:
 		err = fmt.Errorf("nobody reads replies to %v", cmd)
 	}
@@ -162,29 +160,21 @@ func TestStorageRequestsRoundTrip(t *testing.T) {
 		}
 		page := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"),
 			Ask: field.Ask{After: drawText(t, "after"), Limit: int(rapid.Int32Min(0).Draw(t, "limit")), Revision: kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))}}
-		gotPage, err := read(t, protocol.AppendStorageQuery(nil, protocol.StAll, page)).StorageQuery()
-		require.NoError(t, err)
-		require.Equal(t, page, gotPage)
-		get := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"), Names: distinct(t, "names")}
-		requireRead(t, get, protocol.AppendStorageQuery(nil, protocol.StGet, get))
-		owners := protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
-			Limit: rapid.IntRange(1, storagejson.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")}
-		gotOwners, err := read(t, protocol.AppendStorageOwnersQuery(nil, owners)).StorageOwnersQuery()
-		require.NoError(t, err)
-		require.Equal(t, owners, gotOwners)
+		requireAsked(t, page)
+		get := protocol.StorageNames{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"), Names: distinct(t, "names")}
+		requireRead(t, get, protocol.AppendMessage(nil, &get))
+		requireAsked(t, protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
+			Limit: rapid.IntRange(1, storagejson.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")})
 	})
 }
 
 func TestLandingRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		query := protocol.LandingErrorsQuery{After: field.Ref{Owner: drawOwner(t), Name: drawText(t, "name")}, Limit: rapid.IntRange(1, protocol.MaxRefused).Draw(t, "limit")}
-		gotQuery, err := read(t, protocol.AppendLandingErrorsQuery(nil, query)).LandingErrorsQuery()
-		require.NoError(t, err)
-		require.Equal(t, query, gotQuery)
-		rows := protocol.LandingRows{Rows: drawLines(t), Confirm: rapid.Int64Min(0).Draw(t, "confirm")}
-		gotRows, err := read(t, protocol.AppendLandingRows(nil, rows)).LandingRows()
-		require.NoError(t, err)
-		require.Equal(t, rows, gotRows)
+		requireAsked(t, field.ErrorsAsk{After: field.Ref{Owner: drawOwner(t), Name: drawText(t, "name")}, Limit: rapid.IntRange(1, field.MaxErrors).Draw(t, "limit")})
+		rows := field.Refused{Rows: drawLines(t)}
+		requireAsked(t, field.RetryAsk{Refused: rows})
+		requireAsked(t, field.RetryAsk{Since: new(rapid.Int64Min(0).Draw(t, "since"))})
+		requireAsked(t, field.DropAsk{Refused: rows, Confirm: rapid.Int64Min(0).Draw(t, "confirm")})
 	})
 }
 
@@ -226,9 +216,9 @@ func TestStorageRepliesRoundTrip(t *testing.T) {
 			return field.Owner{Logic: drawText(t, "logic"), ID: drawText(t, "id")}
 		})
 		next := drawText(t, "next")
-		gotOwners, err := protocol.ParseStorageOwners(protocol.AppendStorageOwners(nil, owners, next))
-		require.NoError(t, err)
-		require.Equal(t, protocol.StorageOwners{Owners: owners, Next: next}, gotOwners)
+		listed := field.NewOwnerPage(owners, next)
+		require.Equal(t, next != "", listed.More)
+		requireTold(t, *listed)
 	})
 }
 
@@ -241,19 +231,14 @@ func TestLandingRepliesRoundTrip(t *testing.T) {
 				Refused: n.Draw(t, "refused"), Dropped: n.Draw(t, "dropped"), Landed: uint64(n.Draw(t, "landed")), Last: n.Draw(t, "last"), Rate: n.Draw(t, "rate"), Cursor: n.Draw(t, "cursor"),
 			}
 		})
-		gotTables, err := protocol.ParseLandingStatus(protocol.AppendLandingStatus(nil, tables))
-		require.NoError(t, err)
-		require.Equal(t, tables, gotTables)
+		requireTold(t, field.Tables{Tables: tables})
 		refused := some(t, "refused", func(t *rapid.T) field.ErrorRow {
 			return field.ErrorRow{
 				Owner: drawOwner(t), Name: drawText(t, "name"), List: drawText(t, "list"), Revision: drawRevision(t, "rev"), Reason: drawText(t, "reason"),
 				Attempts: int(rapid.Int32().Draw(t, "attempts")), First: rapid.Int64().Draw(t, "first"), Next: rapid.Int64().Draw(t, "next"), Dropped: rapid.Bool().Draw(t, "dropped"),
 			}
 		})
-		more := rapid.Bool().Draw(t, "more")
-		got, err := protocol.ParseLandingErrors(protocol.AppendLandingErrors(nil, refused, more))
-		require.NoError(t, err)
-		require.Equal(t, protocol.LandingErrors{Rows: refused, More: more}, got)
+		requireTold(t, field.ErrorPage{Errors: refused, More: rapid.Bool().Draw(t, "more")})
 	})
 }
 
@@ -303,7 +288,7 @@ func TestStorageDefaults(t *testing.T) {
 		`{"appId":null,"regionId":"eu","logicType":"bag","ownerId":"42"}`: {App: "1", Region: "eu", Logic: "bag", ID: "42"},
 		`{"appId":"","ownerId":"a","ownerId":"b"}`:                        {App: "", Region: "1", ID: "a"},
 	} {
-		q, err := read(t, []byte(body)).StorageQuery()
+		q, err := protocol.Read[protocol.StorageQuery](read(t, []byte(body)))
 		require.NoError(t, err)
 		require.Equal(t, want, q.Owner, body)
 	}
@@ -330,7 +315,7 @@ func storageTalk() (talks []talk) {
 	gold := field.Field{Name: "gold", Value: []byte("10"), Version: 1_700_000_000_000_020}
 	pic := field.Field{Name: "pic", Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_020}
 
-	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "none"}}), protocol.AppendStorageFields(nil, nil, false))
+	exchange(protocol.StGet, protocol.AppendMessage(nil, &protocol.StorageNames{Owner: owner, Names: []string{"gold", "none"}}), protocol.AppendStorageFields(nil, nil, false))
 	write := func(cmd protocol.Command, w field.Write, reply []byte) {
 		w.Kind = cmd.StorageKind()
 		exchange(cmd, protocol.AppendStorageWrite(nil, &w), reply)
@@ -345,11 +330,11 @@ func storageTalk() (talks []talk) {
 	wrote(protocol.StUpdate, update, done)
 	write(protocol.StUpdate, field.Write{Owner: eu, Fields: []field.Field{gold}, Expect: map[string]int64{"gold": 0}, WantPrev: true},
 		protocol.AppendStorageMismatch(nil, &field.Mismatch{Fields: []field.Field{gold}}))
-	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "pic"}, Versions: true}),
+	exchange(protocol.StGet, protocol.AppendMessage(nil, &protocol.StorageNames{Owner: owner, Names: []string{"gold", "pic"}, Versions: true}),
 		protocol.AppendStorageFields(nil, []field.Field{gold, pic}, true))
-	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Ask: field.Ask{Limit: 1}}),
+	exchange(protocol.StAll, protocol.AppendMessage(nil, &protocol.StorageQuery{Owner: owner, Ask: field.Ask{Limit: 1}}),
 		protocol.AppendStoragePage(nil, &field.Page{Fields: []field.Field{gold}, Revision: 20, More: true}, false))
-	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Ask: field.Ask{After: "gold", Revision: 20}}),
+	exchange(protocol.StAll, protocol.AppendMessage(nil, &protocol.StorageQuery{Owner: owner, Ask: field.Ask{After: "gold", Revision: 20}}),
 		protocol.AppendStoragePage(nil, &field.Page{Fields: []field.Field{pic}, Revision: 20}, false))
 	sum := field.Field{Name: "gold", Value: []byte("15"), Version: gold.Version + 1}
 	wrote(protocol.StIncr, field.Write{Owner: owner, Deltas: []field.Delta{{Name: "gold", By: 5}}, WantPrev: true}, field.Outcome{Revision: 21, Fields: []field.Field{sum}, Prev: []field.Field{gold}})
@@ -358,24 +343,23 @@ func storageTalk() (talks []talk) {
 	write(protocol.StRestore, names, protocol.AppendResult(nil, int(codes.NotFound), "there is no field none to restore"))
 	names.Names = names.Names[:1]
 	wrote(protocol.StRestore, names, field.Outcome{Revision: 23, Fields: []field.Field{sum}})
-	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{App: "1", Region: "1", Logic: "bag", Limit: 1}),
-		protocol.AppendStorageOwners(nil, []field.Owner{{Logic: "bag", ID: "42"}}, "bag:42"))
-	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{CountOnly: true}), protocol.AppendStorageCount(nil, 2))
-	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendLandingStatus(nil, []field.TableStatus{
+	exchange(protocol.StOwners, protocol.AppendMessage(nil, &protocol.StorageOwnersQuery{App: "1", Region: "1", Logic: "bag", Limit: 1}),
+		protocol.AppendReply(nil, field.NewOwnerPage([]field.Owner{{Logic: "bag", ID: "42"}}, "bag:42")))
+	exchange(protocol.StOwners, protocol.AppendMessage(nil, &protocol.StorageOwnersQuery{CountOnly: true}), protocol.AppendReply(nil, &field.Count{Count: 2}))
+	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendReply(nil, &field.Tables{Tables: []field.TableStatus{
 		{List: "dirtyKey:0", Saving: "dirtyKey:0saving", Errors: "dirtyKey:0error", Dirty: 3, Oldest: 1_700_000_000_020, Refused: 1, Landed: 40, Last: 1_700_000_000_010, Rate: 12, Cursor: 19},
 		{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error"},
-	}))
+	}}))
 	refused := field.ErrorRow{Owner: eu, Name: "pic", List: "dirtyKey:0error", Revision: 20, Reason: "Data too long for column 'value'", Attempts: 2, First: 1_700_000_000_030, Next: 1_700_000_060_030}
-	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{Limit: 1}), protocol.AppendLandingErrors(nil, []field.ErrorRow{refused}, true))
-	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{After: refused.Ref()}), protocol.AppendLandingErrors(nil, nil, false))
-	rows := protocol.LandingRows{Rows: []field.Ref{refused.Ref()}}
-	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{}), protocol.AppendStorageCount(nil, 1))
-	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
-	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{Landed: true, Since: 1_700_000_000_000}), protocol.AppendStorageCount(nil, 250))
-	rows.Confirm = 1
-	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
-	exchange(protocol.StRescan, protocol.AppendLandingRescan(nil, protocol.LandingRescan{App: "game", Region: "eu", Version: 1_700_000_000_000_099}), protocol.AppendResult(nil, 0, "success"))
-	exchange(protocol.StRescan, protocol.AppendLandingRescan(nil, protocol.LandingRescan{App: "1", Region: "1"}), protocol.AppendResult(nil, int(codes.NotImplemented), "no database is set up that fields could be landed in: start the server with --landing"))
+	exchange(protocol.StErrors, protocol.AppendMessage(nil, &field.ErrorsAsk{Limit: 1}), protocol.AppendReply(nil, &field.ErrorPage{Errors: []field.ErrorRow{refused}, More: true}))
+	exchange(protocol.StErrors, protocol.AppendMessage(nil, &field.ErrorsAsk{After: refused.Ref()}), protocol.AppendReply(nil, &field.ErrorPage{}))
+	rows := field.Refused{Rows: []field.Ref{refused.Ref()}}
+	exchange(protocol.StRetry, protocol.AppendMessage(nil, &field.RetryAsk{}), protocol.AppendReply(nil, &field.Count{Count: 1}))
+	exchange(protocol.StRetry, protocol.AppendMessage(nil, &field.RetryAsk{Refused: rows}), protocol.AppendReply(nil, &field.Count{Count: 1}))
+	exchange(protocol.StRetry, protocol.AppendMessage(nil, &field.RetryAsk{Since: new(int64(1_700_000_000_000))}), protocol.AppendReply(nil, &field.Count{Count: 250}))
+	exchange(protocol.StDrop, protocol.AppendMessage(nil, &field.DropAsk{Refused: rows, Confirm: 1}), protocol.AppendReply(nil, &field.Count{Count: 1}))
+	exchange(protocol.StRescan, protocol.AppendMessage(nil, &field.RescanAsk{App: "game", Region: "eu", Version: 1_700_000_000_000_099}), protocol.AppendResult(nil, 0, "success"))
+	exchange(protocol.StRescan, protocol.AppendMessage(nil, &field.RescanAsk{App: "1", Region: "1"}), protocol.AppendResult(nil, int(codes.NotImplemented), "no database is set up that fields could be landed in: start the server with --landing"))
 	for _, one := range landerTalk() {
 		exchange(one.cmd, one.request, one.reply)
 	}

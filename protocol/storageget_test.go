@@ -13,7 +13,7 @@ import (
 
 // requireRead requires that the body asks for what want does, the short way as well if it can
 // be read so, and returns whether it can.
-func requireRead(t require.TestingT, want protocol.StorageQuery, body []byte) (plain bool) {
+func requireRead(t require.TestingT, want protocol.StorageNames, body []byte) (plain bool) {
 	var got, short protocol.StorageRead
 	require.NoError(t, read(t, body).StorageRead(&got))
 	var names []string

@@ -37,8 +37,12 @@ func MembersOf(t reflect.Type) []Member {
 
 func membersOf(t reflect.Type) (list []Member) {
 	for _, f := range reflect.VisibleFields(t) {
-		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" || !f.IsExported() || name == "-" {
+		tag, own := f.Tag.Lookup("json")
+		if !own {
+			tag = f.Tag.Get("kv") // a message of a store
+		}
+		name, rest, _ := strings.Cut(tag, ",")
+		if f.Anonymous && (name == "" || !own) || !f.IsExported() || name == "-" {
 			continue
 		}
 		arg, _ := strconv.Atoi(f.Tag.Get("arg"))

@@ -30,6 +30,8 @@ type Operation struct {
 	// Named: Right is needed with something, because Things, or the method, decide about each thing that
 	// a question names. Else it is needed with everything.
 	Named bool
+	// Memory: it is answered from memory, and waits for no disk.
+	Memory bool
 	// Refusals are those that a caller should expect, besides what any question may be refused with.
 	Refusals []Refusal
 
@@ -68,6 +70,29 @@ func (o Operation) Refuses(code codes.Code, when string) Operation {
 func (o Operation) ByName() Operation {
 	o.Named = true
 	return o
+}
+
+// InMemory is o, which Memory suffices for.
+func (o Operation) InMemory() Operation {
+	o.Memory = true
+	return o
+}
+
+// holding is the key of a context for what a connection holds.
+type holding struct{}
+
+// Holding is ctx for a question that came by a connection, which hold remembers something for.
+func Holding(ctx context.Context, hold func(key any, end func())) context.Context {
+	return context.WithValue(ctx, holding{}, hold)
+}
+
+// OnEnd has end called when the connection ends by which the question of ctx came, at once if it has ended.
+// It replaces what there was for key; nil: nothing is held any more. end must not wait. A question that came
+// by no connection holds nothing.
+func OnEnd(ctx context.Context, key any, end func()) {
+	if hold, ok := ctx.Value(holding{}).(func(key any, end func())); ok {
+		hold(key, end)
+	}
 }
 
 // About is o, which is about the things that about appends for a question, a pointer as Ask returns it.

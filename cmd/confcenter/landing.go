@@ -9,7 +9,6 @@ import (
 
 	"confcenter/client"
 	"confcenter/kv/kvjson"
-	"confcenter/storage/storagejson"
 )
 
 func (a *app) landingStatusCommand() *cobra.Command {
@@ -27,7 +26,7 @@ landed last, and how many a second.`,
 		if err != nil {
 			return err
 		}
-		return c.show(jsoniter.RawMessage(storagejson.AppendTables(nil, tables)), func() error {
+		return c.show(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), func() error {
 			return a.table("LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", func(row func(string, ...any)) {
 				for _, t := range tables {
 					row("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d/s", dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), t.Rate)
@@ -59,12 +58,7 @@ func (a *app) landingErrorsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		w := kvjson.Writer{Buf: []byte{'['}, Dialect: kvjson.File}
-		for i := range list {
-			storagejson.WriteError(&w, &list[i])
-		}
-		w.Close(']')
-		return c.show(jsoniter.RawMessage(w.Buf), func() error {
+		return c.show(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), func() error {
 			return a.table("APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", func(row func(string, ...any)) {
 				for _, e := range list {
 					row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%q", dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), e.Reason)

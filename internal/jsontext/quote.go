@@ -146,3 +146,25 @@ func appendUnicode(dst, inner []byte) (out, rest []byte) {
 	}
 	return utf8.AppendRune(dst, utf16.DecodeRune(u, low)), inner[12:]
 }
+
+// maxSpelledOut is how long a value may be to be a text whatever its characters are. Beyond
+// it, one of control characters is base64, since a mebibyte of them would be a text of six,
+// which is more than a request may have.
+const maxSpelledOut = 64 << 10
+
+// IsText reports whether a value is written as a text.
+func IsText(value []byte) bool {
+	if !utf8.Valid(value) {
+		return false
+	}
+	if len(value) <= maxSpelledOut {
+		return true
+	}
+	controls := 0
+	for _, c := range value {
+		if c < ' ' {
+			controls++
+		}
+	}
+	return controls < len(value)/4
+}

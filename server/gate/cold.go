@@ -74,6 +74,3 @@ func Cold[Q any](off Off, read func(*protocol.Request) (Q, error), answer func(c
 		return true
 	}}
 }
-
-// Nothing reads a request without members.
-func Nothing(*protocol.Request) (struct{}, error) { return struct{}{}, nil }

@@ -54,9 +54,9 @@ func Add(g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.St
 		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Desk) gate.Together { return &gets{store: store} }},
 		protocol.KVMGet:    {Handle: f.kvGetMany},
 		protocol.KVList:    {Handle: f.kvList},
-		protocol.KVNames:   gate.Cold(gate.Works, (*protocol.Request).KVNames, f.kvNames),
-		protocol.KVHistory: gate.Cold(gate.Works, (*protocol.Request).KVHistory, f.kvHistory),
-		protocol.KVStat:    gate.Cold(gate.Works, gate.Nothing, f.kvStat),
+		protocol.KVNames:   gate.Cold(gate.Works, protocol.Read[protocol.KVNamesQuery], f.kvNames),
+		protocol.KVHistory: gate.Cold(gate.Works, protocol.Read[protocol.KVHistoryQuery], f.kvHistory),
+		protocol.KVStat:    gate.Cold(gate.Works, protocol.Read[struct{}], f.kvStat),
 
 		protocol.KVRestore: {Handle: f.kvRestore}, // reads first, so it waits
 
@@ -95,7 +95,7 @@ func AddNone(g *gate.Gate) {
 func (f *Handlers) kvNames(_ context.Context, r *edge.Request, dst []byte, q *protocol.KVNamesQuery) ([]byte, error) {
 	rev := f.store.Revision()
 	list, more, err := r.Rights.Namespaces(f.store, q.After, q.Limit)
-	return protocol.AppendKVNamespaces(dst, rev, list, more), err
+	return protocol.AppendReply(dst, &protocol.KVNamespaces{Revision: rev, Namespaces: list, More: more}), err
 }
 
 // kvStat answers with the store's figures.
@@ -133,7 +133,7 @@ func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) boo
 	if err == nil {
 		lease, err = f.store.Lease(id)
 	}
-	answerLease(s, h, lease, err, protocol.AppendKVLeaseInfo)
+	answerLease(s, h, lease, err, func(dst []byte, l kv.Lease) []byte { return protocol.AppendReply(dst, &l) })
 	return true
 }
 

@@ -111,7 +111,7 @@ func (w *lockWait) push(g kvlock.Grant) {
 		_, granted.Desc = s.Refused(w.h, g.Err)
 		granted.Code = codes.Of(g.Err)
 	}
-	frame := protocol.AppendKVGranted(protocol.BeginFrame(nil, protocol.KVGrant, s.Group().NextSeq()), granted)
+	frame := protocol.AppendMessage(protocol.BeginFrame(nil, protocol.KVGrant, s.Group().NextSeq()), &granted)
 	frame = protocol.FinishFrame(frame, 0)
 	s.Follow(w.slot, frame)
 }

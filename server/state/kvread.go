@@ -134,7 +134,7 @@ func sizeOf(entries []*kv.Entry) (n int) {
 // kvList answers a page of keys. A worker makes long pages and counts, and those that leave something
 // out.
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVList()
+	q, err := protocol.Read[protocol.KVListQuery](&s.Desk.Req)
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}

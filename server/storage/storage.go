@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"confcenter/codes"
-	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/storage"
 	"confcenter/storage/field"
+	"confcenter/storage/landops"
+	"confcenter/storage/storagejson"
 )
 
 // Limits of what the handlers do on the loop; a worker does anything larger.
@@ -30,21 +31,7 @@ type Store interface {
 	DoEach(by *storage.Caller, calls []*storage.Call)
 	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []field.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
-	// what operators need
-	Status() []field.TableStatus
-	Errors(after field.Ref, limit int) (list []field.ErrorRow, more bool)
-	Retry(ctx context.Context, fields []field.Ref) (int, error)
-	Reland(ctx context.Context, since int64) (int, error)
-	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
-	// what landers in processes of their own need
-	Settings() field.Settings
-	Claim(ctx context.Context, table int, who string) (field.Claim, error)
-	Release(ctx context.Context, table int, fence kv.Revision) error
-	Dirty(ctx context.Context, table, limit int) (*field.Batch, error)
-	Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error
-	Newer(ctx context.Context, version int64) error
-	// what those who fill a table need
-	Rescan(ctx context.Context, table string) error
+	landops.Store
 }
 
 // Handlers serve player storage.
@@ -68,20 +55,13 @@ func Add(g *gate.Gate, store Store) {
 	f := &Handlers{store: store}
 	routes := map[protocol.Command]gate.Route{
 		protocol.StGet:    {Handle: f.get, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
-		protocol.StAll:    gate.Cold(gate.Tried, (*protocol.Request).StorageQuery, f.all),
-		protocol.StOwners: gate.Cold(gate.Beside, (*protocol.Request).StorageOwnersQuery, f.owners),
-		protocol.StStatus: gate.Cold(gate.Works, gate.Nothing, f.status),
-		protocol.StErrors: gate.Cold(gate.Works, (*protocol.Request).LandingErrorsQuery, f.errors),
-		protocol.StRetry:  gate.Cold(gate.Waits, (*protocol.Request).LandingRows, f.retry),
-		protocol.StDrop:   gate.Cold(gate.Waits, (*protocol.Request).LandingRows, f.drop),
-		protocol.StRescan: gate.Cold(gate.Waits, (*protocol.Request).LandingRescan, f.rescan),
-
-		protocol.LdSettings: gate.Cold(gate.Works, gate.Nothing, f.settings),
-		protocol.LdClaim:    {Handle: f.claim},
-		protocol.LdTake:     gate.Cold(gate.Waits, (*protocol.Request).LanderTake, f.take),
-		protocol.LdLanded:   gate.Cold(gate.Waits, (*protocol.Request).LanderLanded, f.landed),
-		protocol.LdNewer:    gate.Cold(gate.Waits, (*protocol.Request).LanderVersion, f.newer),
-		protocol.LdRelease:  gate.Cold(gate.Waits, (*protocol.Request).LanderClaim, f.release),
+		protocol.StAll:    gate.Cold(gate.Tried, protocol.Read[protocol.StorageQuery], f.all),
+		protocol.StOwners: gate.Cold(gate.Beside, protocol.Read[protocol.StorageOwnersQuery], f.owners),
+	}
+	for _, m := range landops.Models(&landops.Landing{Store: store, Most: protocol.MaxFieldBytes}) {
+		for place := range m.Operations {
+			routes[protocol.OfModel(m.Name, place)] = row(&m.Operations[place], m.Asked)
+		}
 	}
 	for _, row := range protocol.Commands {
 		if row.ID.StorageKind() != 0 {
@@ -167,10 +147,13 @@ func (f *Handlers) all(ctx context.Context, _ *edge.Request, dst []byte, q *prot
 func (f *Handlers) owners(ctx context.Context, _ *edge.Request, dst []byte, q *protocol.StorageOwnersQuery) ([]byte, error) {
 	if q.CountOnly {
 		n, err := f.store.Count(ctx, q.App, q.Region, q.Logic)
-		return protocol.AppendStorageCount(dst, n), err
+		return protocol.AppendReply(dst, &field.Count{Count: n}), err
+	}
+	if q.Limit == 0 || q.Limit > storagejson.MaxOwners {
+		q.Limit = storagejson.MaxOwners
 	}
 	list, next, err := f.store.Owners(ctx, q.App, q.Region, q.Logic, q.After, q.Limit)
-	return protocol.AppendStorageOwners(dst, list, next), err
+	return protocol.AppendReply(dst, field.NewOwnerPage(list, next)), err
 }
 
 // sizeOf is about the size of fields in a reply, without the overhead of encoding.

@@ -23,6 +23,7 @@ import (
 
 // fakeStore is a store of one owner's fields. What comes when is up to the test.
 type fakeStore struct {
+	freed  [][2]int // table and fence
 	fields []field.Field
 	cold   bool     // only Load knows them,
 	warm   string   // but not of that owner
@@ -442,7 +443,30 @@ func (p *fakeStore) Claim(_ context.Context, table int, who string) (field.Claim
 	return field.Claim{Fence: kv.Revision(table), Holder: who}, p.err
 }
 
-func (p *fakeStore) Release(_ context.Context, _ int, _ kv.Revision) error { return p.err }
+func (p *fakeStore) Release(ctx context.Context, table int, fence kv.Revision) error {
+	if ctx.Err() != nil { // by no one's request
+		p.freed = append(p.freed, [2]int{table, int(fence)})
+	}
+	return p.err
+}
+
+// A lander that was killed is not waited for, not even if the claim comes when its connection has ended.
+func TestClaimsEndWithTheirConnection(t *testing.T) {
+	k := newKit(t)
+	require.Contains(t, k.ask(protocol.LdClaim, `{"table":3,"who":"me"}`), `"fence":3`)
+	require.Contains(t, k.ask(protocol.LdClaim, `{"table":3,"who":"me"}`), `"fence":3`)
+	require.Contains(t, k.ask(protocol.LdClaim, `{"table":5,"who":"me"}`), `"fence":5`)
+	require.Contains(t, k.ask(protocol.LdClaim, `{"who":"me"}`), `{"code":0,"holder":"me"}`)
+	k.Receive(gatetest.Requests(protocol.LdClaim, `{"table":7,"who":"me"}`))
+	require.Empty(t, k.player.freed)
+	k.Abort("gone")
+	k.Loop.Wake()
+	require.ElementsMatch(t, [][2]int{{3, 3}, {5, 5}}, k.player.freed)
+	for k.Bench.Group.Jobs() > 0 {
+		k.Bench.Group.DoJob(0)
+	}
+	require.ElementsMatch(t, [][2]int{{3, 3}, {5, 5}, {7, 7}}, k.player.freed)
+}
 
 func (p *fakeStore) Dirty(_ context.Context, table, limit int) (*field.Batch, error) {
 	if len(p.dirty) == 0 {
@@ -489,7 +513,7 @@ func TestLandersInProcessesOfTheirOwn(t *testing.T) {
 	require.Contains(t, k.ask(protocol.LdTake, `{"table":3}`), `LDTAKE_RSP/1 {"code":0}`)
 	long := field.DirtyRow{Row: field.Row{Owner: field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: make([]byte, 1<<20), Version: 7}, Revision: 8, Noted: true}
 	k.player.dirty = slices.Repeat([]field.DirtyRow{long}, 20)
-	b, err := protocol.ParseLanderBatch([]byte(strings.TrimPrefix(k.ask(protocol.LdTake, `{"table":3,"limit":20}`), "LDTAKE_RSP/1 ")))
+	b, err := protocol.ParseReply[field.Taken]([]byte(strings.TrimPrefix(k.ask(protocol.LdTake, `{"table":3,"limit":20}`), "LDTAKE_RSP/1 ")))
 	require.NoError(t, err)
 	require.Len(t, b.Rows, 5, "as many as one reply may have")
 	require.Equal(t, long.Value, b.Rows[0].Value)

@@ -21,9 +21,10 @@ const MaxFields = kv.MaxOps / 2
 
 // Owner is who fields belong to. Each part may be any text that Check accepts.
 type Owner struct {
-	App, Region string // which table; programs that have none say "1"
-	Logic       string // the kind of owner, as the game's logic divides its data
-	ID          string
+	App    string `kv:"appId,else=1"`    // with Region: which table; programs that have none say "1"
+	Region string `kv:"regionId,else=1"` // likewise
+	Logic  string `kv:"logicType"`       // the kind of owner, as the game's logic divides its data
+	ID     string `kv:"ownerId"`
 }
 
 // Field is one field as it is now.
@@ -110,11 +111,11 @@ func (m *Mismatch) Unwrap() error { return codes.Errorf(codes.Conflict, "%s", m.
 
 // Ask says which part of an owner's fields to read.
 type Ask struct {
-	After string // continue after the field of that name; "" from the beginning
-	Limit int    // maximum number of fields; 0 or more than kv.MaxList: kv.MaxList
+	After string `kv:"after,omit"`       // continue after the field of that name; "" from the beginning
+	Limit int    `kv:"limit,count,omit"` // maximum number of fields; 0 or more than kv.MaxList: kv.MaxList
 	// Revision continues at the state of an earlier page; 0: the newest. Pages of a state
 	// that is no longer kept fail with codes.Compacted: begin again.
-	Revision kv.Revision
+	Revision kv.Revision `kv:"rev,count,omit"`
 }
 
 // Page is a part of an owner's fields, in the order of the bytes of their keys in the state

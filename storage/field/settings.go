@@ -13,19 +13,19 @@ import (
 
 // Settings are those of landing, under the names that they have for homo's landers.
 type Settings struct {
-	Tables       int           // homo.dirty.tableNum: how many dirty tables there are
-	Prefix       string        // homo.dirty.table.prefix: of their names
-	LockTime     time.Duration // homo.dirty.lock.expireTime, in seconds: after so long without a sign of life a lander has lost its tables
-	SavingSuffix string        // homo.dirty.snapshot.suffix: of the name of what is being landed
-	ErrorSuffix  string        // homo.dirty.lock.error.suffix: of the name of a list of errors
-	Batch        int           // homo.dirty.landing.batchNum: rows at a time
-	Delay        time.Duration // homo.dirty.landing.delayTime, in ms: between two batches of a table that has no backlog
+	Tables       int           `kv:"tables,count"`  // homo.dirty.tableNum: how many dirty tables there are
+	Prefix       string        `kv:"prefix"`        // homo.dirty.table.prefix: of their names
+	SavingSuffix string        `kv:"saving_suffix"` // homo.dirty.snapshot.suffix: of the name of what is being landed
+	ErrorSuffix  string        `kv:"error_suffix"`  // homo.dirty.lock.error.suffix: of the name of a list of errors
+	LockTime     time.Duration `kv:"lock_time"`     // homo.dirty.lock.expireTime, in seconds: after so long without a sign of life a lander has lost its tables
+	Delay        time.Duration `kv:"delay"`         // homo.dirty.landing.delayTime, in ms: between two batches of a table that has no backlog
+	Batch        int           `kv:"batch,count"`   // homo.dirty.landing.batchNum: rows at a time
 	// Idle is homo.redis.expire, in seconds: how long an owner is neither read nor written
 	// before its landed fields leave memory; 0: they stay.
-	Idle time.Duration
+	Idle time.Duration `kv:"-"`
 	// Purge is homo.dirty.removed.expireTime, in seconds: how long removed fields can be
 	// restored, and are kept; 0: for ever.
-	Purge time.Duration
+	Purge time.Duration `kv:"-"`
 }
 
 // Limits of the settings.

@@ -38,34 +38,6 @@ func idOr(r *kvjson.Reader, o *kvjson.Object, f kvjson.Field) string {
 	return string(r.Text(o, f))
 }
 
-// WriteOwner appends whose fields an object is about.
-func WriteOwner(w *kvjson.Writer, o field.Owner) {
-	WritePlace(w, o.App, o.Region)
-	w.Text(kvjson.LogicType, o.Logic)
-	w.Text(kvjson.OwnerID, o.ID)
-}
-
-// WritePlace appends an app and a region. The wire leaves the default out.
-func WritePlace(w *kvjson.Writer, app, region string) {
-	if w.Dialect != kvjson.Wire || app != "" && app != field.DefaultID {
-		w.Text(kvjson.AppID, app)
-	}
-	if w.Dialect != kvjson.Wire || region != "" && region != field.DefaultID {
-		w.Text(kvjson.RegionID, region)
-	}
-}
-
-// ReadRef reads which field o is about.
-func ReadRef(r *kvjson.Reader, o *kvjson.Object) field.Ref {
-	return field.Ref{Owner: ReadOwner(r, o), Name: string(r.Text(o, kvjson.Name))}
-}
-
-// WriteRef appends which field an object is about.
-func WriteRef(w *kvjson.Writer, f field.Ref) {
-	WriteOwner(w, f.Owner)
-	w.Text(kvjson.Name, f.Name)
-}
-
 // ReadNames reads the member names, an array of strings.
 func ReadNames(r *kvjson.Reader) []string {
 	var names []string
@@ -90,37 +62,6 @@ func WriteNames(w *kvjson.Writer, names []string) {
 		w.Buf = jsontext.AppendQuote(w.Buf, name)
 	}
 	w.Close(']')
-}
-
-// WriteOwners appends a page of the owners of one app and region. next is what the next one
-// comes after; "" if there is none.
-func WriteOwners(w *kvjson.Writer, list []field.Owner, next string) {
-	w.Open(kvjson.Owners, '[')
-	for _, o := range list {
-		w.Element()
-		w.Text(kvjson.LogicType, o.Logic)
-		w.Text(kvjson.OwnerID, o.ID)
-		w.Close('}')
-	}
-	w.Close(']')
-	writeNext(w, next)
-}
-
-// ReadOwners reads a page. next is what the next one comes after; "" if there is none.
-func ReadOwners(r *kvjson.Reader) (list []field.Owner, next string) {
-	var o kvjson.Object
-	for items := listed(r, kvjson.Owners); r.Next(&items, &o); {
-		list = append(list, field.Owner{Logic: string(r.Text(&o, kvjson.LogicType)), ID: string(r.Text(&o, kvjson.OwnerID))})
-	}
-	return list, string(r.Text(&r.Top, kvjson.Next))
-}
-
-// listed iterates over the array of a reply, which must be there.
-func listed(r *kvjson.Reader, f kvjson.Field) kvjson.Elements {
-	if !r.Top.Has(f) {
-		r.Missing(f)
-	}
-	return r.Elements(&r.Top, f, 0)
 }
 
 func writeNext(w *kvjson.Writer, next string) {

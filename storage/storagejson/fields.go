@@ -1,7 +1,6 @@
 package storagejson
 
 import (
-	"bytes"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -107,7 +106,7 @@ func WriteFields(w *kvjson.Writer, list []field.Field, versions bool) {
 	octets := 0
 	w.Open(kvjson.Fields, '{')
 	for i := range list {
-		if f := &list[i]; field.IsText(f.Value) {
+		if f := &list[i]; jsontext.IsText(f.Value) {
 			key(w, f.Name)
 			w.Buf = jsontext.AppendQuote(w.Buf, f.Value)
 		} else {
@@ -118,7 +117,7 @@ func WriteFields(w *kvjson.Writer, list []field.Field, versions bool) {
 	if octets > 0 {
 		w.Open(kvjson.Bytes, '{')
 		for i := range list {
-			if f := &list[i]; !field.IsText(f.Value) {
+			if f := &list[i]; !jsontext.IsText(f.Value) {
 				key(w, f.Name)
 				w.Buf = append(base64.StdEncoding.AppendEncode(append(w.Buf, '"'), f.Value), '"')
 			}
@@ -178,31 +177,6 @@ func ReadPage(r *kvjson.Reader) (page field.Page, next string) {
 	next = string(r.Text(&r.Top, kvjson.Next))
 	page.More = next != ""
 	return page, next
-}
-
-// WriteValue appends the value of one field as text or as bytes, whichever is shorter; nil is
-// none.
-func WriteValue(w *kvjson.Writer, value []byte) {
-	switch {
-	case value == nil:
-	case field.IsText(value) && bytes.IndexByte(value, 0) < 0: // a NUL takes 6 bytes in a text
-		w.Text(kvjson.Value, string(value))
-	default:
-		w.Open(kvjson.Bytes, '"')
-		w.Buf = base64.StdEncoding.AppendEncode(w.Buf, value)
-		w.Close('"')
-	}
-}
-
-// ReadValue reads the value of one field; nil if there is none.
-func ReadValue(r *kvjson.Reader, o *kvjson.Object) []byte {
-	if o.Has(kvjson.Value) {
-		return append([]byte{}, r.Text(o, kvjson.Value)...)
-	}
-	if o.Has(kvjson.Bytes) {
-		return decode(r, "", r.Text(o, kvjson.Bytes))
-	}
-	return nil
 }
 
 func writeNumber(w *kvjson.Writer, name string, n int64) {

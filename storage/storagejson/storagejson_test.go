@@ -68,11 +68,11 @@ func TestWrittenInEachDialect(t *testing.T) {
 		kvjson.Wire: `{"rev":5,"values":{"n":8},"versions":{"n":7},"replayed":1,` +
 			`"errors":[{"logicType":"player","ownerId":"7","name":"n","list":"l","rev":5,"reason":"why","attempts":2,"first":3,"next":0,"dropped":1}],"more":1}`,
 		kvjson.HTTP: `{"revision":5,"values":{"n":8},"versions":{"n":7},"replayed":true,` +
-			`"errors":[{"appId":"1","regionId":"1","logicType":"player","ownerId":"7","name":"n","list":"l","revision":5,"reason":"why","attempts":2,"first":3,"next":0,"dropped":true}],"more":true,"next":"1_1/player:7:n"}`,
+			`"errors":[{"appId":"1","regionId":"1","logicType":"player","ownerId":"7","name":"n","list":"l","revision":5,"reason":"why","attempts":2,"first":3,"next":0,"dropped":true}],"more":true}`,
 	} {
 		w := writer(d)
 		storagejson.WriteOutcome(w, field.Incr, &out, false)
-		storagejson.WriteErrors(w, refused, true)
+		w.Struct(&field.ErrorPage{Errors: refused, More: true})
 		require.Equal(t, want, string(w.End()))
 	}
 }

@@ -37,7 +37,7 @@ func ReadWrite(r *kvjson.Reader, write *field.Write) {
 
 // WriteWrite appends a write.
 func WriteWrite(w *kvjson.Writer, write *field.Write) {
-	WriteOwner(w, write.Owner)
+	w.Struct(&write.Owner)
 	switch write.Kind {
 	case field.Update:
 		WriteFields(w, write.Fields, false)

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // How landing is measured.
@@ -57,7 +58,7 @@ func (b *bench) landed(s *served) int64 {
 	c, begun := b.dial(s.addr, 1)[0], now()
 	b.look(func() bool {
 		dirty, landed := 0, 0
-		for _, t := range must(protocol.ParseLandingStatus(c.ask(protocol.StStatus, []byte("{}")))) {
+		for _, t := range must(protocol.ParseReply[field.Tables](c.ask(protocol.StStatus, []byte("{}")))).Tables {
 			dirty, landed = dirty+int(t.Dirty), landed+int(t.Landed)
 		}
 		if landed == 0 {
@@ -103,7 +104,7 @@ func (b *bench) colds() {
 func (b *bench) knowing(db *mariadb) (now, peak int64) {
 	s := b.serve(1, "--landing", db.dsn, "--landing-moved") // as another one has landed there
 	c := b.dial(s.addr, 1)[0]
-	known := protocol.AppendKVList(nil, protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/1_1", CountOnly: true}})
+	known := protocol.AppendMessage(nil, &protocol.KVListQuery{List: kv.List{NS: "@landing", Prefix: "known/1_1", CountOnly: true}})
 	b.look(func() bool { return must(protocol.ParseKVPage(c.ask(protocol.KVList, known), "@landing")).Count > 0 })
 	defer b.end(s)
 	return s.memory()

@@ -41,7 +41,7 @@ func main() {
 func generate(root string, models []state.Model) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	writers := map[string]func(old []byte, models []state.Model) ([]byte, error){
-		"protocol/modelcommands.go": rows,
+		"protocol/modelcommands.go": func(old []byte, models []state.Model) ([]byte, error) { return rows(old, tables(models)) },
 		codesPath:                   func([]byte, []state.Model) ([]byte, error) { return codeTable(), nil },
 		commandsPath:                func(_ []byte, models []state.Model) ([]byte, error) { return commandTable(models), nil },
 		"gateway/openapi.json":      openapi,
