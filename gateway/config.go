@@ -140,7 +140,7 @@ func (f *fileState) version() int64 {
 
 // appendFile appends the members that describe the state of a file, and leaves the
 // object open. Of its bases it names those that may be read.
-func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
+func appendFile(dst []byte, f *fileState, may op.May) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
 	mtime, resolved, size := int32(0), int32(0), 0
@@ -163,7 +163,7 @@ func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
 	if f.node != nil {
 		separator := ""
 		for _, base := range f.node.Bases() {
-			if sees.Names(base) {
+			if may.Names(base) {
 				dst = jsontext.AppendQuote(append(dst, separator...), base)
 				separator = ","
 			}
@@ -182,7 +182,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		return err
 	}
 	now := g.stores.Config.Snapshot()
-	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.Sees().Names(f.name) })
+	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.May().Names(f.name) })
 	size := entryOverhead
 	for i := range files {
 		size += memory.VersionCost + len(files[i].name) + len(files[i].fault)
@@ -195,7 +195,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i], w.Sees()), '}')
+		b = append(appendFile(b, &files[i], w.May()), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
@@ -278,7 +278,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	w.setTag(file.tag())
-	b := appendFile(w.b, &file, w.Sees())
+	b := appendFile(w.b, &file, w.May())
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -384,7 +384,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	origins, complete := node.Origins()
 	if w.Rights != nil {
-		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.Sees().Names(o.Name) })
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.May().Names(o.Name) })
 	}
 	size := len(text) + entryOverhead
 	for i := range origins {
@@ -473,7 +473,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
 		return err
 	}
-	if req.Actor, err = actorOf(r); err != nil {
+	if req.Actor, err = w.actor(r); err != nil {
 		return err
 	}
 	var res confstore.SetResult

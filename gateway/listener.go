@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 )
 
@@ -73,12 +72,12 @@ const (
 	headerIdle    = "X-Confcenter-Idle" // of the console: its page asks by itself, and no one is there
 )
 
-// actorOf is who asks: an address, and what the request says of itself.
-func actorOf(r *http.Request) (by *access.Actor, err error) {
+// actor is who asks: an address, and what the request says of itself.
+func (w *reply) actor(r *http.Request) (by *access.Actor, err error) {
 	if p := peerOf(r); p != nil {
 		by = &p.actor
 	}
-	origin, identity := r.Header.Get(headerOrigin), guard.From(r.Context()).Identity()
+	origin, identity := r.Header.Get(headerOrigin), w.Rights.Identity()
 	switch origin {
 	case "", access.InConsole:
 	default:

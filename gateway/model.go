@@ -37,11 +37,11 @@ func (g *Gateway) asksModel(m *state.Model, o *state.Operation) handler {
 		if err := g.judge(w, o.Things(question, w.Things())); err != nil {
 			return err
 		}
-		by, err := actorOf(r)
+		by, err := w.actor(r)
 		if err != nil {
 			return err
 		}
-		answer, err := m.Answer(r.Context(), o, by, question)
+		answer, err := m.Answer(w.Context(r.Context()), o, by, question)
 		if err != nil {
 			return err
 		}

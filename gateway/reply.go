@@ -266,7 +266,7 @@ func (g *Gateway) prepare(w *reply, r *http.Request, txn *kv.Txn) error {
 		err = w.Seal(txn)
 	}
 	if err == nil {
-		txn.Actor, err = actorOf(r)
+		txn.Actor, err = w.actor(r)
 	}
 	if err == nil {
 		err = w.takeTxn(txn)

@@ -157,9 +157,6 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			err = w.Rights.Right(rt.right, rt.named)
 		}
 	}
-	if w.Rights != nil {
-		r = r.WithContext(guard.With(r.Context(), w.Rights))
-	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
 	}

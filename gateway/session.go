@@ -133,7 +133,7 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 	if w.Rights.Identity() == nil {
 		return codes.Errorf(codes.NotIdentified, "you are not signed in")
 	}
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (g *Gateway) beginOpenID(w *reply, r *http.Request) error {
 // or there to learn why not. The request comes from another site's page, so neither it nor the one
 // after it has the session's cookie; those that the console makes itself have it.
 func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		numbers.Fill(body.Store)
 	}
 	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems(w.Sees())}
+		body.Config = &configBody{Problems: g.problems(w.May())}
 		numbers.Fill(body.Config)
 	}
 	if g.stores.Storage != nil {
@@ -155,10 +155,10 @@ func pushes(fleet metric.Readings) int64 {
 }
 
 // problems are those of what who asks may read: figures are for more people than names are.
-func (g *Gateway) problems(sees op.Sees) []problemBody {
+func (g *Gateway) problems(may op.May) []problemBody {
 	list := []problemBody{}
 	for _, p := range g.stores.Config.Problems() {
-		if !sees.Names(p.Name) {
+		if !may.Names(p.Name) {
 			continue
 		}
 		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})

@@ -73,7 +73,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 		return err
 	}
 	list, size := g.stores.Storage.Regions(), 0
-	list = slices.DeleteFunc(list, func(o field.Owner) bool { return !w.Sees()(op.Owners(policy.Read, o.App, o.Region, "")) })
+	list = slices.DeleteFunc(list, func(o field.Owner) bool { return !w.May().Sees(op.Owners(policy.Read, o.App, o.Region, "")) })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}
@@ -200,7 +200,7 @@ func (g *Gateway) storageWrite(kind field.Kind) handler {
 		if err != nil {
 			return err
 		}
-		by, err := actorOf(r)
+		by, err := w.actor(r)
 		if err != nil {
 			return err
 		}

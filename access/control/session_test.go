@@ -34,7 +34,7 @@ func TestASessionIsAProof(t *testing.T) {
 
 	root, err := k.Admit(&control.Proof{Session: k.signedIn("root@example.org").Text})
 	require.NoError(t, err)
-	require.NoError(t, root.Whole(policy.Read, policy.Config), "whom the settings name")
+	require.NoError(t, root.Needs(op.Whole(policy.Read, policy.Config)), "whom the settings name")
 
 	made := k.token("game-1")
 	byToken, err := k.SignInToken(context.Background(), nil, made.Text)

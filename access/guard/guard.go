@@ -7,7 +7,6 @@
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,20 +86,12 @@ func (c *Caller) Apart() *Caller {
 	return &Caller{Permits: c.Permits, Who: c.Who, Pass: c.Pass}
 }
 
-type callerKey struct{}
-
-// With is ctx with the caller, which [From] returns.
-func With(ctx context.Context, c *Caller) context.Context {
+// May is what the caller may do.
+func (c *Caller) May() op.May {
 	if c == nil {
-		return ctx
+		return nil
 	}
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// From is the caller; nil if ctx has none, as without access control.
-func From(ctx context.Context) *Caller {
-	c, _ := ctx.Value(callerKey{}).(*Caller)
-	return c
+	return func(t op.Thing) error { return c.may(&t) }
 }
 
 // Right needs a right that a row of the command or route table names. With named it is enough to
@@ -128,7 +119,7 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
-	return c.Whole(v, class)
+	return c.whole(v, class)
 }
 
 // allOf needs every verb with everything in a class.
@@ -137,22 +128,26 @@ func (c *Caller) allOf(class policy.Class) error {
 		if v&class.Verbs() == 0 {
 			continue
 		}
-		if err := c.Whole(v, class); err != nil {
+		if err := c.whole(v, class); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Whole needs v with everything in a class. All documents include the roles.
-func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
-	switch {
-	case c == nil:
-		return nil
-	case !c.Permits.Covers(v, class, ""):
+// whole needs v with everything in a class. All documents include the roles.
+func (c *Caller) whole(v policy.Verb, class policy.Class) error {
+	err := c.covers(v, class)
+	if err == nil && class == policy.Config {
+		err = c.covers(ofRoles(v), policy.Roles)
+	}
+	return err
+}
+
+// covers is whole for documents without the roles.
+func (c *Caller) covers(v policy.Verb, class policy.Class) error {
+	if !c.Permits.Covers(v, class, "") {
 		return forbidden(v, class, "")
-	case class == policy.Config:
-		return c.Whole(ofRoles(v), policy.Roles)
 	}
 	return nil
 }
@@ -169,17 +164,14 @@ func ofRoles(v policy.Verb) policy.Verb {
 func (c *Caller) documents(v policy.Verb, prefix string) error {
 	switch {
 	case strings.HasPrefix(prefix, policy.RolePrefix):
-		return c.Whole(ofRoles(v), policy.Roles)
+		return c.whole(ofRoles(v), policy.Roles)
 	case !c.Permits.Covers(v, policy.Config, prefix):
 		return forbidden(v, policy.Config, prefix+"*")
 	case strings.HasPrefix(policy.RolePrefix, prefix):
-		return c.Whole(ofRoles(v), policy.Roles)
+		return c.whole(ofRoles(v), policy.Roles)
 	}
 	return nil
 }
-
-// Names reports whether the name of a document may be told.
-func (c *Caller) Names(name string) bool { return c.Sees(op.Document(policy.Read, name)) }
 
 // owned needs v with what the owner of a guarded namespace has under a key, or with whole unset under
 // all that begin so. Keys are not the owner's names, but for those of scopes and documents, so most
@@ -199,7 +191,7 @@ func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
 	}
 	switch name, ok := strings.CutPrefix(key, kv.DocumentPrefix); {
 	case !ok || ns != kv.ConfigNamespace:
-		return c.Whole(v, class)
+		return c.whole(v, class)
 	case whole:
 		return c.document(v, name)
 	default:

@@ -31,8 +31,10 @@ func (c *Caller) may(t *op.Thing) error {
 	switch {
 	case t.Parts() == 0 && t.Class == policy.KV:
 		return c.administers(t.Do, "*") // tokens are among all keys
+	case t.Parts() == 0 && t.Extent == op.Any:
+		return c.covers(t.Do, t.Class) // the documents that are no roles
 	case t.Parts() == 0:
-		return c.Whole(t.Do, t.Class)
+		return c.whole(t.Do, t.Class)
 	case t.Class == policy.KV && t.Do == policy.Lease && t.Extent == op.Any:
 		return c.leases()
 	case t.Class == policy.KV && t.Extent == op.Any:
@@ -71,8 +73,8 @@ func (c *Caller) keys(t *op.Thing) error {
 func (c *Caller) document(v policy.Verb, name string) error {
 	c.name = meta.AppendComplete(c.name[:0], name)
 	switch {
-	case isRole(c.name):
-		return c.Whole(ofRoles(v), policy.Roles)
+	case policy.IsRole(c.name):
+		return c.whole(ofRoles(v), policy.Roles)
 	case c.Permits.May(v, policy.Config, c.name):
 		return nil
 	}

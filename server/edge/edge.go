@@ -156,11 +156,11 @@ func (r *Request) Watch(ns string) (Watch, error) {
 	return Watch{counted}, err
 }
 
-// Sees is what the sender may be told of, as long as it is asked on the request's goroutine.
-func (r *Request) Sees() op.Sees { return r.Rights.Sees }
+// May is what the sender may do, as long as it is asked on the request's goroutine.
+func (r *Request) May() op.May { return r.Rights.May() }
 
-// Context is ctx with the sender, for what leaves out what they may not see.
-func (r *Request) Context(ctx context.Context) context.Context { return guard.With(ctx, r.Rights) }
+// Context is ctx with what the sender may do, for names that are known only when the answer is made.
+func (r *Request) Context(ctx context.Context) context.Context { return op.With(ctx, r.May()) }
 
 // Apart is the same request, for another goroutine.
 func (r *Request) Apart() *Request {

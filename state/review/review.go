@@ -25,13 +25,13 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -91,7 +91,7 @@ type Tokens interface {
 
 // Rules are what access control allows, and marks.
 type Rules interface {
-	Of(id *access.Identity) *policy.Permits
+	MayOf(id *access.Identity) op.May
 	Marks() *policy.Marks
 	// Vouches reports whether what someone was proved by is good still, if it was a certificate.
 	Vouches(id *access.Identity) bool
@@ -136,16 +136,22 @@ func (r *Reviews) marks() *policy.Marks {
 	return nil
 }
 
+// caller is who looks at changes, or decides about them.
+type caller struct {
+	op.May
+	name string
+}
+
 // caller is by with what the rules allow it. codes.NotImplemented, codes.NotIdentified.
-func (r *Reviews) caller(by *access.Actor) (*guard.Caller, error) {
+func (r *Reviews) caller(by *access.Actor) (c caller, err error) {
 	rules := r.rules.Load()
 	switch {
 	case rules == nil:
-		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control, so nothing needs approval; start it with --access-control")
+		return c, codes.Errorf(codes.NotImplemented, "this server has no access control, so nothing needs approval; start it with --access-control")
 	case by == nil || by.Identity == nil:
-		return nil, codes.Errorf(codes.NotIdentified, "to review changes you have to say who you are; give a token")
+		return c, codes.Errorf(codes.NotIdentified, "to review changes you have to say who you are; give a token")
 	}
-	return &guard.Caller{Permits: (*rules).Of(by.Identity), Who: by.Identity}, nil
+	return caller{(*rules).MayOf(by.Identity), by.Identity.Name}, nil
 }
 
 // asks reports whether by is an actor whose changes can need approval, and have none yet.
