@@ -15,7 +15,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
@@ -324,7 +323,7 @@ func (g *Gateway) sendRaw(w *reply, r *http.Request, file *fileState, text []byt
 // revealed is the text of a file with the sealed values that the caller may know. A broken one has
 // none.
 func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
-	if !seal.Has(text) {
+	if !w.Hides(text) {
 		return text, nil
 	}
 	if _, err := jsontext.Check(text); err != nil {

@@ -25,6 +25,7 @@ type reply struct {
 	edge.Request
 	judging edge.Room
 	route   *route
+	watch   edge.Watch    // of a stream
 	status  int           // 0: nothing is written yet
 	rested  time.Duration // how long the connection was made to wait
 
@@ -53,7 +54,7 @@ func newReply(to http.ResponseWriter, pool *memory.Pool, e *edge.Edge) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
 	w.Request = edge.Request{Edge: e, Room: &w.judging}
-	w.ResponseWriter, w.route, w.status, w.rested = to, &unrouted, 0, 0
+	w.ResponseWriter, w.route, w.watch, w.status, w.rested = to, &unrouted, edge.Watch{}, 0, 0
 	return w
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 )
@@ -137,14 +136,14 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var denied error
 	switch {
 	case long: // no matter who sent it
-		w.Rights = new(guard.Caller)
+		w.Deny()
 		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
 		err = tooLarge(rt.body)
 	case err == nil:
 		denied = p.gateway.identify(w, r)
-		err = peer.count(p.gateway.edge.Quotas, w, w.Rights.Identity())
+		err = peer.count(w)
 	}
-	if err == nil && p.gateway.known(w) {
+	if err == nil && w.known() {
 		err = peer.settle(w)
 	} else {
 		peer.spoke()
@@ -189,46 +188,20 @@ func (g *Gateway) serveStream(w *reply, r *http.Request, rt *route) (*http.Reque
 		return r, err
 	}
 	defer g.cfg.Memory.Connections.Give(memory.StreamCost)
-	counted, err := g.edge.Quotas.Watch(w.Account, "")
-	if err != nil {
+	var err error
+	if w.watch, err = w.Watch(""); err != nil {
 		return r, err
 	}
-	defer counted.End()
+	defer func() { w.watch.End() }()
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
 	live := r.WithContext(ctx)
-	defer g.streams.enter(w, stream{viewer: g.viewerOf(r, rt), rights: w.Rights.Apart(), cut: cut})()
+	defer g.streams.enter(w, stream{viewer: g.viewerOf(r, rt), by: w.Apart(), cut: cut})()
 	if err = rt.handle(w, live); ctx.Err() != nil {
 		r = live
 	}
 	return r, err
 }
-
-// identify finds out who the sender is and what they may do.
-func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
-	if w.Rights = nil; g.cfg.Rights == nil {
-		return nil
-	}
-	if w.Rights, err = g.cfg.Rights(r); err != nil {
-		g.tarry(w, r, err)
-		if w.route.right == access.Anyone {
-			w.Rights = new(guard.Caller)
-			return nil
-		}
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	if err == nil && g.cfg.Audit != nil {
-		g.noteLogin(w.Rights, r)
-	}
-	if rt := w.route; err == nil && g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
-		g.cfg.Control.Used(w.Rights)
-	}
-	return err
-}
-
-// known reports whether a request is from a caller that may take a place: with access control only
-// one that is known may, or no one else could get one.
-func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.Rights.Identity() != nil }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients
 // read the reply only after they have sent everything, and would otherwise see a

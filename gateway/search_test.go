@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
@@ -151,9 +152,9 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	rights.Who = &access.Identity{Name: "token:a"}
 	k := start(t, func(cfg *Config, _ *Stores) {
 		cfg.Clock = fake
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
+		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
 			own := rights.Apart()
-			if r.URL.Query().Get("q") == "other" {
+			if p.Token == "other" {
 				own.Who = &access.Identity{Name: "token:b"}
 			}
 			return own, nil
@@ -169,7 +170,7 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	}
 	fake.BlockUntil(1 + many)
 	other := make(chan answer, 1)
-	go func() { other <- k.get("/v1/config/search?q=other") }()
+	go func() { other <- k.get("/v1/config/search?q=other", "Authorization: Bearer other") }()
 	fake.BlockUntil(2 + many)
 	<-k.searchers.places
 	<-k.searchers.places
@@ -183,7 +184,7 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	held.turn <- struct{}{}
 	go func() { answers <- k.get("/v1/config/search?q=mine") }()
 	fake.BlockUntil(2)
-	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other").status, "there is a place for others")
+	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other", "Authorization: Bearer other").status, "there is a place for others")
 	fake.Advance(searchBusy)
 	got := <-answers
 	require.Equal(t, "busy", errorName(t, got))

@@ -37,11 +37,9 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	if err := g.judge(w, op.Watch(w.Things(), filter)); err != nil {
 		return err
 	}
-	counted, err := g.watched(filter.NS)
-	if err != nil {
+	if err := w.watch.In(w.Quotas, filter.NS); err != nil {
 		return err
 	}
-	defer counted.End()
 	from := kv.Revision(last)
 	switch newest := g.stores.State.Revision(); {
 	case !valid || from > newest:

@@ -248,8 +248,11 @@ func (c *Control) setBy() time.Duration {
 }
 
 // Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must
-// not hold up, until cancel.
+// not hold up, until cancel. The nil Control calls nothing.
 func (c *Control) Follow(fn func()) (cancel func()) {
+	if c == nil {
+		return func() {}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.next

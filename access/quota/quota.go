@@ -402,18 +402,26 @@ func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 		}
 		w.account = a
 	}
-	if ns == "" {
-		return w, nil
+	if err = w.In(b, ns); err != nil {
+		w.End()
+		w = Watch{}
+	}
+	return w, err
+}
+
+// In counts it on a namespace as well, unless that is empty.
+func (w *Watch) In(b *Book, ns string) error {
+	if b == nil || ns == "" {
+		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.spaceLocked(ns)
 	if n := most(s.quota.Load(), policy.Watches); !takeOne(&s.watches, n) {
-		w.End()
-		return Watch{}, b.refuse(ofNamespace, policy.Watches, s.what, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
+		return b.refuse(ofNamespace, policy.Watches, s.what, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
 	}
 	w.space = s
-	return w, nil
+	return nil
 }
 
 // End is called once when the watch has ended.

@@ -10,20 +10,42 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/access/seal"
+	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/op"
 )
 
-// Edge is what all requests of a server share. Nothing of it changes once a request has come.
+// Edge is what all requests of a server share, by whichever way they come. Nothing of it changes once a
+// request has come. Make one with [New].
 type Edge struct {
+	Control *control.Control                            // nil: there is no access control
+	LetIn   func(*control.Proof) (*guard.Caller, error) // what a proof allows; nil: everyone may do everything
+	Log     zerolog.Logger                              // of what goes wrong
+
 	Quotas *quota.Book       // nil: nothing is counted
 	Audit  access.Notes      // nil: no one takes notes
 	Ring   func() *seal.Ring // the keys of sealed values, now; it may return nil: there are none
 	Stages []Stage           // further ones, in their order
+}
+
+// New is the edge of a server with access control, or of one without if c is nil. audit may be nil, and so may
+// ring and what it returns.
+func New(c *control.Control, audit access.Notes, ring func() *seal.Ring, log zerolog.Logger) *Edge {
+	e := &Edge{Control: c, Quotas: c.Quotas(), Audit: audit, Ring: ring, Log: log}
+	if c != nil {
+		e.LetIn = c.Admit
+	}
+	if ring == nil {
+		e.Ring = func() *seal.Ring { return nil }
+	}
+	return e
 }
 
 // Stage decides about the things that a request is about, after rights have been. It must not keep them.
@@ -38,7 +60,7 @@ type Request struct {
 	Room *Room // set at open
 
 	Rights  *guard.Caller  // what the sender may do; nil: there is no access control
-	Account *quota.Account // of the sender; nil: not known, or no one is counted
+	Account *quota.Account // of the sender, see [Conn]; nil: not known, or no one is counted
 	Size    int64          // in bytes, as far as it is charged
 	paid    bool           // a request may pass again when it has waited
 	spent   bool           // likewise, by its namespaces
@@ -52,6 +74,19 @@ type Room struct {
 
 // mostThings is how many things a Room keeps the memory of.
 const mostThings = 64
+
+// Deny has the sender be no one in particular, who may do nothing.
+func (r *Request) Deny() { r.Rights = new(guard.Caller) }
+
+// Refused has the log and the audit know that a request is refused with err: the log of faults of the server, and
+// the audit of what lacks a right or a proof, or is beyond a quota. do is the request's name. It may be called
+// from any goroutine.
+func (e *Edge) Refused(by *access.Actor, do string, err error) {
+	if codes.Of(err) == codes.Internal {
+		e.Log.Error().Err(err).Str("request", do).Str("peer", by.Address).Msg("request failed")
+	}
+	e.Audit.Refused(by, do, err)
+}
 
 // Next begins the next request.
 func (r *Request) Next() { r.paid, r.spent = false, false }

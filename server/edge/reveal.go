@@ -14,6 +14,9 @@ import (
 // itself if there are none. The result is the sender's alone, and not to be kept for others.
 func (r *Request) Revealed(valid []byte) []byte { return revealText(r.Rights, r.Ring(), valid) }
 
+// Hides reports whether there may be sealed values in a text, if they can be revealed at all.
+func (r *Request) Hides(text []byte) bool { return r.Ring() != nil && seal.Has(text) }
+
 // AppendRevealed is Revealed for JSON that is known to have sealed values.
 func (r *Request) AppendRevealed(dst, valid []byte) []byte {
 	return r.Ring().AppendRevealed(dst, valid, r.Rights.Reveals)
