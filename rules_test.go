@@ -123,7 +123,7 @@ var mayImport = map[string][]string{
 	"server/clients":       {"internal/roster", "access", "access/policy", "codes", "confstore", "kv", "op", "protocol", "internal/clock", "internal/memory", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},
 	"tools/ccload": {"internal/authority", "kv", "confstore/doclog", "kvstore/pebblekv", "kvstore/pebblekv/disk", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/go-sql-driver/mysql", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/spf13/cobra", "golang.org/x/sys"},
-	"gateway": {"state/audit", "access", "access/control", "access/openid", "access/policy", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "op", "server/edge", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
+	"gateway": {"state/audit", "access", "access/control", "access/openid", "access/policy", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "op", "protocol", "server/edge", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
 		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "state", "storage", "storage/field", "storage/storagejson", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"gateway/console":             {},
 	"storage/landing":             {"codes", "kv", "storage", "storage/field", "internal/clock", "internal/metric", "github.com/rs/zerolog"},

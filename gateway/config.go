@@ -21,6 +21,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // configRoot is the root of our own REST API for configuration. A file's name is a
@@ -33,14 +34,14 @@ func (g *Gateway) configRoutes() []route {
 		g.closers = append(g.closers, g.configFeed.close)
 	}
 	return []route{
-		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, named: true, handle: g.configFiles},
-		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, named: true, handle: g.configGet},
-		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, named: true, body: g.cfg.MaxBody, handle: g.configPut},
+		of(protocol.GetCfgName, route{method: get, pattern: configRoot + "files", name: "config.files", bare: true, handle: g.configFiles}),
+		of(protocol.GetConfig, route{method: get, pattern: configRoot + "file", name: "config.get", handle: g.configGet}),
+		of(protocol.SetConfig, route{method: put, pattern: configRoot + "file", name: "config.put", body: g.cfg.MaxBody, handle: g.configPut}),
 		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, named: true, handle: g.configDelete},
-		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, named: true, handle: g.configResolved},
+		of(protocol.GetConfig, route{method: get, pattern: configRoot + "resolved", name: "config.resolved", handle: g.configResolved}),
 		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, named: true, handle: g.configSearch},
-		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, named: true, stream: true, handle: g.configStream},
-		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, named: true, stream: true, handle: g.configRevisions},
+		of(protocol.BookCfgChange, route{method: get, pattern: configRoot + "stream", name: "config.stream", stream: true, handle: g.configStream}),
+		of(protocol.CfWatch, route{method: get, pattern: configRoot + "revisions", name: "config.revisions", stream: true, handle: g.configRevisions}),
 	}
 }
 
@@ -176,10 +177,7 @@ func appendFile(dst []byte, f *fileState, may op.May) []byte {
 }
 
 // configFiles lists all files, deleted ones included.
-func (g *Gateway) configFiles(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
+func (g *Gateway) configFiles(w *reply, _ *http.Request) error {
 	now := g.stores.Config.Snapshot()
 	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.May().Names(f.name) })
 	size := entryOverhead
@@ -208,6 +206,15 @@ func (p *parameters) fileName() (string, error) {
 		return "", err
 	}
 	return name, confstore.CheckName(name)
+}
+
+// readName is fileName of a file that is read.
+func (g *Gateway) readName(w *reply, p *parameters) (string, error) {
+	name, err := p.fileName()
+	if err != nil {
+		return "", err
+	}
+	return name, g.judge(w, append(w.Things(), op.Document(policy.Read, name)))
 }
 
 func (g *Gateway) noSuchFile(name string) error {
@@ -246,11 +253,8 @@ func acceptsRaw(r *http.Request) bool {
 func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw, reveal := p.flag("raw") || acceptsRaw(r), p.flag("reveal")
-	name, err := p.fileName()
+	name, err := g.readName(w, p)
 	if err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	// Read the version before the text: text newer than its version causes a needless
@@ -360,11 +364,8 @@ func textOf(file *fileState, text []byte, err error) ([]byte, error) {
 func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	reveal := p.flag("reveal")
-	name, err := p.fileName()
+	name, err := g.readName(w, p)
 	if err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	node := g.stores.Config.Snapshot().Node(name)

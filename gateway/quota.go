@@ -50,6 +50,14 @@ func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
 // judge decides about all that the request reads, changes or learns of.
 func (g *Gateway) judge(w *reply, things []op.Thing) error { return w.Judge(g.clock.Now(), things) }
 
+// asks ends the reading of a query, and decides about what that is about.
+func (g *Gateway) asks(w *reply, p *parameters, things ...op.Thing) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	return g.judge(w, append(w.Things(), things...))
+}
+
 // tire has a connection that is refused again and again wait for its next request, until ctx ends.
 func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {

@@ -183,13 +183,14 @@ func (w *reply) sendFresh(body []byte) error {
 // object begins a short JSON object in w.b, in place of what is there.
 func (w *reply) object() kvjson.Writer { return newWriter(w.b[:0]) }
 
-// longObject is object for one of about size bytes, which is refused if there is no memory
-// for it.
-func (w *reply) longObject(size int) (kvjson.Writer, error) {
+// sendLong answers with an object of about size bytes, which is refused if there is no memory for it.
+func (w *reply) sendLong(size int, write func(out *kvjson.Writer)) error {
 	if err := w.grow(size + entryOverhead); err != nil {
-		return kvjson.Writer{}, err
+		return err
 	}
-	return w.object(), nil
+	out := w.object()
+	write(&out)
+	return w.sendObject(&out)
 }
 
 // grow makes room for a reply of about size bytes in w.b, in place of what is there.
@@ -250,32 +251,36 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 	return &w.txn
 }
 
-// commit returns when the transaction is durable or has failed. It does not return
-// earlier if the peer goes away: the write stands either way. The result is valid as
-// long as the reply is.
+// commit commits a transaction if that is allowed.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	if err := g.prepare(w, r, txn); err != nil {
+	if err := g.judge(w, op.Txn(w.Things(), txn)); err != nil {
+		return nil, err
+	}
+	return g.commitJudged(w, r, txn)
+}
+
+// commitJudged is commit of a transaction that has been judged.
+func (g *Gateway) commitJudged(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
+	if err := w.prepare(r, txn); err != nil {
 		return nil, err
 	}
 	return g.carryOut(w, txn)
 }
 
-// prepare decides whether a transaction may be committed, and seals what is to be sealed in it.
-func (g *Gateway) prepare(w *reply, r *http.Request, txn *kv.Txn) error {
-	err := g.judge(w, op.Txn(w.Things(), txn))
-	if err == nil {
-		err = w.Seal(txn)
-	}
+// prepare seals what is to be sealed in a transaction, and takes memory: values are copied out of the body.
+func (w *reply) prepare(r *http.Request, txn *kv.Txn) error {
+	err := w.Seal(txn)
 	if err == nil {
 		txn.Actor, err = w.actor(r)
 	}
 	if err == nil {
-		err = w.takeTxn(txn)
+		err = w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
 	}
 	return err
 }
 
-// carryOut is the rest of commit.
+// carryOut returns when the transaction is durable or has failed. It does not return earlier if the peer goes
+// away: the write stands either way. The result is valid as long as the reply is.
 func (g *Gateway) carryOut(w *reply, txn *kv.Txn) (*kv.Result, error) {
 	w.write.Txn = txn
 	if _, err := g.stores.State.CommitEach(waiting{}, w.writes[:]); err != nil {

@@ -18,6 +18,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/server/edge"
 )
 
@@ -366,4 +367,28 @@ func TestALongAnswerEndsWithTheRightToIt(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/kv/n", nil)
 	require.NoError(t, k.Gateway.plumList(w, r, "n"))
 	require.Less(t, rec.Body.Len(), plumPage, "what was to be sent after the right had ended")
+}
+
+// TestARequestIsJudgedOnce: a restoration reads and writes, and is one request.
+func TestARequestIsJudgedOnce(t *testing.T) {
+	var judged atomic.Int64
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.edge().Stages = []edge.Stage{func(*access.Identity, []op.Thing) error { judged.Add(1); return nil }}
+	})
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":1}`).status)
+	revision := k.state.Revision()
+	for _, way := range []struct{ method, path, body string }{
+		{"PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":2,"if_absent":false}`},
+		{"POST", "/v1/store/restore?ns=n&key=a", fmt.Sprintf(`{"revision":%d}`, revision)},
+		{"POST", "/v1/store/txn", `{"then":[{"op":"get","ns":"n","key":"a"}]}`},
+		{"GET", "/v1/store/key?ns=n&key=a", ""},
+		{"DELETE", "/v1/store/key?ns=n&key=a", ""},
+		{"PUT", "/v1/config/file?name=a.json", `{"a":1}`},
+		{"GET", "/v1/config/file?name=a.json", ""},
+		{"GET", "/v1/flow/read?scope=s", ""},
+	} {
+		judged.Store(0)
+		got := k.do(way.method, way.path, way.body)
+		require.EqualValues(t, 1, judged.Load(), "%s %s: %d %s", way.method, way.path, got.status, got.body)
+	}
 }

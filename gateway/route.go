@@ -10,6 +10,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/memory"
+	"confcenter/protocol"
 )
 
 // route is one path and method, and what answers it.
@@ -24,8 +25,16 @@ type route struct {
 	body    int64 // longest request body in bytes; 0: none
 	stream  bool  // long-lived: writing has no overall time limit
 	plain   bool  // errors are plain text as Plum's, else {code, error, detail}
+	bare    bool  // there are no parameters in its query
 	quiet   bool  // polled by machines: not in the access log
 	handle  handler
+}
+
+// of is a route that needs the rights of a command, which does the same.
+func of(cmd protocol.Command, rt route) route {
+	row := protocol.Lookup(cmd)
+	rt.right, rt.named = row.Right, row.Named()
+	return rt
 }
 
 // handler answers a request, or returns the error that is answered.
@@ -158,6 +167,9 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
+	}
+	if err == nil && rt.bare {
+		err = parametersOf(r).end()
 	}
 	switch {
 	case err != nil:

@@ -31,7 +31,7 @@ const (
 func (g *Gateway) sessionRoutes() []route {
 	const path = "/v1/session"
 	return []route{
-		{method: http.MethodGet, pattern: path, name: "session", right: access.Anyone, quiet: true, handle: g.whoIsIt},
+		{method: http.MethodGet, pattern: path, name: "session", bare: true, right: access.Anyone, quiet: true, handle: g.whoIsIt},
 		{method: http.MethodPost, pattern: path, name: "session.token", right: access.Anyone, body: maxSignIn, handle: g.signInByToken},
 		{method: http.MethodDelete, pattern: path, name: "session.end", right: access.Anyone, handle: g.signOut},
 		{method: http.MethodPost, pattern: path + "/openid", name: "session.openid", right: access.Anyone, body: maxSignIn, handle: g.beginOpenID},
@@ -57,9 +57,6 @@ func bodyOf(s *auth.Session) *sessionBody {
 
 // whoIsIt tells who asks. A session that has ended is taken out of the browser.
 func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
 	body := &sessionBody{}
 	if c := g.edge.Control; c != nil {
 		if s := c.SessionOf(w.Rights); s != nil {

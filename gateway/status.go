@@ -11,6 +11,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // adminRoutes are for operators: health, metrics, and the current figures that the
@@ -25,7 +26,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
 		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
 		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
-		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, named: true, quiet: true, handle: g.clients},
+		of(protocol.GetCli, route{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients}),
 	}
 }
 

@@ -31,10 +31,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	}
 	reveal := p.flag("reveal")
 	last, given, valid := g.lastEvent(r, p)
-	if err := p.end(); err != nil {
-		return err
-	}
-	if err := g.judge(w, op.Watch(w.Things(), filter)); err != nil {
+	if err := g.asks(w, p, op.Watch(w.Things(), filter)...); err != nil {
 		return err
 	}
 	if err := w.watch.In(w.Quotas, filter.NS); err != nil {

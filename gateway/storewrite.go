@@ -21,10 +21,13 @@ func (g *Gateway) storeWrite(kind kv.OpKind, read func(m *bodyReader, txn *kv.Tx
 		if err != nil {
 			return err
 		}
-		op := &txn.Then[0]
-		read(m, txn, op)
-		m.Token(txn, op.NS)
+		put := &txn.Then[0]
+		read(m, txn, put)
+		m.Token(txn, put.NS)
 		if err := m.End(); err != nil {
+			return err
+		}
+		if err := g.judge(w, op.Txn(w.Things(), txn)); err != nil {
 			return err
 		}
 		return g.commitAndSend(w, r, txn)
@@ -86,7 +89,8 @@ func (w *reply) writeOf(r *http.Request, kind kv.OpKind) (*kv.Txn, error) {
 	return txn, nil
 }
 
-// conditional commits a transaction of one operation. If its conditions do not hold,
+// conditional commits a transaction of one operation that has been judged: to tell what is there takes no more
+// than the conditions. If its conditions do not hold,
 // it is a conflict, and the header ETag tells what is there.
 func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpResult, error) {
 	op := &txn.Then[0]
@@ -94,7 +98,7 @@ func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpRes
 	if len(txn.If) > 0 {
 		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}
 	}
-	res, err := g.commit(w, r, txn)
+	res, err := g.commitJudged(w, r, txn)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +129,9 @@ func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
 func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
 	txn, err := w.writeOf(r, kv.OpDelete)
 	if err != nil {
+		return err
+	}
+	if err := g.judge(w, op.Txn(w.Things(), txn)); err != nil {
 		return err
 	}
 	did, err := g.conditional(w, r, txn)
@@ -215,7 +222,7 @@ func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	if err := g.judge(w, op.Past(w.Things(), put.NS, put.Key)); err != nil {
+	if err := g.judge(w, op.Txn(op.Past(w.Things(), put.NS, put.Key), txn)); err != nil {
 		return err
 	}
 	past, err := g.stores.State.GetAt(r.Context(), put.NS, put.Key, rev)
