@@ -46,7 +46,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	sub.path, sub.cut = q.Path, documentCut
 	if q.Reveal {
-		sub.reveal = w.Apart().Revealer(true).Documents
+		sub.reveal = w.Revealer(true).Documents
 	}
 	return g.runStream(w, r, sub, style)
 }

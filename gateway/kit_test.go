@@ -93,7 +93,7 @@ func (cfg *Config) edge() *edge.Edge {
 
 // letIn has all requests be those of a caller.
 func (cfg *Config) letIn(caller func() *guard.Caller) {
-	cfg.edge().LetIn = func(*control.Proof) (*guard.Caller, error) { return caller().Apart(), nil }
+	cfg.edge().LetIn = func(*control.Proof) (*guard.Caller, error) { return caller(), nil }
 }
 
 // stop may be called before the test ends.

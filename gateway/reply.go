@@ -130,8 +130,9 @@ func (w *reply) read(r *http.Request) error {
 // judgeAnew is for a request that may have waited since it was let in: its sender may only have
 // been waiting for the end of what was allowed by then.
 func (w *reply) judgeAnew() error {
-	switch {
-	case w.Rights.Renew():
+	var ok bool
+	switch w.Rights, ok = w.Rights.Renew(); {
+	case ok:
 		return nil
 	case w.Rights.Permits == nil:
 		return codes.Errorf(codes.NotIdentified, "your token, session or certificate has ended while the request was on its way; nothing was done: get a new one")

@@ -56,7 +56,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		return err
 	}
 	if reveal {
-		sub.reveal = w.Apart().Revealer(true).Events
+		sub.reveal = w.Revealer(true).Events
 	}
 	return g.runStream(w, r, sub, style)
 }

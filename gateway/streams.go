@@ -72,7 +72,8 @@ func (l *streams) renew() {
 
 // renew cuts the stream off if its rights are less than they were.
 func (s *stream) renew(w *reply) {
-	if !s.by.Rights.Renew() {
+	var ok bool
+	if s.by.Rights, ok = s.by.Rights.Renew(); !ok {
 		s.cut()
 		w.hurry()
 	}

@@ -6,7 +6,7 @@ import (
 	"confcenter/access/policy"
 )
 
-// May refuses a thing that its caller may not do; nil refuses nothing. It is for one goroutine at a time.
+// May refuses a thing that its caller may not do; nil refuses nothing.
 type May func(Thing) error
 
 // Needs refuses the first of things that may not be done.

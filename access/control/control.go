@@ -415,7 +415,7 @@ func (c *Control) Explain(id *access.Identity, v policy.Verb, class policy.Class
 // Of is what an identity may do now.
 func (c *Control) Of(id *access.Identity) *policy.Permits { return c.rules.Load().Of(c.known(id)) }
 
-// MayOf is what an identity may do now, asked by one goroutine at a time.
+// MayOf is what an identity may do now.
 func (c *Control) MayOf(id *access.Identity) op.May { return c.caller(id).May() }
 
 func (c *Control) caller(id *access.Identity) *guard.Caller {

@@ -18,8 +18,8 @@ import (
 	"confcenter/op"
 )
 
-// Caller is who makes a request. It is not safe for use by several goroutines at a time. The
-// nil Caller is anyone where there is no access control, and may do everything.
+// Caller is who makes a request. It does not change, so any goroutine may ask it. The nil Caller is anyone
+// where there is no access control, and may do everything.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
@@ -27,9 +27,10 @@ type Caller struct {
 	Who *access.Identity
 	// Pass is by what the caller got in; nil: it does not end.
 	Pass Pass
-
-	name []byte // the last one asked for
 }
+
+// longName is the longest name that is looked for without allocating.
+const longName = 256
 
 // Pass is a proof, which can end or come to be worth something else. It is safe for use by several
 // goroutines.
@@ -39,15 +40,17 @@ type Pass interface {
 	Renew(had *policy.Permits) (now *policy.Permits, ok bool)
 }
 
-// Renew has the caller do what its pass allows now. It returns false if that is no longer all it
-// might do before: then what depends on it must end, and the peer come again.
-func (c *Caller) Renew() bool {
+// Renew returns the caller with what its pass allows now. ok is false if that is no longer all it might do
+// before: then what depends on it must end, and the peer come again.
+func (c *Caller) Renew() (now *Caller, ok bool) {
 	if c == nil || c.Pass == nil {
-		return true
+		return c, true
 	}
-	now, ok := c.Pass.Renew(c.Permits)
-	c.Permits = now
-	return ok
+	permits, ok := c.Pass.Renew(c.Permits)
+	if permits == c.Permits {
+		return c, ok
+	}
+	return &Caller{Permits: permits, Who: c.Who, Pass: c.Pass}, ok
 }
 
 // Covers reports whether the caller may do now all that another one might.
@@ -76,14 +79,6 @@ func forbidden(v policy.Verb, c policy.Class, what string) error {
 		Text: fmt.Sprintf("you may not %s %.200q; ask an administrator for a role that allows it", v, what),
 		Err:  &access.Denial{Do: v.String(), What: what},
 	}
-}
-
-// Apart is the same caller, for another goroutine.
-func (c *Caller) Apart() *Caller {
-	if c == nil {
-		return nil
-	}
-	return &Caller{Permits: c.Permits, Who: c.Who, Pass: c.Pass}
 }
 
 // May is what the caller may do.

@@ -267,7 +267,6 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 
 func TestWithoutAccessControlEverythingMayBeDone(t *testing.T) {
 	var c *guard.Caller
-	require.Nil(t, c.Apart())
 	require.NoError(t, c.Right(access.BackupRead, false))
 	require.NoError(t, c.Needs(op.Whole(policy.Grant, policy.Roles)))
 	require.NoError(t, c.Needs(op.Document(policy.Write, "a.json")))
@@ -367,6 +366,4 @@ func TestTheRightOfARow(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, more, "it is not told that there is another one")
 	require.Equal(t, []kv.Namespace{{Name: "a"}}, list)
-	require.NotSame(t, some, some.Apart())
-	require.NoError(t, some.Apart().Needs(op.Key(policy.Read, "a", "k")))
 }

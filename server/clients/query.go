@@ -62,7 +62,7 @@ func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) boo
 // seenBy tells of whom s may read, off its loop: itself always, and of those that have not said who
 // they are only if it may read of all.
 func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
-	may := s.Request.Apart().May()
+	may := s.May()
 	all := may.Sees(op.Whole(policy.Read, policy.Clients))
 	return func(of *gate.Session, c *gate.Client) bool {
 		switch {

@@ -191,7 +191,7 @@ func (r *Request) Watch(ns string) (Watch, error) {
 	return Watch{counted}, err
 }
 
-// May is what the sender may do, as long as it is asked on the request's goroutine.
+// May is what the sender may do.
 func (r *Request) May() op.May { return r.Rights.May() }
 
 // Context is ctx with what the sender may do, for names that are known only when the answer is made.
@@ -199,5 +199,5 @@ func (r *Request) Context(ctx context.Context) context.Context { return op.With(
 
 // Apart is the same request, for another goroutine.
 func (r *Request) Apart() *Request {
-	return &Request{Edge: r.Edge, Meter: r.Meter, Room: new(Room), Rights: r.Rights.Apart(), Account: r.Account, Size: r.Size, paid: r.paid, spent: r.spent}
+	return &Request{Edge: r.Edge, Meter: r.Meter, Room: new(Room), Rights: r.Rights, Account: r.Account, Size: r.Size, paid: r.paid, spent: r.spent}
 }

@@ -123,8 +123,7 @@ type Revealer struct {
 	ring   func() *seal.Ring
 }
 
-// Revealer reveals sealed values to the sender, if that is asked for, as long as it is asked on the request's
-// goroutine.
+// Revealer reveals sealed values to the sender, if that is asked for.
 func (r *Request) Revealer(asked bool) *Revealer {
 	if !asked {
 		return nil

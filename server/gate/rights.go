@@ -83,7 +83,8 @@ func (g *Gate) Follow() (cancel func()) {
 // for and hold depends on them. They may come again.
 func renew(l *loop.Loop) {
 	l.Each(func(c *loop.Conn) {
-		if s := SessionOf(c); !s.Rights.Renew() {
+		s, ok := SessionOf(c), false
+		if s.Rights, ok = s.Rights.Renew(); !ok {
 			s.Abort("its rights have ended or are less than they were")
 		}
 	})
