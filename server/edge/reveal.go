@@ -12,7 +12,7 @@ import (
 
 // Revealed is valid JSON with those of its sealed values revealed that the sender may know; valid
 // itself if there are none. The result is the sender's alone, and not to be kept for others.
-func (r *Request) Revealed(valid []byte) []byte { return revealText(r.Rights, r.Ring(), valid) }
+func (r *Request) Revealed(valid []byte) []byte { return r.Revealer(true).text(valid) }
 
 // Hides reports whether there may be sealed values in a text, if they can be revealed at all.
 func (r *Request) Hides(text []byte) bool { return r.Ring() != nil && seal.Has(text) }
@@ -22,18 +22,10 @@ func (r *Request) AppendRevealed(dst, valid []byte) []byte {
 	return r.Ring().AppendRevealed(dst, valid, r.Rights.Reveals)
 }
 
-func revealText(c *guard.Caller, ring *seal.Ring, valid []byte) []byte {
-	if ring == nil || !seal.Has(valid) {
-		return valid
-	}
-	return ring.AppendRevealed(nil, valid, c.Reveals)
-}
-
 // Seal seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
 // asked, which a digest tells no one who lacks the keys. What cannot be sealed is refused.
-func (r *Request) Seal(t *kv.Txn) error { return sealTxn(r.Ring(), t) }
-
-func sealTxn(ring *seal.Ring, t *kv.Txn) error {
+func (r *Request) Seal(t *kv.Txn) error {
+	ring := r.Ring()
 	for i := range t.If {
 		if err := Unsealed(t.If[i].Value); err != nil {
 			return err
@@ -131,21 +123,35 @@ func (r *Request) Revealer(asked bool) *Revealer {
 	return &Revealer{r.Rights, r.Ring}
 }
 
+// text reveals what is sealed in valid JSON.
+func (r *Revealer) text(valid []byte) []byte {
+	ring := r.ring()
+	if ring == nil || !seal.Has(valid) {
+		return valid
+	}
+	return ring.AppendRevealed(nil, valid, r.caller.Reveals)
+}
+
 // Entry reveals an entry of a key, which may be nil.
 func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
-	if r == nil || e == nil || e.Value.Type != kv.JSON || !seal.Has(e.Value.Data) {
+	if r == nil || e == nil || e.Value.Type != kv.JSON {
 		return e
 	}
-	ring := r.ring()
-	if ring == nil {
+	if value, ok := r.opened(e.Value.Data); ok {
+		revealed := *e
+		revealed.Value = value
+		return &revealed
+	}
+	return r.document(e)
+}
+
+// document reveals an entry that stays JSON whatever was sealed.
+func (r *Revealer) document(e *kv.Entry) *kv.Entry {
+	if r == nil || e == nil || !seal.Has(e.Value.Data) || r.ring() == nil {
 		return e
 	}
 	revealed := *e
-	if value, ok := opened(r.caller, ring, e.Value.Data); ok {
-		revealed.Value = value
-	} else {
-		revealed.Value.Data = revealText(r.caller, ring, e.Value.Data)
-	}
+	revealed.Value.Data = r.text(e.Value.Data)
 	return &revealed
 }
 
@@ -177,17 +183,8 @@ func (r *Revealer) Results(list []kv.OpResult) []kv.OpResult {
 // Events reveals changes of keys.
 func (r *Revealer) Events(list []kv.Event) []kv.Event { return eachEntry(list, r.Entry) }
 
-// Documents reveals changes of documents, which stay JSON whatever was sealed.
-func (r *Revealer) Documents(list []kv.Event) []kv.Event {
-	return eachEntry(list, func(e *kv.Entry) *kv.Entry {
-		if r == nil || e == nil || !seal.Has(e.Value.Data) {
-			return e
-		}
-		revealed := *e
-		revealed.Value.Data = revealText(r.caller, r.ring(), e.Value.Data)
-		return &revealed
-	})
-}
+// Documents reveals changes of documents.
+func (r *Revealer) Documents(list []kv.Event) []kv.Event { return eachEntry(list, r.document) }
 
 func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 	revealed := make([]kv.Event, len(list))
@@ -199,8 +196,12 @@ func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 }
 
 // opened is the value of a type of its own that a mark stands for, if valid is nothing else.
-func opened(c *guard.Caller, ring *seal.Ring, valid []byte) (v kv.Value, ok bool) {
-	o, ok := ring.OpenWhole(valid, c.Reveals)
+func (r *Revealer) opened(valid []byte) (v kv.Value, ok bool) {
+	ring := r.ring()
+	if ring == nil || !seal.Has(valid) {
+		return v, false
+	}
+	o, ok := ring.OpenWhole(valid, r.caller.Reveals)
 	if !ok || o.Type == "" {
 		return v, false
 	}
