@@ -84,12 +84,12 @@ func (s *auditTeller) more(r *http.Request) (bool, error) {
 	}
 	for len(s.lines) > 0 && len(s.b) < sseChunk {
 		line, rest, _ := bytes.Cut(s.lines, []byte("\n"))
-		seq, wanted, err := s.filter.Match(s.at, line)
+		l, wanted, err := s.filter.Match(s.at, line)
 		if err != nil {
 			return false, err
 		}
-		if s.at, s.lines = seq, rest; wanted {
-			s.b = s.gateway.appendEvent(s.b, "line", seq, func(dst []byte) []byte { return append(dst, line...) })
+		if s.at, s.lines = l.Seq, rest; wanted {
+			s.b = s.gateway.appendEvent(s.b, "line", l.Seq, func(dst []byte) []byte { return append(dst, line...) })
 		}
 	}
 	return true, nil

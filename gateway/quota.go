@@ -21,7 +21,7 @@ func (p *peer) count(w *reply) error {
 	}
 	switch {
 	case err == nil:
-		w.Account = conn.Account()
+		w.Account = conn.Account
 	case !w.route.quiet:
 		w.Header().Set("Connection", "close")
 		return err

@@ -1,6 +1,6 @@
 // Package guard knows what a request needs: it names each thing that a request would read or
-// change, or learn something of, and asks [policy.Permits] about it. Every edge asks here, so
-// that there is one answer for all ways to the same data.
+// change, or learn something of, and asks [policy.Permits] about it. Only the edge, server/edge, asks here,
+// so that there is one answer for all ways to the same data; what answers are filtered by has an [op.May].
 //
 // A request is judged by the names in it, before anything is looked up. So whether something
 // exists makes no difference to what is refused.

@@ -11,19 +11,16 @@ import (
 
 // Conn is what the requests of one connection share, which come one after the other.
 type Conn struct {
-	Place *admission.Place // set at open
+	Place   *admission.Place // set at open
+	Account *quota.Account   // of whom it counts as, see Enter; nil: no one who is counted
 
-	account  *quota.Account // of whom it counts as; nil: no one who is counted
-	counted  bool           // it is among the account's connections
+	counted  bool // it is among the account's connections
 	refusals quota.Refusals
 }
 
-// Account is that of whom the connection counts as; nil: not known, or no one is counted.
-func (c *Conn) Account() *quota.Account { return c.account }
-
 // Enter has the connection count as who its peer has proved to be.
 func (c *Conn) Enter(e *Edge, who *access.Identity) error {
-	if c.account.Is(who) {
+	if c.Account.Is(who) {
 		return nil
 	}
 	account := e.Quotas.Enter(who)
@@ -32,47 +29,51 @@ func (c *Conn) Enter(e *Edge, who *access.Identity) error {
 			account.Leave()
 			return err
 		}
-		c.account.Disconnect()
+		c.Account.Disconnect()
 	}
-	c.account.Leave()
-	c.account = account
+	c.Account.Leave()
+	c.Account = account
 	return nil
 }
 
 // Connect counts it among the connections of whom it counts as, or refuses one too many.
 func (c *Conn) Connect() (err error) {
 	if !c.counted {
-		err = c.account.Connect()
+		err = c.Account.Connect()
 		c.counted = err == nil
 	}
 	return err
 }
 
-// Settle takes a place for the connection, which then need not leave for others.
+// Settle connects, and takes a place for the connection, which then need not leave for others.
 func (c *Conn) Settle(name string) error {
+	if err := c.Connect(); err != nil {
+		return err
+	}
 	settle := c.Place.Settle
-	if c.account.Administrator() {
+	if c.Account.Administrator() {
 		settle = c.Place.SettleAdministrator
 	}
 	if err := settle(name); err != nil {
+		c.disconnect()
 		return &codes.Error{Code: codes.Of(err), Text: codes.Message(err), After: time.Second}
 	}
 	return nil
 }
 
-// Disconnect takes Connect back.
-func (c *Conn) Disconnect() {
+// disconnect takes Connect back.
+func (c *Conn) disconnect() {
 	if c.counted {
-		c.account.Disconnect()
+		c.Account.Disconnect()
 	}
 	c.counted = false
 }
 
 // Leave ends what Enter and Connect began.
 func (c *Conn) Leave() {
-	c.Disconnect()
-	c.account.Leave()
-	c.account = nil
+	c.disconnect()
+	c.Account.Leave()
+	c.Account = nil
 }
 
 // Tire is called after the refusal of a request of an account, and returns how long the connection is not to be

@@ -1,6 +1,7 @@
-// Package edge has the stages that every request passes on its way to a handler, however it came: what it
-// costs its sender, the right of its row, what it is about, the namespaces that pay for it, and the values
-// that are to be sealed. TCP and HTTP call them in this order, each when it has what a stage needs.
+// Package edge has the stages that every request passes on its way to a handler, however it came: who sends
+// it, what it costs its sender, the right of its row, what it is about, the namespaces that pay for it, the
+// values that are to be sealed, and its refusal. TCP and HTTP share one [Edge] and call the stages in this
+// order, each when it has what a stage needs. No other handler knows rights, quotas or keys.
 //
 // What is known by the names in a request is decided here, and what hangs on contents in the stores. A
 // concern that is new is one more [Stage].
@@ -78,9 +79,8 @@ const mostThings = 64
 // Deny has the sender be no one in particular, who may do nothing.
 func (r *Request) Deny() { r.Rights = new(guard.Caller) }
 
-// Refused has the log and the audit know that a request is refused with err: the log of faults of the server, and
-// the audit of what lacks a right or a proof, or is beyond a quota. do is the request's name. It may be called
-// from any goroutine.
+// Refused has the log know of a request, do, that is refused for a fault of the server, and the audit of one that
+// lacks a right or a proof, or is beyond a quota. It may be called from any goroutine.
 func (e *Edge) Refused(by *access.Actor, do string, err error) {
 	if codes.Of(err) == codes.Internal {
 		e.Log.Error().Err(err).Str("request", do).Str("peer", by.Address).Msg("request failed")

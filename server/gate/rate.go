@@ -3,7 +3,6 @@ package gate
 import (
 	"time"
 
-	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/op"
@@ -63,25 +62,6 @@ func (s *Session) Judge(things []op.Thing) error {
 	err := s.Request.Judge(now, things)
 	if err != nil && codes.RetryAfter(err) > 0 {
 		s.tire(now)
-	}
-	return err
-}
-
-// enter has the session count as who its peer has proved to be.
-func (s *Session) enter(who *access.Identity) error {
-	err := s.conn.Enter(s.Edge, who)
-	s.Account = s.conn.Account()
-	return err
-}
-
-// settle takes a place for a client, as one of its account's connections.
-func (s *Session) settle(name string) error {
-	err := s.conn.Connect()
-	if err != nil {
-		return err
-	}
-	if err = s.conn.Settle(name); err != nil {
-		s.conn.Disconnect()
 	}
 	return err
 }

@@ -34,10 +34,10 @@ func (s *Session) Prove(token string) error {
 	case before != nil && !rights.Covers(s.Rights): // what it watches and holds depends on them
 		return codes.Errorf(codes.BadRequest, "this connection may do more than that token allows; open another one to do less")
 	}
-	if err := s.enter(rights.Who); err != nil {
+	if err := s.conn.Enter(s.Edge, rights.Who); err != nil {
 		return err
 	}
-	s.Rights = rights
+	s.Rights, s.Account = rights, s.conn.Account
 	by := *s.peerActor()
 	first := by.Identity == nil
 	by.Identity = rights.Who

@@ -156,7 +156,7 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	if c == nil {
 		return ErrTaken
 	}
-	if err := s.settle(c.Prop("svrname")); err != nil {
+	if err := s.conn.Settle(c.Prop("svrname")); err != nil {
 		s.Gate.Registry.unidentify(c)
 		s.conn.Place.Spoke()
 		return err

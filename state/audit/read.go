@@ -49,24 +49,14 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// match reads a line behind another one, and reports whether it is of interest.
-func (f *Filter) match(at int64, text []byte) (l trail.Line, ok bool, err error) {
+// Match reads a line behind another one, and reports whether it is of interest.
+func (f *Filter) Match(at int64, text []byte) (l trail.Line, ok bool, err error) {
 	if l, err = trail.ParseLine(text); err != nil {
 		return l, false, codes.Errorf(codes.Storage, "line %d of the audit is damaged; confcenter audit verify says more", at+1)
 	}
-	return l, f.wants(&l), nil
-}
-
-// Match reads a line behind another one, and returns its number and whether it is of interest.
-func (f *Filter) Match(at int64, text []byte) (seq int64, ok bool, err error) {
-	l, ok, err := f.match(at, text)
-	return l.Seq, ok, err
-}
-
-func (f *Filter) wants(l *trail.Line) bool {
-	return (f.Kind == "" || f.Kind == l.Kind) && (f.Who == "" || f.Who == l.Who) && (f.Outcome == "" || f.Outcome == l.Outcome) &&
+	return l, (f.Kind == "" || f.Kind == l.Kind) && (f.Who == "" || f.Who == l.Who) && (f.Outcome == "" || f.Outcome == l.Outcome) &&
 		(f.From == 0 || l.Time >= f.From) && (f.To == 0 || l.Time <= f.To) &&
-		(f.What == "" || slices.ContainsFunc(l.What, func(what string) bool { return strings.HasPrefix(what, f.What) }))
+		(f.What == "" || slices.ContainsFunc(l.What, func(what string) bool { return strings.HasPrefix(what, f.What) })), nil
 }
 
 // LinesAsk asks for lines.
@@ -112,7 +102,7 @@ func (a *Audit) Lines(ctx context.Context, _ *access.Actor, q *LinesAsk) (*Lines
 			return answer, err
 		}
 		for _, text := range trail.Lines(block.Lines) {
-			l, wanted, err := q.match(at, text)
+			l, wanted, err := q.Match(at, text)
 			if err != nil {
 				return nil, err
 			}
