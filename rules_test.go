@@ -253,6 +253,17 @@ func TestImports(t *testing.T) {
 	complain(t, wrong)
 }
 
+// Over HTTP one file finds out who asks, and no handler does.
+func TestOneFileOfHTTPKnowsProofs(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, spec := range s.ast.Imports {
+			if s.dir == "gateway" && !s.test && spec.Path.Value == `"`+module+`/access/control"` {
+				require.Equal(t, "gateway/proof.go", s.path)
+			}
+		}
+	}
+}
+
 func importFault(dir, imported string, allowed []string) string {
 	own, isOwn := strings.CutPrefix(imported, module+"/")
 	isStd := !strings.Contains(strings.Split(imported, "/")[0], ".")
