@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 	"server/loop":          {"codes", "protocol", "internal/clock", "internal/memory", "internal/metric", "internal/ring", "github.com/rs/zerolog"},
 	"server/loop/looptest": {},
 	"server/netio":         {"internal/memory", "codes", "internal/admission", "server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
-	"server/edge":          {"kv/kvjson", "codes", "access", "access/control", "access/guard", "access/quota", "access/seal", "internal/admission", "kv", "op", "github.com/rs/zerolog"},
+	"server/edge":          {"kv/kvjson", "state", "codes", "access", "access/control", "access/guard", "access/quota", "access/seal", "internal/admission", "kv", "op", "github.com/rs/zerolog"},
 	"server/gate":          {"access", "access/control", "access/policy", "codes", "internal/admission", "internal/memory", "internal/roster", "kv", "op", "protocol", "server/edge", "server/loop"},
 	"server/gate/gatetest": {"server/edge", "github.com/rs/zerolog", "internal/clock/clocktest", "internal/memory", "access/seal", "access", "codes", "confstore", "kv", "kvstore/memory", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"internal/roster", "op", "server/edge", "internal/memory", "internal/jsonpath", "access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},

@@ -470,10 +470,10 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return err
 	}
 	deletes := req.Contents == nil
-	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
+	if req.Actor, err = w.actor(r); err != nil {
 		return err
 	}
-	if req.Actor, err = w.actor(r); err != nil {
+	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
 		return err
 	}
 	var res confstore.SetResult

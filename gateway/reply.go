@@ -254,30 +254,34 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 
 // commit commits a transaction if that is allowed.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	if err := g.judge(w, op.Txn(w.Things(), txn)); err != nil {
+	if err := g.judgeTxn(w, r, txn); err != nil {
 		return nil, err
 	}
-	return g.commitJudged(w, r, txn)
+	return g.commitJudged(w, txn)
+}
+
+// judgeTxn decides about all that a transaction reads and changes, after other things that its request is about.
+func (g *Gateway) judgeTxn(w *reply, r *http.Request, txn *kv.Txn, before ...op.Thing) (err error) {
+	if txn.Actor, err = w.actor(r); err != nil {
+		return err
+	}
+	return g.judge(w, op.Txn(append(w.Things(), before...), txn))
 }
 
 // commitJudged is commit of a transaction that has been judged.
-func (g *Gateway) commitJudged(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	if err := w.prepare(r, txn); err != nil {
+func (g *Gateway) commitJudged(w *reply, txn *kv.Txn) (*kv.Result, error) {
+	if err := w.prepare(txn); err != nil {
 		return nil, err
 	}
 	return g.carryOut(w, txn)
 }
 
 // prepare seals what is to be sealed in a transaction, and takes memory: values are copied out of the body.
-func (w *reply) prepare(r *http.Request, txn *kv.Txn) error {
-	err := w.Seal(txn)
-	if err == nil {
-		txn.Actor, err = w.actor(r)
+func (w *reply) prepare(txn *kv.Txn) error {
+	if err := w.Seal(txn); err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
-	}
-	return err
+	return w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
 }
 
 // carryOut returns when the transaction is durable or has failed. It does not return earlier if the peer goes

@@ -7,7 +7,6 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
-	"confcenter/op"
 	"confcenter/server/edge"
 )
 
@@ -31,10 +30,10 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	if err := g.judge(w, op.Txn(w.Things(), txn)); err != nil {
+	if err := g.judgeTxn(w, r, txn); err != nil {
 		return err
 	}
-	if err := w.prepare(r, txn); err != nil {
+	if err := w.prepare(txn); err != nil {
 		return err
 	}
 	branches := map[bool]branch{true: branchOf(txn.Then), false: branchOf(txn.Else)} // sealed; the store owns txn from here

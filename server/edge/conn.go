@@ -76,6 +76,5 @@ func (c *Conn) Leave() {
 	c.Account = nil
 }
 
-// Tire is called after the refusal of a request of an account, and returns how long the connection is not to be
-// listened to: 0 unless it is refused again and again.
+// Tire is called after each refusal, and returns how long no one is to listen to the connection; 0: go on.
 func (c *Conn) Tire(a *quota.Account, now time.Time) time.Duration { return c.refusals.Tire(a, now) }

@@ -21,6 +21,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/op"
+	"confcenter/state"
 )
 
 // Edge is what all requests of a server share, by whichever way they come. Nothing of it changes once a
@@ -29,11 +30,10 @@ type Edge struct {
 	Control *control.Control                            // nil: there is no access control
 	LetIn   func(*control.Proof) (*guard.Caller, error) // what a proof allows; nil: everyone may do everything
 	Log     zerolog.Logger                              // of what goes wrong
-
-	Quotas *quota.Book       // nil: nothing is counted
-	Audit  access.Notes      // nil: no one takes notes
-	Ring   func() *seal.Ring // the keys of sealed values, now; it may return nil: there are none
-	Stages []Stage           // further ones, in their order
+	Quotas  *quota.Book                                 // nil: nothing is counted
+	Audit   access.Notes                                // nil: no one takes notes
+	Ring    func() *seal.Ring                           // the keys of sealed values, now; it may return nil: there are none
+	Stages  []Stage                                     // further ones, in their order
 }
 
 // New is the edge of a server with access control, or of one without if c is nil. audit may be nil, and so may
@@ -57,8 +57,7 @@ type Stage func(by *access.Identity, things []op.Thing) error
 type Request struct {
 	*Edge                  // set at open
 	Meter *admission.Meter // set at open: of the connection and its address; nil: they are not limited
-
-	Room *Room // set at open
+	Room  *Room            // set at open
 
 	Rights  *guard.Caller  // what the sender may do; nil: there is no access control
 	Account *quota.Account // of the sender, see [Conn]; nil: not known, or no one is counted
@@ -73,8 +72,7 @@ type Room struct {
 	name   []byte // of a namespace
 }
 
-// mostThings is how many things a Room keeps the memory of.
-const mostThings = 64
+const mostThings = 64 // that a Room keeps the memory of
 
 // Deny has the sender be no one in particular, who may do nothing.
 func (r *Request) Deny() { r.Rights = new(guard.Caller) }
@@ -194,8 +192,13 @@ func (r *Request) Watch(ns string) (Watch, error) {
 // May is what the sender may do.
 func (r *Request) May() op.May { return r.Rights.May() }
 
-// Context is ctx with what the sender may do, for names that are known only when the answer is made.
-func (r *Request) Context(ctx context.Context) context.Context { return op.With(ctx, r.May()) }
+// Ask has a model answer a question that has been read, as a JSON object, unless the sender may not ask it.
+func (r *Request) Ask(ctx context.Context, now time.Time, m *state.Model, o *state.Operation, by *access.Actor, question any) ([]byte, error) {
+	if err := r.Judge(now, o.Things(question, r.Things())); err != nil {
+		return nil, err
+	}
+	return m.Answer(op.With(ctx, r.May()), o, by, question)
+}
 
 // Apart is the same request, for another goroutine.
 func (r *Request) Apart() *Request {

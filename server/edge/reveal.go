@@ -15,7 +15,7 @@ import (
 func (r *Request) Revealed(valid []byte) []byte { return r.Revealer(true).text(valid) }
 
 // Hides reports whether there may be sealed values in a text, if they can be revealed at all.
-func (r *Request) Hides(text []byte) bool { return r.Ring() != nil && seal.Has(text) }
+func (r *Request) Hides(text []byte) bool { return seal.Has(text) && r.Ring() != nil }
 
 // AppendRevealed is Revealed for JSON that is known to have sealed values.
 func (r *Request) AppendRevealed(dst, valid []byte) []byte {
@@ -125,11 +125,10 @@ func (r *Request) Revealer(asked bool) *Revealer {
 
 // text reveals what is sealed in valid JSON.
 func (r *Revealer) text(valid []byte) []byte {
-	ring := r.ring()
-	if ring == nil || !seal.Has(valid) {
-		return valid
+	if ring := r.ring(); ring != nil && seal.Has(valid) {
+		return ring.AppendRevealed(nil, valid, r.caller.Reveals)
 	}
-	return ring.AppendRevealed(nil, valid, r.caller.Reveals)
+	return valid
 }
 
 // Entry reveals an entry of a key, which may be nil.
@@ -138,9 +137,7 @@ func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
 		return e
 	}
 	if value, ok := r.opened(e.Value.Data); ok {
-		revealed := *e
-		revealed.Value = value
-		return &revealed
+		return with(e, value)
 	}
 	return r.document(e)
 }
@@ -150,8 +147,12 @@ func (r *Revealer) document(e *kv.Entry) *kv.Entry {
 	if r == nil || e == nil || !seal.Has(e.Value.Data) || r.ring() == nil {
 		return e
 	}
+	return with(e, kv.Value{Type: e.Value.Type, Data: r.text(e.Value.Data)})
+}
+
+func with(e *kv.Entry, v kv.Value) *kv.Entry {
 	revealed := *e
-	revealed.Value.Data = r.text(e.Value.Data)
+	revealed.Value = v
 	return &revealed
 }
 
@@ -206,11 +207,8 @@ func (r *Revealer) opened(valid []byte) (v kv.Value, ok bool) {
 		return v, false
 	}
 	typ, err := kv.ParseType(o.Type)
-	if err != nil {
-		return v, false
+	if err == nil {
+		v, err = kvjson.ParseValue(typ, o.Value)
 	}
-	if v, err = kvjson.ParseValue(typ, o.Value); err != nil {
-		return kv.Value{}, false
-	}
-	return v, true
+	return v, err == nil
 }
