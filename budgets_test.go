@@ -82,7 +82,7 @@ var mostLines = map[string]int{
 	"server":                             600,
 	"server/clients":                     900,
 	"server/config":                      800,
-	"server/edge":                        500,
+	"server/edge":                        600,
 	"server/gate":                        1500,
 	"server/gate/gatetest":               300,
 	"server/loop":                        2900,
