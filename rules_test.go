@@ -92,12 +92,12 @@ var mayImport = map[string][]string{
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "op", "internal/jsontext", "internal/memory", "github.com/json-iterator/go"},
 	"state/bench":         {"access", "access/policy", "codes", "kv", "op", "state", "internal/clock", "go.yaml.in/yaml/v3"},
-	"state/review":        {"access", "access/guard", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/health", "internal/memory", "kv", "op", "state", "state/auth", "state/history"},
+	"state/review":        {"access", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/health", "internal/memory", "kv", "op", "state", "state/auth", "state/history"},
 	"state/audit":         {"access", "access/trail", "codes", "internal/clock", "kv", "state", "github.com/rs/zerolog"},
-	"state/auth":          {"access", "access/guard", "access/policy", "access/quota", "codes", "internal/clock", "kv", "state"},
-	"state/history":       {"access/seal", "access", "access/guard", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/jsonpath", "internal/jsontext", "internal/memory", "internal/roster", "kv", "meta", "op", "state", "github.com/rogpeppe/go-internal"},
+	"state/auth":          {"access", "access/policy", "access/quota", "codes", "internal/clock", "kv", "op", "state"},
+	"state/history":       {"access/seal", "access", "access/policy", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/jsonpath", "internal/jsontext", "internal/memory", "internal/roster", "kv", "meta", "op", "state", "github.com/rogpeppe/go-internal"},
 	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
-	"state/flow":          {"access", "access/guard", "access/policy", "codes", "kv", "op", "state", "internal/clock", "internal/jsontext"},
+	"state/flow":          {"access", "access/policy", "codes", "kv", "op", "state", "internal/clock", "internal/jsontext"},
 	"state/secret":        {"access", "access/seal", "codes", "internal/clock", "kv", "state", "github.com/rs/zerolog"},
 	"state/host":          {"state/audit", "state/secret", "state/review", "state/auth", "internal/clock", "internal/memory", "kv", "state", "state/bench", "state/flow", "state/history", "github.com/rs/zerolog"},
 	"state/sampletest":    {"access", "codes", "state"},
@@ -106,16 +106,16 @@ var mayImport = map[string][]string{
 	"storage/landops":     {"access", "kv", "state", "storage/field"},
 	"storage/storagejson": {"codes", "kv", "kv/kvjson", "storage/field", "internal/jsontext"},
 	"storage":             {"access", "codes", "kv", "storage/field", "internal/clock", "internal/health", "internal/jsontext", "internal/memory", "github.com/rs/zerolog"},
-	"server/tcp": {"internal/roster", "access/seal", "access", "access/control", "codes", "kv", "kv/follow", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
-		"server/clients", "server/config", "server/gate", "server/loop", "server/model", "server/netio", "server/state", "server/storage", "server/watch", "state", "github.com/rs/zerolog"},
-	"server": {"access", "access/control", "access/quota", "access/seal", "codes", "confstore", "confstore/change", "gateway", "internal/clock", "internal/health", "internal/memory", "internal/roster", "internal/tlsfiles", "kvlock", "kvstore/replica",
+	"server/tcp": {"internal/roster", "codes", "kv", "kv/follow", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
+		"server/clients", "server/config", "server/edge", "server/gate", "server/loop", "server/model", "server/netio", "server/state", "server/storage", "server/watch", "state", "github.com/rs/zerolog"},
+	"server": {"access", "access/control", "access/quota", "access/seal", "codes", "server/edge", "confstore", "confstore/change", "gateway", "internal/clock", "internal/health", "internal/memory", "internal/roster", "internal/tlsfiles", "kvlock", "kvstore/replica",
 		"server/tcp", "state/host", "state/review", "storage", "storage/field", "storage/landing", "github.com/rs/zerolog"},
 	"server/loop":          {"codes", "protocol", "internal/clock", "internal/memory", "internal/metric", "internal/ring", "github.com/rs/zerolog"},
 	"server/loop/looptest": {},
 	"server/netio":         {"internal/memory", "codes", "internal/admission", "server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
-	"server/edge":          {"kv/kvjson", "codes", "access", "access/guard", "access/quota", "access/seal", "internal/admission", "kv", "op"},
-	"server/gate":          {"access/seal", "access", "access/control", "access/guard", "access/policy", "access/quota", "codes", "internal/admission", "internal/memory", "internal/roster", "kv", "op", "protocol", "server/edge", "server/loop"},
-	"server/gate/gatetest": {"internal/clock/clocktest", "internal/memory", "access/seal", "access", "codes", "confstore", "kv", "kvstore/memory", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
+	"server/edge":          {"kv/kvjson", "state", "codes", "access", "access/control", "access/guard", "access/quota", "access/seal", "internal/admission", "kv", "op", "github.com/rs/zerolog"},
+	"server/gate":          {"access", "access/control", "access/policy", "codes", "internal/admission", "internal/memory", "internal/roster", "kv", "op", "protocol", "server/edge", "server/loop"},
+	"server/gate/gatetest": {"server/edge", "github.com/rs/zerolog", "internal/clock/clocktest", "internal/memory", "access/seal", "access", "codes", "confstore", "kv", "kvstore/memory", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"internal/roster", "op", "server/edge", "internal/memory", "internal/jsonpath", "access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"internal/roster", "codes", "kv", "kvlock", "protocol", "server/edge", "server/gate", "server/loop"},
 	"server/model":         {"codes", "internal/memory", "protocol", "server/gate", "state"},
@@ -124,7 +124,7 @@ var mayImport = map[string][]string{
 	"server/clients":       {"internal/roster", "access", "access/policy", "codes", "confstore", "kv", "op", "protocol", "internal/clock", "internal/memory", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},
 	"tools/ccload": {"internal/authority", "kv", "confstore/doclog", "kvstore/pebblekv", "kvstore/pebblekv/disk", "protocol", "internal/flood", "storage/field", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/go-sql-driver/mysql", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/spf13/cobra", "golang.org/x/sys"},
-	"gateway": {"access/trail", "state/audit", "access/seal", "access", "access/control", "access/guard", "access/openid", "access/policy", "access/quota", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "op", "server/edge", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
+	"gateway": {"state/audit", "access", "access/control", "access/openid", "access/policy", "state/auth", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "op", "protocol", "server/edge", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
 		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "state", "storage", "storage/field", "storage/storagejson", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"gateway/console":             {},
 	"storage/landing":             {"codes", "kv", "storage", "storage/field", "internal/clock", "internal/metric", "github.com/rs/zerolog"},
@@ -151,9 +151,12 @@ var mayImport = map[string][]string{
 	"integration/siege":      {everything},
 }
 
-// onlyIn names libraries that would spoil a design if they spread: the event
-// loop stays behind the server's transport, file events behind the store.
+// onlyIn names what would spoil a design if it spread: the event loop stays behind the server's transport,
+// file events behind the store, and rights and quotas behind the edge, which decides about them for all handlers.
 var onlyIn = map[string][]string{
+	module + "/access/guard":           {"access/control", "access/guard/guardtest", "server/edge"},
+	module + "/access/quota":           {"access/control", "server", "server/edge", "state/auth"},
+	module + "/access/control":         {"cmd/confcenter", "gateway", "server", "server/edge", "server/gate"},
 	"github.com/panjf2000/gnet/v2":     {"server/netio", "tools/ccload"},
 	"github.com/fsnotify/fsnotify":     {"confstore"},
 	"github.com/tidwall/gjson":         {"internal/jsonpath", "tools/ccdump/replay", "tools/ccdump/talk"},
@@ -249,6 +252,17 @@ func TestImports(t *testing.T) {
 		}
 	}
 	complain(t, wrong)
+}
+
+// Over HTTP one file finds out who asks, and no handler does.
+func TestOneFileOfHTTPKnowsProofs(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, spec := range s.ast.Imports {
+			if s.dir == "gateway" && !s.test && spec.Path.Value == `"`+module+`/access/control"` {
+				require.Equal(t, "gateway/proof.go", s.path)
+			}
+		}
+	}
 }
 
 func importFault(dir, imported string, allowed []string) string {
@@ -506,6 +520,11 @@ func TestRulesCatchWhatTheyAreFor(t *testing.T) {
 	require.NotEmpty(t, importFault("server/loop", module+"/server/gate", mayImport["server/loop"]))
 	require.NotEmpty(t, importFault("server/state", module+"/server/config", mayImport["server/state"]), "families do not know each other")
 	require.Empty(t, importFault("codes", "encoding/json", mayImport["codes"]))
+	for _, handlers := range []string{"gateway", "server/clients", "server/config", "server/model", "server/state", "server/storage", "server/watch", "state/history"} {
+		for _, edge := range []string{"guard", "quota"} {
+			require.NotEmpty(t, importFault(handlers, module+"/access/"+edge, []string{everything}), "%s are asked at the edge", handlers)
+		}
+	}
 
 	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
 func F() {}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"confcenter/access"
-	"confcenter/access/trail"
 	"confcenter/codes"
 	"confcenter/internal/metric"
 	"confcenter/state/audit"
@@ -81,16 +80,15 @@ func (s *auditTeller) more(r *http.Request) (bool, error) {
 		if err != nil || len(block.Lines) == 0 {
 			return false, err
 		}
-		s.take(block)
+		s.take(block.First, block.Lines)
 	}
 	for len(s.lines) > 0 && len(s.b) < sseChunk {
 		line, rest, _ := bytes.Cut(s.lines, []byte("\n"))
-		l, err := trail.ParseLine(line)
+		l, wanted, err := s.filter.Match(s.at, line)
 		if err != nil {
-			return false, codes.Errorf(codes.Storage, "line %d of the audit is damaged", s.at+1)
+			return false, err
 		}
-		s.at, s.lines = l.Seq, rest
-		if s.filter.Match(&l) {
+		if s.at, s.lines = l.Seq, rest; wanted {
 			s.b = s.gateway.appendEvent(s.b, "line", l.Seq, func(dst []byte) []byte { return append(dst, line...) })
 		}
 	}
@@ -98,13 +96,13 @@ func (s *auditTeller) more(r *http.Request) (bool, error) {
 }
 
 // take goes on with what was read, and tells of lines before it that were removed.
-func (s *auditTeller) take(b trail.Block) {
-	if b.First > s.at+1 {
+func (s *auditTeller) take(first int64, lines []byte) {
+	if first > s.at+1 {
 		s.b = s.gateway.appendEvent(s.b, "gap", noID, func(dst []byte) []byte {
-			return append(appendNumber(appendNumber(dst, `{"from":`, s.at+1), `,"to":`, b.First-1), '}')
+			return append(appendNumber(appendNumber(dst, `{"from":`, s.at+1), `,"to":`, first-1), '}')
 		})
 	}
-	s.at, s.lines = b.First-1, b.Lines
+	s.at, s.lines = first-1, lines
 }
 
 // auditReadings are the numbers of the audit.

@@ -78,11 +78,11 @@ func TestLinesOfTheAuditAreFollowed(t *testing.T) {
 func TestLinesThatAreGoneAreTold(t *testing.T) {
 	k, _ := auditKit(t)
 	s := &auditTeller{at: 3, sseWriter: &sseWriter{gateway: k.Gateway}}
-	s.take(trail.Block{First: 10, Last: 10, Lines: []byte("{}\n")})
+	s.take(10, []byte("{}\n"))
 	require.Equal(t, "event: gap\ndata: {\"from\":4,\"to\":9}\n\n", string(s.b))
 	require.EqualValues(t, 9, s.at)
 	s.b = nil
-	s.take(trail.Block{First: 10, Last: 10, Lines: []byte("{}\n")})
+	s.take(10, []byte("{}\n"))
 	require.Empty(t, s.b)
 }
 

@@ -69,12 +69,12 @@ func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	}
 	var streams []viewerBody
 	more := 0
-	if w.Sees()(op.Whole(policy.Read, policy.Clients)) { // who reads them has no name
+	if w.May().Sees(op.Whole(policy.Read, policy.Clients)) { // who reads them has no name
 		streams, more = g.streams.list()
 	}
 	w.b, list.separator = append(w.b, `],"streams":[`...), ""
 	for i := range streams {
-		if !streams[i].named(w.Sees()) {
+		if !streams[i].named(w.May()) {
 			streams[i].keysBody = keysBody{}
 		}
 		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
@@ -124,10 +124,10 @@ func (l *listWriter) clients() error {
 			return err
 		}
 		for i := range page {
-			if !l.w.Sees()(op.Client(policy.Read, page[i].Name)) {
+			if !l.w.May().Sees(op.Client(policy.Read, page[i].Name)) {
 				continue
 			}
-			one := clientBodyOf(&page[i], l.w.Sees())
+			one := clientBodyOf(&page[i], l.w.May())
 			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
 				return err
 			}
@@ -173,17 +173,17 @@ func (b *viewerBody) size() int { return memory.VersionCost + len(b.NS) + len(b.
 
 // clientBodyOf is what is told of a client. What it follows and holds is listed as far as the caller may
 // read that: its name is no one else's business.
-func clientBodyOf(c *roster.Client, sees op.Sees) clientBody {
+func clientBodyOf(c *roster.Client, may op.May) clientBody {
 	one := clientBody{
 		ID: c.ID, Name: c.Name, Tag: c.Tag, Address: c.Address, Since: c.Since.UnixMilli(), Main: c.Main,
 		Subscriptions: []roster.Subscription{}, More: c.More, Watches: c.Watches,
 		Watching: []keysBody{}, Locks: []roster.Lock{}, Leases: make([]leaseBody, len(c.Leases)),
 	}
-	if c.Main != "" && !sees.Names(c.Main) {
+	if c.Main != "" && !may.Names(c.Main) {
 		one.Main = ""
 	}
 	for _, s := range c.Subscriptions {
-		if sees.Names(s.File) {
+		if may.Names(s.File) {
 			one.Subscriptions = append(one.Subscriptions, s)
 		} else {
 			one.More++
@@ -194,12 +194,12 @@ func clientBodyOf(c *roster.Client, sees op.Sees) clientBody {
 		if filter.Exact {
 			keys = keysBody{NS: filter.NS, Key: filter.Text}
 		}
-		if keys.named(sees) {
+		if keys.named(may) {
 			one.Watching = append(one.Watching, keys)
 		}
 	}
 	for _, lock := range c.Locks {
-		if sees(op.Key(policy.Read, lock.NS, lock.Key)) {
+		if may.Sees(op.Key(policy.Read, lock.NS, lock.Key)) {
 			one.Locks = append(one.Locks, lock)
 		}
 	}
@@ -210,23 +210,23 @@ func clientBodyOf(c *roster.Client, sees op.Sees) clientBody {
 }
 
 // named reports whether who asks may be told which keys these are.
-func (b *keysBody) named(sees op.Sees) bool {
+func (b *keysBody) named(may op.May) bool {
 	switch {
 	case b.NS == "":
 		return true // those of all namespaces: that is no name
 	case b.Key != "":
-		return sees(op.Key(policy.Read, b.NS, b.Key))
+		return may.Sees(op.Key(policy.Read, b.NS, b.Key))
 	}
-	return sees(op.Keys(policy.Read, op.Every, b.NS, b.Prefix))
+	return may.Sees(op.Keys(policy.Read, op.Every, b.NS, b.Prefix))
 }
 
 // named reports whether who asks may be told what the stream is of.
-func (b *viewerBody) named(sees op.Sees) bool {
+func (b *viewerBody) named(may op.May) bool {
 	switch {
 	case b.Kind != "config":
-		return b.keysBody.named(sees)
+		return b.keysBody.named(may)
 	case b.Key != "":
-		return sees.Names(b.Key)
+		return may.Names(b.Key)
 	}
-	return b.Prefix == "" || sees(op.Documents(policy.Read, b.Prefix))
+	return b.Prefix == "" || may.Sees(op.Documents(policy.Read, b.Prefix))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
@@ -40,24 +41,24 @@ func TestOnlyClientsAreListedThatMayBeRead(t *testing.T) {
 		"web": {"read clients:web"}, "other": {"read clients:other"}, "most": {"* clients", "-read clients:web"}, "all": {"* *"},
 	}
 	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), func(cfg *Config, _ *Stores) {
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
-			return guardtest.Caller(t, rules[r.Header.Get("X-Who")]...), nil
+		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
+			return guardtest.Caller(t, rules[p.Token]...), nil
 		}
 	})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url+"/v1/store/stream?ns=n", nil)
 	require.NoError(t, err)
-	r.Header.Set("X-Who", "all")
+	r.Header.Set("Authorization", "Bearer all")
 	stream, err := k.client.Do(r)
 	require.NoError(t, err)
 	defer func() { _ = stream.Body.Close() }()
 	require.Equal(t, 200, stream.StatusCode)
 	for who, want := range map[string][3]bool{"web": {true, false, false}, "other": {}, "most": {false, true, false}, "all": {true, true, true}} {
-		got := k.get("/v1/clients", "X-Who: "+who)
+		got := k.get("/v1/clients", "Authorization: Bearer "+who)
 		require.Equal(t, 200, got.status, got.body)
 		has := [3]bool{strings.Contains(got.body, `"id":2001`), strings.Contains(got.body, `"id":2002`), strings.Contains(got.body, `"kind":"store"`)}
 		require.Equal(t, want, has, "%s: %s", who, got.body)
 	}
-	require.Equal(t, http.StatusForbidden, k.get("/v1/clients", "X-Who: nobody").status)
+	require.Equal(t, http.StatusForbidden, k.get("/v1/clients", "Authorization: Bearer nobody").status)
 }
 
 // TestWhatClientsFollowIsToldToWhoMayReadIt: who sees a program is not to learn by that which documents
@@ -72,21 +73,21 @@ func TestWhatClientsFollowIsToldToWhoMayReadIt(t *testing.T) {
 	}}
 	rules := map[string][]string{"who reads clients": {"read clients", "read config:seen.json", "read kv:seen"}, "who reads all": {"* *"}}
 	k := startFleet(t, fleet, func(cfg *Config, _ *Stores) {
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
-			return guardtest.Caller(t, rules[r.Header.Get("X-Who")]...), nil
+		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
+			return guardtest.Caller(t, rules[p.Token]...), nil
 		}
 	})
 	for _, path := range []string{"/v1/store/stream?ns=hidden&key=k", "/v1/store/stream?ns=hidden&prefix=p", "/v1/config/revisions?name=hidden", "/v1/stream?namespace=hidden"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, k.url+path, nil)
 		require.NoError(t, err)
-		r.Header.Set("X-Who", "who reads all")
+		r.Header.Set("Authorization", "Bearer who reads all")
 		stream, err := k.client.Do(r)
 		require.NoError(t, err)
 		defer func() { _ = stream.Body.Close() }()
 		require.Equal(t, 200, stream.StatusCode, path)
 	}
-	require.Equal(t, 10, strings.Count(k.get("/v1/clients", "X-Who: who reads all").body, "hidden"))
-	got := k.get("/v1/clients", "X-Who: who reads clients").body
+	require.Equal(t, 10, strings.Count(k.get("/v1/clients", "Authorization: Bearer who reads all").body, "hidden"))
+	got := k.get("/v1/clients", "Authorization: Bearer who reads clients").body
 	require.NotContains(t, got, "hidden")
 	require.NotContains(t, got, "@conf")
 	for _, seen := range []string{`"subscriptions":[{"file":"seen.json","told":0}],"more":2,"watches":4,"watching":[{},{"ns":"seen","prefix":"p/"}],"locks":[{"ns":"seen","key":"two","lease":7}]`, `"kind":"store"`, `"kind":"config"`, `"kind":"plum"`} {

@@ -15,13 +15,13 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // configRoot is the root of our own REST API for configuration. A file's name is a
@@ -34,14 +34,14 @@ func (g *Gateway) configRoutes() []route {
 		g.closers = append(g.closers, g.configFeed.close)
 	}
 	return []route{
-		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, named: true, handle: g.configFiles},
-		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, named: true, handle: g.configGet},
-		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, named: true, body: g.cfg.MaxBody, handle: g.configPut},
+		of(protocol.GetCfgName, route{method: get, pattern: configRoot + "files", name: "config.files", bare: true, handle: g.configFiles}),
+		of(protocol.GetConfig, route{method: get, pattern: configRoot + "file", name: "config.get", handle: g.configGet}),
+		of(protocol.SetConfig, route{method: put, pattern: configRoot + "file", name: "config.put", body: g.cfg.MaxBody, handle: g.configPut}),
 		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, named: true, handle: g.configDelete},
-		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, named: true, handle: g.configResolved},
+		of(protocol.GetConfig, route{method: get, pattern: configRoot + "resolved", name: "config.resolved", handle: g.configResolved}),
 		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, named: true, handle: g.configSearch},
-		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, named: true, stream: true, handle: g.configStream},
-		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, named: true, stream: true, handle: g.configRevisions},
+		of(protocol.BookCfgChange, route{method: get, pattern: configRoot + "stream", name: "config.stream", stream: true, handle: g.configStream}),
+		of(protocol.CfWatch, route{method: get, pattern: configRoot + "revisions", name: "config.revisions", stream: true, handle: g.configRevisions}),
 	}
 }
 
@@ -140,7 +140,7 @@ func (f *fileState) version() int64 {
 
 // appendFile appends the members that describe the state of a file, and leaves the
 // object open. Of its bases it names those that may be read.
-func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
+func appendFile(dst []byte, f *fileState, may op.May) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
 	mtime, resolved, size := int32(0), int32(0), 0
@@ -163,7 +163,7 @@ func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
 	if f.node != nil {
 		separator := ""
 		for _, base := range f.node.Bases() {
-			if sees.Names(base) {
+			if may.Names(base) {
 				dst = jsontext.AppendQuote(append(dst, separator...), base)
 				separator = ","
 			}
@@ -177,12 +177,9 @@ func appendFile(dst []byte, f *fileState, sees op.Sees) []byte {
 }
 
 // configFiles lists all files, deleted ones included.
-func (g *Gateway) configFiles(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
+func (g *Gateway) configFiles(w *reply, _ *http.Request) error {
 	now := g.stores.Config.Snapshot()
-	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.Sees().Names(f.name) })
+	files := slices.DeleteFunc(filesOf(g.stores.Config, now), func(f fileState) bool { return !w.May().Names(f.name) })
 	size := entryOverhead
 	for i := range files {
 		size += memory.VersionCost + len(files[i].name) + len(files[i].fault)
@@ -195,7 +192,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i], w.Sees()), '}')
+		b = append(appendFile(b, &files[i], w.May()), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
@@ -209,6 +206,15 @@ func (p *parameters) fileName() (string, error) {
 		return "", err
 	}
 	return name, confstore.CheckName(name)
+}
+
+// readName is fileName of a file that is read.
+func (g *Gateway) readName(w *reply, p *parameters) (string, error) {
+	name, err := p.fileName()
+	if err != nil {
+		return "", err
+	}
+	return name, g.judge(w, append(w.Things(), op.Document(policy.Read, name)))
 }
 
 func (g *Gateway) noSuchFile(name string) error {
@@ -247,11 +253,8 @@ func acceptsRaw(r *http.Request) bool {
 func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw, reveal := p.flag("raw") || acceptsRaw(r), p.flag("reveal")
-	name, err := p.fileName()
+	name, err := g.readName(w, p)
 	if err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	// Read the version before the text: text newer than its version causes a needless
@@ -278,7 +281,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	w.setTag(file.tag())
-	b := appendFile(w.b, &file, w.Sees())
+	b := appendFile(w.b, &file, w.May())
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -324,7 +327,7 @@ func (g *Gateway) sendRaw(w *reply, r *http.Request, file *fileState, text []byt
 // revealed is the text of a file with the sealed values that the caller may know. A broken one has
 // none.
 func (g *Gateway) revealed(w *reply, text []byte) ([]byte, error) {
-	if !seal.Has(text) {
+	if !w.Hides(text) {
 		return text, nil
 	}
 	if _, err := jsontext.Check(text); err != nil {
@@ -361,11 +364,8 @@ func textOf(file *fileState, text []byte, err error) ([]byte, error) {
 func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	reveal := p.flag("reveal")
-	name, err := p.fileName()
+	name, err := g.readName(w, p)
 	if err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Document(policy.Read, name))); err != nil {
 		return err
 	}
 	node := g.stores.Config.Snapshot().Node(name)
@@ -384,7 +384,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	origins, complete := node.Origins()
 	if w.Rights != nil {
-		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.Sees().Names(o.Name) })
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.May().Names(o.Name) })
 	}
 	size := len(text) + entryOverhead
 	for i := range origins {
@@ -470,10 +470,10 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return err
 	}
 	deletes := req.Contents == nil
-	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
+	if req.Actor, err = w.actor(r); err != nil {
 		return err
 	}
-	if req.Actor, err = actorOf(r); err != nil {
+	if err := g.judge(w, op.Change(w.Things(), req.Name, deletes)); err != nil {
 		return err
 	}
 	var res confstore.SetResult

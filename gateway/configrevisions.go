@@ -23,10 +23,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	q := p.documentWatch()
 	last, given, valid := g.lastEvent(r, p)
-	if err := p.end(); err != nil {
-		return err
-	}
-	if err := g.judge(w, op.WatchDocuments(w.Things(), q.Filter)); err != nil {
+	if err := g.asks(w, p, op.WatchDocuments(w.Things(), q.Filter)...); err != nil {
 		return err
 	}
 	want := follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}
@@ -49,7 +46,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	sub.path, sub.cut = q.Path, documentCut
 	if q.Reveal {
-		sub.reveal = w.Apart().Revealer(true).Documents
+		sub.reveal = w.Revealer(true).Documents
 	}
 	return g.runStream(w, r, sub, style)
 }

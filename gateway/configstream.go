@@ -21,7 +21,7 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.join(wake)()
-	s := &configTeller{feed: g.configFeed, sees: w.Sees()}
+	s := &configTeller{feed: g.configFeed, may: w.May()}
 	s.sseWriter = g.newSSE(w, r, func() {})
 	defer s.close()
 	s.out.size = s.size
@@ -34,7 +34,7 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 type configTeller struct {
 	*sseWriter
 	feed *configFeed
-	sees op.Sees        // files that it may not watch are not told of
+	may  op.May         // files that it may not watch are not told of
 	at   configPosition // before what was noted since
 
 	changes []change // to tell of, in order; shared
@@ -132,14 +132,14 @@ func (s *configTeller) tell() {
 }
 
 func (s *configTeller) file(file *fileState, id int64) {
-	if !s.sees(op.Document(policy.Watch, file.name)) || !s.sees.Names(file.name) {
+	if !s.may.Sees(op.Document(policy.Watch, file.name)) || !s.may.Names(file.name) {
 		if id != noID { // how far the reader has got, all the same: it is no event
 			s.b = append(s.gateway.appendIDLine(s.b, id), '\n')
 		}
 		return
 	}
 	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
-		dst = appendFile(dst, file, s.sees)
+		dst = appendFile(dst, file, s.may)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"confcenter/op"
 )
 
 const configStreamURL = configRoot + "stream"
@@ -276,7 +274,7 @@ func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
 	files["e.json"], files["f0100x.json"], files["z.json"] = "{", "{", "{" // never good
 	k := startConfig(t, files)
 	base := k.seq()
-	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed, sees: func(op.Thing) bool { return true }}
+	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed}
 	s.begin(0, false, true)
 	var text string
 	piece := func() bool {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/kv"
@@ -27,6 +26,9 @@ type plainError struct {
 }
 
 func (e *plainError) Error() string { return e.text }
+
+// Unwrap has it count as a fault of the request, not of the server.
+func (e *plainError) Unwrap() error { return codes.BadRequest }
 
 var errUnknownPath error = codes.Errorf(codes.NotFound, "there is nothing at this path")
 
@@ -71,48 +73,23 @@ func bodyError(err error) error {
 	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}
 }
 
-// fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
+// fail refuses a request with err, in the route's form, and logs what ends an answer that has begun. Faults
+// because the peer has gone are none.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	err = g.withRemedy(r, rt, err)
-	code := codes.Of(err)
-	g.noteRefusal(w, r, rt, err)
-	err = w.Rights.Told(err)
-	var plain *plainError
-	cutOff := w.status != 0 && code != codes.Closed
-	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
+	code, left := codes.Of(err), r.Context().Err() != nil
+	if code != codes.Internal || !left {
+		w.Refused(w.by(r), rt.name, err)
+	}
+	if w.status != 0 && code != codes.Closed && code != codes.Internal && !left {
 		g.log.Error().Err(err).Str("method", r.Method).Str("route", rt.name).Msg("request failed")
 	}
-	answerError(w, rt, plain, err)
-}
-
-// noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or by a quota.
-func (g *Gateway) noteRefusal(w *reply, r *http.Request, rt *route, err error) {
-	if g.cfg.Audit == nil {
-		return
-	}
-	by := access.Actor{Origin: access.OverHTTP, Identity: w.Rights.Identity()}
-	if p := peerOf(r); p != nil {
-		by.Address = p.actor.Address
-	}
-	g.cfg.Audit.Refused(&by, rt.name, err)
-}
-
-// noteLogin has the audit know of a program that proves who it is with each of its requests, once for
-// a connection: of those that are the same it makes a line when they begin, and then one from time to
-// time. People who have signed in have had theirs.
-func (g *Gateway) noteLogin(who *guard.Caller, r *http.Request) {
-	p, id := peerOf(r), who.Identity()
-	if p == nil || id == nil || p.socket.known == id.Name || g.cfg.Control != nil && g.cfg.Control.SessionOf(who) != nil {
-		return
-	}
-	p.socket.known = id.Name
-	by := access.Actor{Origin: access.OverHTTP, Address: p.actor.Address, Identity: id}
-	g.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &by, Do: "request", Often: true})
+	answerError(w, rt, w.Rights.Told(err))
 }
 
 // answerError answers with err. If the reply has already begun, it aborts the
 // connection, so that the peer does not take the reply for complete.
-func answerError(w *reply, rt *route, plain *plainError, err error) {
+func answerError(w *reply, rt *route, err error) {
 	code, after := codes.Of(err), codes.RetryAfter(err)
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
@@ -121,7 +98,7 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
 	if rt.plain {
-		failPlain(w, plain, err)
+		failPlain(w, err)
 		return
 	}
 	body := appendNumber(make([]byte, 0, 256), `{"code":`, int64(code))
@@ -152,8 +129,9 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 
 // failPlain answers as Plum does, with a line of text. All failures of the store begin as Plum's one
 // text for them does.
-func failPlain(w *reply, plain *plainError, err error) {
-	if plain == nil {
+func failPlain(w *reply, err error) {
+	plain := (*plainError)(nil)
+	if !errors.As(err, &plain) {
 		plain = &plainError{codes.Of(err).HTTPStatus(), codes.Message(err)}
 		switch codes.Of(err) {
 		case codes.BadMethod:
@@ -182,5 +160,5 @@ func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
 	}
 	g.traffic.panics.Add(1)
 	g.log.Error().Str("panic", fmt.Sprint(what)).Str("method", r.Method).Str("route", w.route.name).Bytes("stack", debug.Stack()).Msg("a handler panicked")
-	answerError(w, w.route, nil, codes.Internal)
+	answerError(w, w.route, codes.Internal)
 }

@@ -14,11 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"confcenter/access"
-	"confcenter/access/control"
-	"confcenter/access/guard"
 	"confcenter/access/openid"
-	"confcenter/access/seal"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -70,17 +66,12 @@ type Config struct {
 	// Open are addresses, of any of the listeners, that anyone can reach from outside this
 	// machine, to do everything. Probes tell of them.
 	Open []string
-	// Control decides who gets in and what they may do; nil: everyone, everything.
-	Control *control.Control
+	// Edge has the stages that every request passes, over TCP as well. Default one that lets everyone do everything.
+	Edge *edge.Edge
 	// OpenID is the provider that people sign in at; nil: there is none.
 	OpenID *openid.Provider
-	// Audit takes down what is refused for lack of a right or a proof. Default nil: nothing is taken down.
-	Audit access.Notes
-	// Rights returns what the sender of a request may do, or why the request is refused. It is
-	// called from any goroutine. Default with Control: what the request proves.
-	Rights func(r *http.Request) (*guard.Caller, error)
-	// Secrets has the keys of sealed values; nil: there are none.
-	Secrets Secrets
+	// Secrets says why there are not all keys of sealed values; nil: there are. It must not wait.
+	Secrets func() error
 	// AccessLog logs every request.
 	AccessLog bool
 
@@ -115,9 +106,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Memory == nil {
 		cfg.Memory = memory.Divide(1 << 30)
 	}
-	if cfg.Rights == nil && cfg.Control != nil {
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) { return admit(cfg.Control, cfg.jar(), r) }
-	}
+	cfg.Edge = cmp.Or(cfg.Edge, edge.New(nil, nil, nil, cfg.Log))
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, min(8<<20, mostRoom(cfg.Memory.Bodies)))
 	return cfg
 }
@@ -127,20 +116,6 @@ func (cfg *Config) jar() jar {
 		return jar{}
 	}
 	return jar{cfg.OpenID.External()}
-}
-
-// Secrets has the keys of sealed values. It may be called from any goroutine, and must not wait.
-type Secrets interface {
-	Ring() *seal.Ring // nil: there are none
-	Trouble() error   // why there are not all; nil: there are
-}
-
-// ring has the keys of sealed values; nil: there are none.
-func (cfg *Config) ring() *seal.Ring {
-	if cfg.Secrets == nil {
-		return nil
-	}
-	return cfg.Secrets.Ring()
 }
 
 // Stores are what a Gateway serves. They outlive it: their owner closes them after
@@ -164,7 +139,7 @@ type Stores struct {
 type Gateway struct {
 	// set at open
 	cfg     Config
-	edge    edge.Edge
+	edge    *edge.Edge
 	stores  Stores
 	fleet   Fleet
 	hub     *hub // nil without a state store
@@ -209,7 +184,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
 		cfg:       cfg,
-		edge:      edge.Edge{Quotas: cfg.Control.Quotas(), Audit: cfg.Audit, Ring: cfg.ring},
+		edge:      cfg.Edge,
 		stores:    stores,
 		fleet:     fleet,
 		clock:     cfg.Clock,
@@ -241,9 +216,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)
-	if cfg.Control != nil {
-		g.closers = append(g.closers, cfg.Control.Follow(g.streams.renew))
-	}
+	g.closers = append(g.closers, cfg.Edge.Control.Follow(g.streams.renew))
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
 		Handler:           g.handler,

@@ -62,10 +62,10 @@ func (g *Gateway) readyChecks() []check {
 		checks = append(checks, check{"tls", g.cfg.Certificates, true})
 	}
 	if g.cfg.Secrets != nil {
-		checks = append(checks, check{"secrets", g.cfg.Secrets.Trouble, true})
+		checks = append(checks, check{"secrets", g.cfg.Secrets, true})
 	}
-	if g.cfg.Control != nil {
-		checks = append(checks, check{"access", g.cfg.Control.Trouble, true})
+	if c := g.edge.Control; c != nil {
+		checks = append(checks, check{"access", c.Trouble, true})
 	}
 	if len(g.cfg.Open) > 0 {
 		checks = append(checks, check{"access", g.openToAll, true})

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"confcenter/access/control"
+	"confcenter/access/guard"
 	"confcenter/confstore"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
@@ -21,6 +23,7 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
+	"confcenter/server/edge"
 	"confcenter/state/host"
 	"confcenter/storage/landing"
 )
@@ -80,6 +83,19 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	return k
 }
 
+// edge is what the gateway's requests pass.
+func (cfg *Config) edge() *edge.Edge {
+	if cfg.Edge == nil {
+		cfg.Edge = edge.New(nil, nil, nil, cfg.Log)
+	}
+	return cfg.Edge
+}
+
+// letIn has all requests be those of a caller.
+func (cfg *Config) letIn(caller func() *guard.Caller) {
+	cfg.edge().LetIn = func(*control.Proof) (*guard.Caller, error) { return caller(), nil }
+}
+
 // stop may be called before the test ends.
 func (k *kit) stop() {
 	if k.Gateway == nil {
@@ -131,7 +147,7 @@ func (k *kit) get(path string, header ...string) answer {
 
 // commit is a write that came by no connection.
 func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) {
-	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30), &k.edge), &http.Request{}, txn)
+	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30), k.edge), &http.Request{}, txn)
 }
 
 // logged is a log to look into.

@@ -23,10 +23,7 @@ const (
 )
 
 // landingStatus tells how it stands with each dirty table.
-func (g *Gateway) landingStatus(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
+func (g *Gateway) landingStatus(w *reply, _ *http.Request) error {
 	return w.sendStruct(g.landingBody())
 }
 
@@ -82,9 +79,6 @@ func (g *Gateway) refused() (n int64) {
 
 // landingRetry has refused fields landed again: those of the body, or all.
 func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
 	m, err := w.readObject(r, kvjson.HTTP)
 	if err != nil {
 		return err

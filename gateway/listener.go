@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net"
@@ -9,10 +8,8 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 )
 
@@ -37,7 +34,7 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 		socketOf(nc).head.end()
 	case http.StateClosed, http.StateHijacked:
 		socketOf(nc).head.end()
-		socketOf(nc).leave()
+		socketOf(nc).conn.Leave()
 		c.n.Add(-1)
 		c.serving.Done()
 	}
@@ -45,9 +42,8 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 
 // peer is who is at the other end of a connection.
 type peer struct {
-	socket  *socket      // set at open
-	actor   access.Actor // set at open; shared by the connection's requests
-	settled atomic.Bool  // it has a place of its own
+	socket  *socket     // set at open
+	settled atomic.Bool // it has a place of its own
 }
 
 type peerKey struct{}
@@ -55,7 +51,7 @@ type peerKey struct{}
 // withPeer makes the peer that the requests of a connection share.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	conn := socketOf(c)
-	return context.WithValue(ctx, peerKey{}, &peer{socket: conn, actor: access.Actor{Origin: access.OverHTTP, Address: conn.Peer.String()}})
+	return context.WithValue(ctx, peerKey{}, &peer{socket: conn})
 }
 
 func peerOf(r *http.Request) *peer {
@@ -73,23 +69,24 @@ const (
 	headerIdle    = "X-Confcenter-Idle" // of the console: its page asks by itself, and no one is there
 )
 
-// actorOf is who asks: an address, and what the request says of itself.
-func actorOf(r *http.Request) (by *access.Actor, err error) {
+// by is who sends a request, as far as that is proved.
+func (w *reply) by(r *http.Request) *access.Actor {
+	by := access.Actor{Origin: access.OverHTTP, Identity: w.Rights.Identity()}
 	if p := peerOf(r); p != nil {
-		by = &p.actor
+		by.Address = p.socket.Peer.String()
 	}
-	origin, identity := r.Header.Get(headerOrigin), guard.From(r.Context()).Identity()
-	switch origin {
-	case "", access.InConsole:
+	return &by
+}
+
+// actor is who asks: an address, and what the request says of itself.
+func (w *reply) actor(r *http.Request) (by *access.Actor, err error) {
+	by = w.by(r)
+	switch origin := r.Header.Get(headerOrigin); origin {
+	case "":
+	case access.InConsole:
+		by.Origin = origin
 	default:
 		return nil, codes.Errorf(codes.BadRequest, "%s is %.80q: it is %q or absent; nothing was written", headerOrigin, origin, access.InConsole)
-	}
-	if origin != "" || identity != nil { // what the connection's requests share stays as it is
-		own := access.Actor{Origin: cmp.Or(origin, access.OverHTTP), Identity: identity}
-		if by != nil {
-			own.Address = by.Address
-		}
-		by = &own
 	}
 	return by.Says(access.Said{Author: headerText(r, headerAuthor), Comment: headerText(r, headerComment), Token: r.Header.Get(headerToken)})
 }
@@ -110,21 +107,17 @@ func (p *peer) settle(w *reply) (err error) {
 	switch {
 	case p == nil || p.settled.Load():
 		return nil
-	case w.Account.Administrator():
-		err = p.socket.Place.SettleAdministrator("")
-		p.settled.Store(err == nil)
-	case !w.route.quiet:
-		err = p.socket.Place.Settle("")
-		p.settled.Store(err == nil)
-	default:
+	case w.route.quiet && !w.Account.Administrator():
 		p.settled.Store(p.socket.Place.SettleIfRoom(""))
+	default:
+		err = p.socket.conn.Settle("")
+		p.settled.Store(err == nil)
 	}
 	p.spoke()
-	if err == nil {
-		return nil
+	if err != nil {
+		w.Header().Set("Connection", "close")
 	}
-	w.Header().Set("Connection", "close")
-	return &codes.Error{Code: codes.Busy, Text: codes.Message(err), After: time.Second}
+	return err
 }
 
 type paidBody struct {

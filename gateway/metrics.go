@@ -51,7 +51,7 @@ const tcpDurations = "server_request_duration_seconds"
 func (g *Gateway) readings() metric.Readings {
 	list := append(g.httpReadings(), g.troubleReadings()...)
 	trouble := int64(0)
-	if g.cfg.Secrets != nil && g.cfg.Secrets.Trouble() != nil {
+	if g.cfg.Secrets != nil && g.cfg.Secrets() != nil {
 		trouble = 1
 	}
 	list = append(list, metric.Reading{Name: "secrets_trouble", Help: "1 while values cannot be sealed, or not all be revealed: /readyz?verbose says why.", N: trouble})
@@ -104,7 +104,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 	stats.Connections = g.connections.n.Load()
 	stats.Panics = g.traffic.panics.Load()
 	stats.Rested, stats.Resting = g.traffic.rests.Load(), g.traffic.rest.Load()
-	list := append(slices.Concat(metric.Of(&stats), g.cfg.Connections.Readings(), g.edge.Quotas.Readings(), g.cfg.Control.Readings(), g.cfg.Memory.Readings()), metric.Reading{
+	list := append(slices.Concat(metric.Of(&stats), g.cfg.Connections.Readings(), g.edge.Quotas.Readings(), g.edge.Control.Readings(), g.cfg.Memory.Readings()), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,
 	})
 	for name, route := range g.traffic.routes {

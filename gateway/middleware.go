@@ -41,7 +41,7 @@ var unrouted = route{name: "refused"}
 // not come from a page of another site.
 func (g *Gateway) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := newReply(rw, g.cfg.Memory.Bodies, &g.edge)
+		w := newReply(rw, g.cfg.Memory.Bodies, g.edge)
 		began := g.clock.Now()
 		if p := peerOf(r); p != nil {
 			p.socket.head.begin()

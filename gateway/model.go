@@ -34,14 +34,11 @@ func (g *Gateway) asksModel(m *state.Model, o *state.Operation) handler {
 		if err != nil {
 			return err
 		}
-		if err := g.judge(w, o.Things(question, w.Things())); err != nil {
-			return err
-		}
-		by, err := actorOf(r)
+		by, err := w.actor(r)
 		if err != nil {
 			return err
 		}
-		answer, err := m.Answer(r.Context(), o, by, question)
+		answer, err := w.Ask(r.Context(), g.clock.Now(), m, o, by, question)
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"strings"
 
-	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/kv"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // The root of Plum's API, and its errors.
@@ -36,21 +36,21 @@ var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http
 
 // The requests that share Plum's one path.
 var (
-	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, named: true, plain: true}
-	plumList       = route{name: "plum.list", right: access.KVRead, plain: true}
-	plumKeys       = route{name: "plum.keys", right: access.KVRead, plain: true}
-	plumGet        = route{name: "plum.get", right: access.KVRead, plain: true}
-	plumPut        = route{name: "plum.put", right: access.KVWrite, plain: true}
-	plumDelete     = route{name: "plum.delete", right: access.KVDelete, plain: true}
-	plumBatch      = route{name: "plum.batch", right: access.KVWrite, plain: true}
+	plumNamespaces = of(protocol.KVNames, route{name: "plum.namespaces", plain: true})
+	plumList       = of(protocol.KVList, route{name: "plum.list", plain: true})
+	plumKeys       = of(protocol.KVList, route{name: "plum.keys", plain: true})
+	plumGet        = of(protocol.KVGet, route{name: "plum.get", plain: true})
+	plumPut        = of(protocol.KVPut, route{name: "plum.put", plain: true})
+	plumDelete     = of(protocol.KVDel, route{name: "plum.delete", plain: true})
+	plumBatch      = of(protocol.KVPut, route{name: "plum.batch", plain: true})
 )
 
 func (g *Gateway) plumRoutes() []route {
 	uses := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
 	return []route{
-		{methods: plumMethods[:1], pattern: plumRoot, uses: uses[:1], name: "plum.namespaces", right: access.KVRead, named: true, body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{methods: plumMethods, pattern: plumRoot + "/", uses: uses, name: "plum.kv", right: access.KVEach, named: true, body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", right: access.KVWatch, named: true, plain: true, stream: true, handle: g.plumStream},
+		of(protocol.KVNames, route{methods: plumMethods[:1], pattern: plumRoot, uses: uses[:1], name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum}),
+		of(protocol.KVTxn, route{methods: plumMethods, pattern: plumRoot + "/", uses: uses, name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum}),
+		of(protocol.KVWatch, route{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", plain: true, stream: true, handle: g.plumStream}),
 	}
 }
 

@@ -20,11 +20,9 @@ func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	if err := g.judge(w, op.Watch(w.Things(), kv.Filter{NS: ns})); err != nil {
 		return err
 	}
-	counted, err := g.watched(ns)
-	if err != nil {
+	if err := w.watch.In(w.Quotas, ns); err != nil {
 		return err
 	}
-	defer counted.End()
 	sub, err := g.hub.subscribe(follow.Request{Filter: kv.Filter{NS: ns}, State: ns != ""})
 	if err != nil {
 		return err

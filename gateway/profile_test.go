@@ -18,7 +18,7 @@ const gzipped = "\x1f\x8b"
 func TestProfilesAreForAdministrators(t *testing.T) {
 	caller := guardtest.Caller(t, "* *")
 	k := start(t, func(cfg *Config, _ *Stores) {
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return caller.Apart(), nil }
+		cfg.letIn(func() *guard.Caller { return caller })
 	})
 	require.Equal(t, http.StatusForbidden, k.do("GET", "/debug/pprof/heap", "").status)
 	root := &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}

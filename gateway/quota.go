@@ -3,44 +3,30 @@ package gateway
 import (
 	"net/http"
 
-	"confcenter/access"
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/op"
 )
 
 // count has the connection be counted among those of who asks, and w have their account. Probes,
 // metrics and status are answered in any case.
-func (p *peer) count(b *quota.Book, w *reply, id *access.Identity) error {
-	if p == nil || b == nil || id == nil {
+func (p *peer) count(w *reply) error {
+	who := w.Rights.Identity()
+	if p == nil || who == nil {
 		return nil
 	}
-	at := &p.socket.account
-	if !(*at).Is(id) {
-		p.socket.leave()
-		account := b.Enter(id)
-		if err := account.Connect(); err != nil {
-			account.Leave()
-			if w.route.quiet {
-				return nil
-			}
-			w.Header().Set("Connection", "close")
-			return err
-		}
-		*at = account
+	conn := &p.socket.conn
+	err := conn.Enter(w.Edge, who)
+	if err == nil {
+		err = conn.Connect()
 	}
-	w.Account = *at
+	switch {
+	case err == nil:
+		w.Account = conn.Account
+	case !w.route.quiet:
+		w.Header().Set("Connection", "close")
+		return err
+	}
 	return nil
-}
-
-// leave ends what count began. The connection's requests come one after the other, and this after
-// the last.
-func (s *socket) leave() {
-	if s.account != nil {
-		s.account.Disconnect()
-		s.account.Leave()
-		s.account = nil
-	}
 }
 
 // pays charges a request, or refuses one beyond the rate of the connection, its address or its
@@ -64,12 +50,20 @@ func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
 // judge decides about all that the request reads, changes or learns of.
 func (g *Gateway) judge(w *reply, things []op.Thing) error { return w.Judge(g.clock.Now(), things) }
 
+// asks ends the reading of a query, and decides about what that is about.
+func (g *Gateway) asks(w *reply, p *parameters, things ...op.Thing) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	return g.judge(w, append(w.Things(), things...))
+}
+
 // tire has a connection that is refused again and again wait for its next request, until ctx ends.
 func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	wait := p.socket.refusals.Tire(w.Account, g.clock.Now())
+	wait := p.socket.conn.Tire(w.Account, g.clock.Now())
 	if wait == 0 {
 		return
 	}
@@ -82,11 +76,3 @@ func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
 
 // tires reports whether a refusal is of those that have a connection wait.
 func tires(err error) bool { return codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 }
-
-// watched counts a stream of a namespace, which is empty for one of all of them, or refuses it.
-func (g *Gateway) watched(ns string) (quota.Watch, error) {
-	if ns == "" {
-		return quota.Watch{}, nil
-	}
-	return g.edge.Quotas.Watch(nil, ns)
-}

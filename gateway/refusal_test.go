@@ -33,7 +33,7 @@ func TestARefusalOfAWrongTokenIsDelayed(t *testing.T) {
 	for _, ask := range asks {
 		go func() { answers <- ask() }()
 	}
-	waiting := func() int64 { return p.cfg.Control.Readings().Get("access_refusals_waiting") }
+	waiting := func() int64 { return p.edge.Control.Readings().Get("access_refusals_waiting") }
 	require.Eventually(t, func() bool { return waiting() == int64(len(asks)) }, patience, time.Millisecond)
 	require.Equal(t, http.StatusOK, p.get("/v1/config/files", valid).status, "a valid one does not wait, from the same address")
 	p.signedIn(p.admin)

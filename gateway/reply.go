@@ -25,6 +25,7 @@ type reply struct {
 	edge.Request
 	judging edge.Room
 	route   *route
+	watch   edge.Watch    // of a stream
 	status  int           // 0: nothing is written yet
 	rested  time.Duration // how long the connection was made to wait
 
@@ -53,7 +54,7 @@ func newReply(to http.ResponseWriter, pool *memory.Pool, e *edge.Edge) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
 	w.Request = edge.Request{Edge: e, Room: &w.judging}
-	w.ResponseWriter, w.route, w.status, w.rested = to, &unrouted, 0, 0
+	w.ResponseWriter, w.route, w.watch, w.status, w.rested = to, &unrouted, edge.Watch{}, 0, 0
 	return w
 }
 
@@ -129,8 +130,9 @@ func (w *reply) read(r *http.Request) error {
 // judgeAnew is for a request that may have waited since it was let in: its sender may only have
 // been waiting for the end of what was allowed by then.
 func (w *reply) judgeAnew() error {
-	switch {
-	case w.Rights.Renew():
+	var ok bool
+	switch w.Rights, ok = w.Rights.Renew(); {
+	case ok:
 		return nil
 	case w.Rights.Permits == nil:
 		return codes.Errorf(codes.NotIdentified, "your token, session or certificate has ended while the request was on its way; nothing was done: get a new one")
@@ -182,13 +184,14 @@ func (w *reply) sendFresh(body []byte) error {
 // object begins a short JSON object in w.b, in place of what is there.
 func (w *reply) object() kvjson.Writer { return newWriter(w.b[:0]) }
 
-// longObject is object for one of about size bytes, which is refused if there is no memory
-// for it.
-func (w *reply) longObject(size int) (kvjson.Writer, error) {
+// sendLong answers with an object of about size bytes, which is refused if there is no memory for it.
+func (w *reply) sendLong(size int, write func(out *kvjson.Writer)) error {
 	if err := w.grow(size + entryOverhead); err != nil {
-		return kvjson.Writer{}, err
+		return err
 	}
-	return w.object(), nil
+	out := w.object()
+	write(&out)
+	return w.sendObject(&out)
 }
 
 // grow makes room for a reply of about size bytes in w.b, in place of what is there.
@@ -249,32 +252,40 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 	return &w.txn
 }
 
-// commit returns when the transaction is durable or has failed. It does not return
-// earlier if the peer goes away: the write stands either way. The result is valid as
-// long as the reply is.
+// commit commits a transaction if that is allowed.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	if err := g.prepare(w, r, txn); err != nil {
+	if err := g.judgeTxn(w, r, txn); err != nil {
+		return nil, err
+	}
+	return g.commitJudged(w, txn)
+}
+
+// judgeTxn decides about all that a transaction reads and changes, after other things that its request is about.
+func (g *Gateway) judgeTxn(w *reply, r *http.Request, txn *kv.Txn, before ...op.Thing) (err error) {
+	if txn.Actor, err = w.actor(r); err != nil {
+		return err
+	}
+	return g.judge(w, op.Txn(append(w.Things(), before...), txn))
+}
+
+// commitJudged is commit of a transaction that has been judged.
+func (g *Gateway) commitJudged(w *reply, txn *kv.Txn) (*kv.Result, error) {
+	if err := w.prepare(txn); err != nil {
 		return nil, err
 	}
 	return g.carryOut(w, txn)
 }
 
-// prepare decides whether a transaction may be committed, and seals what is to be sealed in it.
-func (g *Gateway) prepare(w *reply, r *http.Request, txn *kv.Txn) error {
-	err := g.judge(w, op.Txn(w.Things(), txn))
-	if err == nil {
-		err = w.Seal(txn)
+// prepare seals what is to be sealed in a transaction, and takes memory: values are copied out of the body.
+func (w *reply) prepare(txn *kv.Txn) error {
+	if err := w.Seal(txn); err != nil {
+		return err
 	}
-	if err == nil {
-		txn.Actor, err = actorOf(r)
-	}
-	if err == nil {
-		err = w.takeTxn(txn)
-	}
-	return err
+	return w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
 }
 
-// carryOut is the rest of commit.
+// carryOut returns when the transaction is durable or has failed. It does not return earlier if the peer goes
+// away: the write stands either way. The result is valid as long as the reply is.
 func (g *Gateway) carryOut(w *reply, txn *kv.Txn) (*kv.Result, error) {
 	w.write.Txn = txn
 	if _, err := g.stores.State.CommitEach(waiting{}, w.writes[:]); err != nil {

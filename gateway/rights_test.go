@@ -18,6 +18,8 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/op"
+	"confcenter/server/edge"
 )
 
 // rightsKit is a gateway whose requests all come from a caller with these rights.
@@ -26,9 +28,9 @@ func rightsKit(t *testing.T, notes ...access.Notes) (k *kit, with func(rules ...
 	rights.Store(new(guard.Caller))
 	k = start(t, func(cfg *Config, _ *Stores) {
 		for _, n := range notes {
-			cfg.Audit = n
+			cfg.edge().Audit = n
 		}
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		cfg.letIn(rights.Load)
 	})
 	return k, func(rules ...string) { rights.Store(guardtest.Caller(t, rules...)) }
 }
@@ -303,9 +305,9 @@ func TestAStreamWhoseRightsEndedWhileItWasLetInEnds(t *testing.T) {
 	open := streams{open: map[*reply]stream{}}
 	cut := 0
 	w := newReply(httptest.NewRecorder(), memory.NewPool(1<<20), nil)
-	open.enter(w, stream{rights: &guard.Caller{}, cut: func() { cut++ }})()
+	open.enter(w, stream{by: &edge.Request{Rights: &guard.Caller{}}, cut: func() { cut++ }})()
 	require.Zero(t, cut)
-	leave := open.enter(w, stream{rights: &guard.Caller{Pass: ended{}}, cut: func() { cut++ }})
+	leave := open.enter(w, stream{by: &edge.Request{Rights: &guard.Caller{Pass: ended{}}}, cut: func() { cut++ }})
 	require.Equal(t, 1, cut)
 	leave()
 	require.Zero(t, open.count())
@@ -321,7 +323,7 @@ func (l lessened) Renew(*policy.Permits) (*policy.Permits, bool) { return l.now,
 func TestARequestWhoseBodyComesSlowlyIsJudgedAnew(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k := start(t, func(cfg *Config, _ *Stores) {
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		cfg.letIn(rights.Load)
 	})
 	for name, c := range map[string]struct {
 		pass   guard.Pass
@@ -359,10 +361,34 @@ func TestALongAnswerEndsWithTheRightToIt(t *testing.T) {
 		require.Equal(t, 200, k.do("PUT", fmt.Sprintf("/v1/store/key?ns=n&key=%d", i), body).status)
 	}
 	rec := httptest.NewRecorder()
-	w := newReply(rec, memory.NewPool(64<<20), &k.edge)
+	w := newReply(rec, memory.NewPool(64<<20), k.edge)
 	w.Rights = guardtest.Caller(t, "* kv")
 	w.Rights.Pass = ended{}
 	r := httptest.NewRequest(http.MethodGet, "/v1/kv/n", nil)
 	require.NoError(t, k.Gateway.plumList(w, r, "n"))
 	require.Less(t, rec.Body.Len(), plumPage, "what was to be sent after the right had ended")
+}
+
+// TestARequestIsJudgedOnce: a restoration reads and writes, and is one request.
+func TestARequestIsJudgedOnce(t *testing.T) {
+	var judged atomic.Int64
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.edge().Stages = []edge.Stage{func(*access.Identity, []op.Thing) error { judged.Add(1); return nil }}
+	})
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":1}`).status)
+	revision := k.state.Revision()
+	for _, way := range []struct{ method, path, body string }{
+		{"PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":2,"if_absent":false}`},
+		{"POST", "/v1/store/restore?ns=n&key=a", fmt.Sprintf(`{"revision":%d}`, revision)},
+		{"POST", "/v1/store/txn", `{"then":[{"op":"get","ns":"n","key":"a"}]}`},
+		{"GET", "/v1/store/key?ns=n&key=a", ""},
+		{"DELETE", "/v1/store/key?ns=n&key=a", ""},
+		{"PUT", "/v1/config/file?name=a.json", `{"a":1}`},
+		{"GET", "/v1/config/file?name=a.json", ""},
+		{"GET", "/v1/flow/read?scope=s", ""},
+	} {
+		judged.Store(0)
+		got := k.do(way.method, way.path, way.body)
+		require.EqualValues(t, 1, judged.Load(), "%s %s: %d %s", way.method, way.path, got.status, got.body)
+	}
 }

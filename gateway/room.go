@@ -6,7 +6,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/memory"
-	"confcenter/kv"
 )
 
 // Memory of requests. What a request makes the process hold is taken from the pool Bodies
@@ -69,11 +68,6 @@ func noRoom(w *reply, n int64) error {
 
 // mostRoom is what one request can have at all.
 func mostRoom(pool *memory.Pool) int64 { return pool.Limit() - pool.Limit()/lastShare }
-
-// takeTxn reserves what was made of a body: values are copied out of it.
-func (w *reply) takeTxn(txn *kv.Txn) error {
-	return w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
-}
 
 // takeFile reserves a file that is going to be read.
 func (w *reply) takeFile(size int64) error { return w.room.take(w, size) }

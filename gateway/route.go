@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/internal/memory"
+	"confcenter/protocol"
 )
 
 // route is one path and method, and what answers it.
@@ -25,8 +25,16 @@ type route struct {
 	body    int64 // longest request body in bytes; 0: none
 	stream  bool  // long-lived: writing has no overall time limit
 	plain   bool  // errors are plain text as Plum's, else {code, error, detail}
+	bare    bool  // there are no parameters in its query
 	quiet   bool  // polled by machines: not in the access log
 	handle  handler
+}
+
+// of is a route that needs the rights of a command, which does the same.
+func of(cmd protocol.Command, rt route) route {
+	row := protocol.Lookup(cmd)
+	rt.right, rt.named = row.Right, row.Named()
+	return rt
 }
 
 // handler answers a request, or returns the error that is answered.
@@ -137,14 +145,14 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var denied error
 	switch {
 	case long: // no matter who sent it
-		w.Rights = new(guard.Caller)
+		w.Deny()
 		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
 		err = tooLarge(rt.body)
 	case err == nil:
 		denied = p.gateway.identify(w, r)
-		err = peer.count(p.gateway.edge.Quotas, w, w.Rights.Identity())
+		err = peer.count(w)
 	}
-	if err == nil && p.gateway.known(w) {
+	if err == nil && w.known() {
 		err = peer.settle(w)
 	} else {
 		peer.spoke()
@@ -157,11 +165,11 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			err = w.Rights.Right(rt.right, rt.named)
 		}
 	}
-	if w.Rights != nil {
-		r = r.WithContext(guard.With(r.Context(), w.Rights))
-	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
+	}
+	if err == nil && rt.bare {
+		err = parametersOf(r).end()
 	}
 	switch {
 	case err != nil:
@@ -192,46 +200,20 @@ func (g *Gateway) serveStream(w *reply, r *http.Request, rt *route) (*http.Reque
 		return r, err
 	}
 	defer g.cfg.Memory.Connections.Give(memory.StreamCost)
-	counted, err := g.edge.Quotas.Watch(w.Account, "")
-	if err != nil {
+	var err error
+	if w.watch, err = w.Watch(""); err != nil {
 		return r, err
 	}
-	defer counted.End()
+	defer func() { w.watch.End() }()
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
 	live := r.WithContext(ctx)
-	defer g.streams.enter(w, stream{viewer: g.viewerOf(r, rt), rights: w.Rights.Apart(), cut: cut})()
+	defer g.streams.enter(w, stream{viewer: g.viewerOf(r, rt), by: w.Apart(), cut: cut})()
 	if err = rt.handle(w, live); ctx.Err() != nil {
 		r = live
 	}
 	return r, err
 }
-
-// identify finds out who the sender is and what they may do.
-func (g *Gateway) identify(w *reply, r *http.Request) (err error) {
-	if w.Rights = nil; g.cfg.Rights == nil {
-		return nil
-	}
-	if w.Rights, err = g.cfg.Rights(r); err != nil {
-		g.tarry(w, r, err)
-		if w.route.right == access.Anyone {
-			w.Rights = new(guard.Caller)
-			return nil
-		}
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	if err == nil && g.cfg.Audit != nil {
-		g.noteLogin(w.Rights, r)
-	}
-	if rt := w.route; err == nil && g.cfg.Control != nil && !rt.quiet && !rt.stream && r.Header.Get(headerIdle) == "" { // else a page that was left open would keep its session
-		g.cfg.Control.Used(w.Rights)
-	}
-	return err
-}
-
-// known reports whether a request is from a caller that may take a place: with access control only
-// one that is known may, or no one else could get one.
-func (g *Gateway) known(w *reply) bool { return g.cfg.Rights == nil || w.Rights.Identity() != nil }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients
 // read the reply only after they have sent everything, and would otherwise see a

@@ -210,7 +210,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	read := 0
 	for i := range files {
 		file := &files[i]
-		if file.state() == stateDeleted || !w.Sees().Names(file.name) {
+		if file.state() == stateDeleted || !w.May().Names(file.name) {
 			continue
 		}
 		if len(body.Files) == maxHitFiles || s.spent() {

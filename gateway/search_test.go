@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/confstore"
@@ -151,12 +152,11 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	rights.Who = &access.Identity{Name: "token:a"}
 	k := start(t, func(cfg *Config, _ *Stores) {
 		cfg.Clock = fake
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) {
-			own := rights.Apart()
-			if r.URL.Query().Get("q") == "other" {
-				own.Who = &access.Identity{Name: "token:b"}
+		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
+			if p.Token == "other" {
+				return &guard.Caller{Permits: rights.Permits, Who: &access.Identity{Name: "token:b"}}, nil
 			}
-			return own, nil
+			return rights, nil
 		}
 	})
 	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=mine").status)
@@ -169,7 +169,7 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	}
 	fake.BlockUntil(1 + many)
 	other := make(chan answer, 1)
-	go func() { other <- k.get("/v1/config/search?q=other") }()
+	go func() { other <- k.get("/v1/config/search?q=other", "Authorization: Bearer other") }()
 	fake.BlockUntil(2 + many)
 	<-k.searchers.places
 	<-k.searchers.places
@@ -183,7 +183,7 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	held.turn <- struct{}{}
 	go func() { answers <- k.get("/v1/config/search?q=mine") }()
 	fake.BlockUntil(2)
-	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other").status, "there is a place for others")
+	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other", "Authorization: Bearer other").status, "there is a place for others")
 	fake.Advance(searchBusy)
 	got := <-answers
 	require.Equal(t, "busy", errorName(t, got))

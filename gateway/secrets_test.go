@@ -12,19 +12,12 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
-	"confcenter/access/seal"
 )
-
-// keptSecrets are the keys of tests.
-type keptSecrets struct{ trouble error }
-
-func (keptSecrets) Ring() *seal.Ring { return guardtest.Ring() }
-func (s keptSecrets) Trouble() error { return s.trouble }
 
 // secretsKit is a gateway on documents with sealed values.
 func secretsKit(t *testing.T, cfg func(*Config)) *kit {
 	k := start(t, func(c *Config, _ *Stores) {
-		c.Secrets = keptSecrets{}
+		c.edge().Ring = guardtest.Ring
 		if cfg != nil {
 			cfg(c)
 		}
@@ -60,7 +53,7 @@ func TestFilesAreShownWithMarksUnlessTheyAreAskedToBeRevealed(t *testing.T) {
 func TestOverHTTPTheOriginDecidesWhoIsRevealedWhat(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k := secretsKit(t, func(c *Config) {
-		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		c.letIn(rights.Load)
 	})
 	for _, c := range []struct {
 		rules      string
@@ -104,7 +97,7 @@ func TestAStreamOfRevisionsRevealsOnlyIfItIsAskedTo(t *testing.T) {
 }
 
 func TestTroubleWithSecretsIsToldToProbes(t *testing.T) {
-	k := secretsKit(t, func(c *Config) { c.Secrets = keptSecrets{errors.New("it was not given")} })
+	k := secretsKit(t, func(c *Config) { c.Secrets = func() error { return errors.New("it was not given") } })
 	ready := k.get("/readyz?verbose")
 	require.Equal(t, http.StatusOK, ready.status)
 	require.Contains(t, ready.body, "[!]secrets trouble: it was not given")
@@ -115,8 +108,8 @@ func TestTroubleWithSecretsIsToldToProbes(t *testing.T) {
 func TestAKeysSecretIsToldOnlyToWhoAsksAndMayKnowIt(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k := start(t, func(c *Config, _ *Stores) {
-		c.Secrets = keptSecrets{}
-		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		c.edge().Ring = guardtest.Ring
+		c.letIn(rights.Load)
 	})
 	rights.Store(guardtest.Caller(t, "* kv", "-reveal kv"))
 	const body = `{"type":"json","value":{"pw":{"$seal":"hunter2"}}}`
@@ -140,8 +133,8 @@ func TestAKeysSecretIsToldOnlyToWhoAsksAndMayKnowIt(t *testing.T) {
 func TestKeysAreRevealedOverHTTPKeyByKey(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k := start(t, func(c *Config, _ *Stores) {
-		c.Secrets = keptSecrets{}
-		c.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		c.edge().Ring = guardtest.Ring
+		c.letIn(rights.Load)
 	})
 	rights.Store(guardtest.Caller(t, "* kv", "-reveal kv:game/b"))
 	streams := map[string]*eventSource{}

@@ -13,7 +13,6 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/openid"
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -32,7 +31,7 @@ const (
 func (g *Gateway) sessionRoutes() []route {
 	const path = "/v1/session"
 	return []route{
-		{method: http.MethodGet, pattern: path, name: "session", right: access.Anyone, quiet: true, handle: g.whoIsIt},
+		{method: http.MethodGet, pattern: path, name: "session", bare: true, right: access.Anyone, quiet: true, handle: g.whoIsIt},
 		{method: http.MethodPost, pattern: path, name: "session.token", right: access.Anyone, body: maxSignIn, handle: g.signInByToken},
 		{method: http.MethodDelete, pattern: path, name: "session.end", right: access.Anyone, handle: g.signOut},
 		{method: http.MethodPost, pattern: path + "/openid", name: "session.openid", right: access.Anyone, body: maxSignIn, handle: g.beginOpenID},
@@ -58,11 +57,8 @@ func bodyOf(s *auth.Session) *sessionBody {
 
 // whoIsIt tells who asks. A session that has ended is taken out of the browser.
 func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
 	body := &sessionBody{}
-	if c := g.cfg.Control; c != nil {
+	if c := g.edge.Control; c != nil {
 		if s := c.SessionOf(w.Rights); s != nil {
 			body = bodyOf(s)
 		} else if who := w.Rights.Identity(); who != nil {
@@ -75,17 +71,17 @@ func (g *Gateway) whoIsIt(w *reply, r *http.Request) error {
 			body.SignIn = append(body.SignIn, "openid")
 		}
 		if body.Name != "" {
-			body.May = rightsOf(w.Rights)
+			body.May = w.rights()
 		}
 	}
 	return w.sendStruct(body)
 }
 
-// rightsOf are the rights that a caller has with anything at all, by their names: the console shows
+// rights are those that the caller has with anything at all, by their names: the console shows
 // what there may be something to see of. Whether a request is allowed is decided for that request.
-func rightsOf(c *guard.Caller) (names []string) {
+func (w *reply) rights() (names []string) {
 	for right := access.Nobody + 1; right.Known(); right++ {
-		if right != access.KVEach && c.Right(right, true) == nil { // that one stands for several
+		if right != access.KVEach && w.Rights.Right(right, true) == nil { // that one stands for several
 			names = append(names, right.String())
 		}
 	}
@@ -117,7 +113,7 @@ func (w *reply) text(r *http.Request, name string) (string, error) {
 // would not notice that they work in someone else's name.
 func (g *Gateway) signsIn(r *http.Request) error {
 	switch {
-	case g.cfg.Control == nil:
+	case g.edge.Control == nil:
 		return codes.Errorf(codes.NotImplemented, "this server has no access control: everyone may do everything; start it with --access-control")
 	case !ownPage(r):
 		return codes.Errorf(codes.Forbidden, "people sign in on the console's own page; programs give their token with each request")
@@ -133,17 +129,17 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}
-	s, err := g.cfg.Control.SignInToken(r.Context(), by, strings.TrimSpace(token))
+	s, err := g.edge.Control.SignInToken(r.Context(), by, strings.TrimSpace(token))
 	if err != nil {
 		g.tarry(w, r, err)
 		return err
 	}
-	if g.cfg.Control.SessionOf(w.Rights) != nil { // it was this browser's, and would be forgotten
-		_, _ = g.cfg.Control.SignOut(r.Context(), by, w.Rights, false)
+	if g.edge.Control.SessionOf(w.Rights) != nil { // it was this browser's, and would be forgotten
+		_, _ = g.edge.Control.SignOut(r.Context(), by, w.Rights, false)
 	}
 	g.letIn(w, r, by, s)
 	return w.sendStruct(bodyOf(s))
@@ -152,11 +148,7 @@ func (g *Gateway) signInByToken(w *reply, r *http.Request) error {
 // letIn gives a new session to the browser.
 func (g *Gateway) letIn(w *reply, r *http.Request, by *access.Actor, s *auth.Session) {
 	g.jar.set(w, r, sessionCookie, s.Text, "/", http.SameSiteStrictMode, 0)
-	known := access.Actor{Identity: s.Who, Origin: access.OverHTTP}
-	if by != nil {
-		known.Origin, known.Address = by.Origin, by.Address
-	}
-	g.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: &known, Do: "sign in", What: []string{"session:" + s.ID}})
+	w.Audit.Note(access.Event{Kind: access.EventLogin, By: &access.Actor{Identity: s.Who, Origin: by.Origin, Address: by.Address}, Do: "sign in", What: []string{"session:" + s.ID}})
 }
 
 // signOut ends the caller's session, or all that they have.
@@ -172,11 +164,11 @@ func (g *Gateway) signOut(w *reply, r *http.Request) error {
 	if w.Rights.Identity() == nil {
 		return codes.Errorf(codes.NotIdentified, "you are not signed in")
 	}
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}
-	n, err := g.cfg.Control.SignOut(r.Context(), by, w.Rights, all)
+	n, err := g.edge.Control.SignOut(r.Context(), by, w.Rights, all)
 	if err != nil {
 		return err
 	}
@@ -279,7 +271,7 @@ func (g *Gateway) beginOpenID(w *reply, r *http.Request) error {
 // or there to learn why not. The request comes from another site's page, so neither it nor the one
 // after it has the session's cookie; those that the console makes itself have it.
 func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
-	by, err := actorOf(r)
+	by, err := w.actor(r)
 	if err != nil {
 		return err
 	}
@@ -288,7 +280,7 @@ func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
 	s, err := g.personOf(r.Context(), by, own, r)
 	place := own.Return
 	if err != nil {
-		g.noteRefusal(w, r, w.route, err)
+		w.Refused(w.by(r), w.route.name, err)
 		place = "#/signin/" + codes.Of(err).Name()
 	} else {
 		g.letIn(w, r, by, s)
@@ -303,12 +295,12 @@ func (g *Gateway) finishOpenID(w *reply, r *http.Request) error {
 
 // personOf begins a session for a person who comes back from the provider.
 func (g *Gateway) personOf(ctx context.Context, by *access.Actor, own attempt, r *http.Request) (*auth.Session, error) {
-	if g.cfg.Control == nil || g.cfg.OpenID == nil {
+	if g.edge.Control == nil || g.cfg.OpenID == nil {
 		return nil, codes.Errorf(codes.NotImplemented, "this server knows of no OpenID provider")
 	}
 	person, err := g.cfg.OpenID.Finish(ctx, own.Attempt, r.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	return g.cfg.Control.SignInPerson(ctx, by, person.Address, person.Groups)
+	return g.edge.Control.SignInPerson(ctx, by, person.Address, person.Groups)
 }

@@ -23,6 +23,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/internal/authority"
 	"confcenter/kv"
+	"confcenter/server/edge"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -68,12 +69,12 @@ func peopleWith(t *testing.T, rules control.Config, change ...func(*Config)) *pe
 			near.Close()
 			sign.Close()
 		})
-		cfg.Control, cfg.OpenID, cfg.CORSOrigins = c, sign, []string{"https://ops.example.com"}
-		cfg.Audit = func(e access.Event) {
+		cfg.OpenID, cfg.CORSOrigins = sign, []string{"https://ops.example.com"}
+		cfg.Edge = edge.New(c, func(e access.Event) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.noted = append(p.noted, e)
-		}
+		}, nil, cfg.Log)
 		for _, c := range change {
 			c(cfg)
 		}

@@ -6,9 +6,9 @@ import (
 	"os"
 	"syscall"
 
-	"confcenter/access/quota"
 	"confcenter/internal/admission"
 	"confcenter/internal/memory"
+	"confcenter/server/edge"
 )
 
 // sockets makes a socket of each connection that a listener accepts.
@@ -24,7 +24,8 @@ func (l sockets) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{Conn: c.(*admission.Conn), head: head{pool: l.bodies}, secure: l.secure}
+	accepted := c.(*admission.Conn)
+	s := &socket{Conn: accepted, conn: edge.Conn{Place: accepted.Place}, head: head{pool: l.bodies}, secure: l.secure}
 	s.raw, _ = s.SyscallConn() // fails only for what is no connection
 	_ = s.raw.Control(holdLittle)
 	return s, nil
@@ -38,9 +39,8 @@ type socket struct {
 	head head
 
 	// of the connection's requests, one after the other
-	account  *quota.Account // of the last caller; nil: one that is not counted
-	known    string         // who has last proved who they are, as the audit was told
-	refusals quota.Refusals
+	conn  edge.Conn
+	known string // who has last proved who they are, as the audit was told
 
 	secure bool // set at open: what it carries is TLS
 }

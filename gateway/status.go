@@ -11,6 +11,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // adminRoutes are for operators: health, metrics, and the current figures that the
@@ -25,7 +26,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
 		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
 		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
-		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, named: true, quiet: true, handle: g.clients},
+		of(protocol.GetCli, route{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients}),
 	}
 }
 
@@ -126,7 +127,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		numbers.Fill(body.Store)
 	}
 	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems(w.Sees())}
+		body.Config = &configBody{Problems: g.problems(w.May())}
 		numbers.Fill(body.Config)
 	}
 	if g.stores.Storage != nil {
@@ -155,10 +156,10 @@ func pushes(fleet metric.Readings) int64 {
 }
 
 // problems are those of what who asks may read: figures are for more people than names are.
-func (g *Gateway) problems(sees op.Sees) []problemBody {
+func (g *Gateway) problems(may op.May) []problemBody {
 	list := []problemBody{}
 	for _, p := range g.stores.Config.Problems() {
-		if !sees.Names(p.Name) {
+		if !may.Names(p.Name) {
 			continue
 		}
 		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})

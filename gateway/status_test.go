@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
@@ -229,9 +230,9 @@ func TestProbesTellTheChecksOnlyToThoseWhoMaySeeFigures(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k = start(t, func(cfg *Config, s *Stores) {
 		state.Store, s.State = s.State, state
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) {
+		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
 			if c := rights.Load(); c != nil {
-				return c.Apart(), nil
+				return c, nil
 			}
 			return nil, codes.Errorf(codes.NotIdentified, "who are you")
 		}

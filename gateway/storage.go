@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/op"
+	"confcenter/protocol"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
@@ -48,17 +48,17 @@ func (g *Gateway) storageRoutes() []route {
 	const place = storageRoot + "/{appId}/{regionId}"
 	const owner = place + "/{logicType}/{ownerId}"
 	return []route{
-		{method: get, pattern: storageRoot, name: "storage.regions", right: access.StorageRead, named: true, handle: g.storageRegions},
-		{method: get, pattern: place, name: "storage.owners", right: access.StorageRead, named: true, handle: g.storageOwners},
-		{method: get, pattern: owner, name: "storage.get", right: access.StorageRead, named: true, handle: g.storageGet},
-		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Update)},
-		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Incr)},
-		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Remove)},
-		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Restore)},
-		{method: get, pattern: landingRoot, name: "landing.status", right: access.LandingRead, quiet: true, handle: g.landingStatus},
-		{method: get, pattern: landingRoot + "/errors", name: "landing.errors", right: access.LandingRead, quiet: true, handle: g.landingErrors},
-		{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", right: access.LandingWrite, body: g.cfg.MaxBody, handle: g.landingRetry},
-		{method: del, pattern: landingRoot + "/errors", name: "landing.drop", right: access.LandingWrite, handle: g.landingDrop},
+		of(protocol.StOwners, route{method: get, pattern: storageRoot, name: "storage.regions", bare: true, handle: g.storageRegions}),
+		of(protocol.StOwners, route{method: get, pattern: place, name: "storage.owners", handle: g.storageOwners}),
+		of(protocol.StAll, route{method: get, pattern: owner, name: "storage.get", handle: g.storageGet}),
+		of(protocol.StUpdate, route{method: patch, pattern: owner, name: "storage.update", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Update)}),
+		of(protocol.StIncr, route{method: post, pattern: owner + "/incr", name: "storage.incr", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Incr)}),
+		of(protocol.StRemove, route{method: post, pattern: owner + "/remove", name: "storage.remove", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Remove)}),
+		of(protocol.StRestore, route{method: post, pattern: owner + "/restore", name: "storage.restore", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Restore)}),
+		of(protocol.StStatus, route{method: get, pattern: landingRoot, name: "landing.status", bare: true, quiet: true, handle: g.landingStatus}),
+		of(protocol.StErrors, route{method: get, pattern: landingRoot + "/errors", name: "landing.errors", quiet: true, handle: g.landingErrors}),
+		of(protocol.StRetry, route{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", bare: true, body: g.cfg.MaxBody, handle: g.landingRetry}),
+		of(protocol.StDrop, route{method: del, pattern: landingRoot + "/errors", name: "landing.drop", handle: g.landingDrop}),
 	}
 }
 
@@ -69,38 +69,29 @@ func ownerOf(r *http.Request) field.Owner {
 
 // storageRegions lists the apps and regions that have fields.
 func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
-	if err := parametersOf(r).end(); err != nil {
-		return err
-	}
 	list, size := g.stores.Storage.Regions(), 0
-	list = slices.DeleteFunc(list, func(o field.Owner) bool { return !w.Sees()(op.Owners(policy.Read, o.App, o.Region, "")) })
+	list = slices.DeleteFunc(list, func(o field.Owner) bool { return !w.May().Sees(op.Owners(policy.Read, o.App, o.Region, "")) })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}
-	out, err := w.longObject(size)
-	if err != nil {
-		return err
-	}
-	out.Open(kvjson.Regions, '[')
-	for i := range list {
-		out.Element()
-		out.Text(kvjson.AppID, list[i].App)
-		out.Text(kvjson.RegionID, list[i].Region)
-		out.Close('}')
-	}
-	out.Close(']')
-	return w.sendObject(&out)
+	return w.sendLong(size, func(out *kvjson.Writer) {
+		out.Open(kvjson.Regions, '[')
+		for i := range list {
+			out.Element()
+			out.Text(kvjson.AppID, list[i].App)
+			out.Text(kvjson.RegionID, list[i].Region)
+			out.Close('}')
+		}
+		out.Close(']')
+	})
 }
 
 // storageOwners lists or counts the owners of an app and region.
 func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	logic, after, limit, count := p.text("logicType"), p.text("after"), p.count("limit"), p.flag("count")
-	if err := p.end(); err != nil {
-		return err
-	}
 	place := ownerOf(r)
-	if err := g.judge(w, append(w.Things(), op.Owners(policy.Read, place.App, place.Region, logic))); err != nil {
+	if err := g.asks(w, p, op.Owners(policy.Read, place.App, place.Region, logic)); err != nil {
 		return err
 	}
 	if count {
@@ -134,10 +125,7 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 	if names != nil && (ask != field.Ask{}) {
 		p.fail(codes.Errorf(codes.BadRequest, "names excludes after, limit and revision, which are for all fields"))
 	}
-	if err := p.end(); err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Owner(policy.Read, owner.App, owner.Region, owner.Logic, owner.ID))); err != nil {
+	if err := g.asks(w, p, op.Owner(policy.Read, owner.App, owner.Region, owner.Logic, owner.ID)); err != nil {
 		return err
 	}
 	if names != nil {
@@ -160,20 +148,17 @@ func (g *Gateway) sendFields(w *reply, owner field.Owner, page field.Page, paged
 	if size > maxReadBack {
 		return codes.Errorf(codes.TooLarge, "these fields have %d bytes as JSON and the limit of one reply is %d; name fewer at a time", size, maxReadBack)
 	}
-	out, err := w.longObject(size)
-	if err != nil {
-		return err
-	}
-	if paged {
-		storagejson.WritePage(&out, &page, versions)
-		out.Number(kvjson.Revision, int64(page.Revision))
-	} else {
-		storagejson.WriteFields(&out, page.Fields, versions)
-	}
-	if dirty {
-		storagejson.WriteDirty(&out, page.Fields, g.stores.Storage.LandedThrough(owner))
-	}
-	return w.sendObject(&out)
+	return w.sendLong(size, func(out *kvjson.Writer) {
+		if paged {
+			storagejson.WritePage(out, &page, versions)
+			out.Number(kvjson.Revision, int64(page.Revision))
+		} else {
+			storagejson.WriteFields(out, page.Fields, versions)
+		}
+		if dirty {
+			storagejson.WriteDirty(out, page.Fields, g.stores.Storage.LandedThrough(owner))
+		}
+	})
 }
 
 // names are the parameters names, separated by commas, and name, which may be given many
@@ -193,14 +178,11 @@ func (p *parameters) names() []string {
 // storageWrite changes fields of an owner.
 func (g *Gateway) storageWrite(kind field.Kind) handler {
 	return func(w *reply, r *http.Request) error {
-		if err := parametersOf(r).end(); err != nil {
-			return err
-		}
 		m, err := w.readObject(r, kvjson.HTTP)
 		if err != nil {
 			return err
 		}
-		by, err := actorOf(r)
+		by, err := w.actor(r)
 		if err != nil {
 			return err
 		}
@@ -219,12 +201,9 @@ func (g *Gateway) storageWrite(kind field.Kind) handler {
 		if err != nil {
 			return err
 		}
-		body, err := w.longObject(storagejson.SizeOf(out.Fields) + storagejson.SizeOf(out.Prev))
-		if err != nil {
-			return err
-		}
-		storagejson.WriteOutcome(&body, kind, out, write.WantPrev)
-		return w.sendObject(&body)
+		return w.sendLong(storagejson.SizeOf(out.Fields)+storagejson.SizeOf(out.Prev), func(body *kvjson.Writer) {
+			storagejson.WriteOutcome(body, kind, out, write.WantPrev)
+		})
 	}
 }
 

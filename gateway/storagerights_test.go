@@ -16,7 +16,7 @@ func TestStorageRoutesNeedTheRightsToTheOwnerTheyName(t *testing.T) {
 	var rights atomic.Pointer[guard.Caller]
 	k := start(t, func(cfg *Config, stores *Stores) {
 		stores.Storage = newFakeStorage()
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
+		cfg.letIn(rights.Load)
 	})
 	with := func(rules ...string) { rights.Store(guardtest.Caller(t, rules...)) }
 	const read, write = "read storage:1/1/bag/7", "write storage:1/1/bag/7"

@@ -4,13 +4,13 @@ import (
 	"math"
 	"net/http"
 
-	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/op"
+	"confcenter/protocol"
 )
 
 // storeRoot is the root of our own REST API for the state store. Namespace and key
@@ -23,19 +23,19 @@ const smallBody = 64 << 10
 func (g *Gateway) storeRoutes() []route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []route{
-		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", right: access.KVRead, named: true, handle: g.storeNamespaces},
-		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, named: true, handle: g.storeDrop},
-		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, named: true, handle: g.storeKeys},
-		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, named: true, handle: g.storeGet},
-		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)},
-		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, named: true, handle: g.storeDelete},
-		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, named: true, body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)},
-		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)},
-		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeBatch},
-		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeTxn},
-		{method: get, pattern: storeRoot + "history", name: "store.history", right: access.KVHistory, named: true, handle: g.storeHistory},
-		{method: post, pattern: storeRoot + "restore", name: "store.restore", right: access.KVWrite, named: true, body: smallBody, handle: g.storeRestore},
-		{method: get, pattern: storeRoot + "stream", name: "store.stream", right: access.KVWatch, named: true, stream: true, handle: g.storeStream},
+		of(protocol.KVNames, route{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", handle: g.storeNamespaces}),
+		of(protocol.KVDrop, route{method: del, pattern: storeRoot + "namespace", name: "store.drop", handle: g.storeDrop}),
+		of(protocol.KVList, route{method: get, pattern: storeRoot + "keys", name: "store.keys", handle: g.storeKeys}),
+		of(protocol.KVGet, route{method: get, pattern: storeRoot + "key", name: "store.get", handle: g.storeGet}),
+		of(protocol.KVPut, route{method: put, pattern: storeRoot + "key", name: "store.put", body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)}),
+		of(protocol.KVDel, route{method: del, pattern: storeRoot + "key", name: "store.delete", handle: g.storeDelete}),
+		of(protocol.KVIncr, route{method: post, pattern: storeRoot + "incr", name: "store.incr", body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)}),
+		of(protocol.KVCas, route{method: post, pattern: storeRoot + "cas", name: "store.cas", body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)}),
+		of(protocol.KVTxn, route{method: post, pattern: storeRoot + "batch", name: "store.batch", body: g.cfg.MaxBody, handle: g.storeBatch}),
+		of(protocol.KVTxn, route{method: post, pattern: storeRoot + "txn", name: "store.txn", body: g.cfg.MaxBody, handle: g.storeTxn}),
+		of(protocol.KVHistory, route{method: get, pattern: storeRoot + "history", name: "store.history", handle: g.storeHistory}),
+		of(protocol.KVRestore, route{method: post, pattern: storeRoot + "restore", name: "store.restore", body: smallBody, handle: g.storeRestore}),
+		of(protocol.KVWatch, route{method: get, pattern: storeRoot + "stream", name: "store.stream", stream: true, handle: g.storeStream}),
 	}
 }
 
@@ -57,18 +57,15 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	for i := range list {
 		size += len(list[i].Name)
 	}
-	out, err := w.longObject(size)
-	if err != nil {
-		return err
-	}
-	out.Open(kvjson.Namespaces, '[')
-	for i := range list {
-		out.Namespace(&list[i])
-	}
-	out.Close(']')
-	out.Bool(kvjson.More, more)
-	out.Number(kvjson.Revision, int64(g.stores.State.Revision()))
-	return w.sendObject(&out)
+	return w.sendLong(size, func(out *kvjson.Writer) {
+		out.Open(kvjson.Namespaces, '[')
+		for i := range list {
+			out.Namespace(&list[i])
+		}
+		out.Close(']')
+		out.Bool(kvjson.More, more)
+		out.Number(kvjson.Revision, int64(g.stores.State.Revision()))
+	})
 }
 
 // storeKeys lists or counts the keys of a namespace with a prefix, or finds those
@@ -82,10 +79,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	if contains != "" && list.CountOnly {
 		p.fail(codes.Errorf(codes.BadRequest, "contains and count exclude each other"))
 	}
-	if err := p.end(); err != nil {
-		return err
-	}
-	if err := g.judge(w, append(w.Things(), op.Keys(policy.Read, op.Any, list.NS, list.Prefix))); err != nil {
+	if err := g.asks(w, p, op.Keys(policy.Read, op.Any, list.NS, list.Prefix)); err != nil {
 		return err
 	}
 	list.Limit = int(min(limit, kv.MaxList))
@@ -108,18 +102,15 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 // sendPage answers with a list. scanned is the key after which an unfinished search
 // continues.
 func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
-	out, err := w.longObject(sizeOf(page.Entries, withValues))
-	if err != nil {
-		return err
-	}
-	out.Entries(kvjson.Entries, page.Entries, withValues)
-	out.Number(kvjson.Count, page.Count)
-	out.Bool(kvjson.More, page.More)
-	if page.More && scanned != nil {
-		out.Text(kvjson.Scanned, *scanned)
-	}
-	out.Number(kvjson.Revision, int64(page.Revision))
-	return w.sendObject(&out)
+	return w.sendLong(sizeOf(page.Entries, withValues), func(out *kvjson.Writer) {
+		out.Entries(kvjson.Entries, page.Entries, withValues)
+		out.Number(kvjson.Count, page.Count)
+		out.Bool(kvjson.More, page.More)
+		if page.More && scanned != nil {
+			out.Text(kvjson.Scanned, *scanned)
+		}
+		out.Number(kvjson.Revision, int64(page.Revision))
+	})
 }
 
 // storeGet returns a key as it is, or as it was at a revision.
@@ -128,10 +119,7 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	ns, key := p.needed("ns"), p.needed("key")
 	past, reveal := p.has("revision"), w.Revealer(p.flag("reveal"))
 	rev := kv.Revision(p.count("revision"))
-	if err := p.end(); err != nil {
-		return err
-	}
-	if err := g.judge(w, readOf(w.Things(), ns, key, past)); err != nil {
+	if err := g.asks(w, p, readOf(w.Things(), ns, key, past)...); err != nil {
 		return err
 	}
 	entry, err := g.entryAt(w, r, ns, key, past, rev)
@@ -203,12 +191,9 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, err := w.longObject(sizeOf(all.Entries, true))
-	if err != nil {
-		return err
-	}
-	out.Entries(kvjson.Versions, reveal.Entries(all.Entries), true)
-	out.Bool(kvjson.More, all.More)
-	out.Number(kvjson.Floor, int64(all.Floor))
-	return w.sendObject(&out)
+	return w.sendLong(sizeOf(all.Entries, true), func(out *kvjson.Writer) {
+		out.Entries(kvjson.Versions, reveal.Entries(all.Entries), true)
+		out.Bool(kvjson.More, all.More)
+		out.Number(kvjson.Floor, int64(all.Floor))
+	})
 }

@@ -43,13 +43,10 @@ func (w *reply) sendUnchanged(tag string) error {
 
 // sendEntry answers with one entry and its ETag.
 func (w *reply) sendEntry(e *kv.Entry) error {
-	out, err := w.longObject(e.Size())
-	if err != nil {
-		return err
-	}
-	w.setETag(int64(e.Mod))
-	out.Named(e, true)
-	return w.sendObject(&out)
+	return w.sendLong(e.Size(), func(out *kvjson.Writer) {
+		w.setETag(int64(e.Mod))
+		out.Named(e, true)
+	})
 }
 
 func appendQuoted(dst []byte, member, text string) []byte {

@@ -31,17 +31,12 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	}
 	reveal := p.flag("reveal")
 	last, given, valid := g.lastEvent(r, p)
-	if err := p.end(); err != nil {
+	if err := g.asks(w, p, op.Watch(w.Things(), filter)...); err != nil {
 		return err
 	}
-	if err := g.judge(w, op.Watch(w.Things(), filter)); err != nil {
+	if err := w.watch.In(w.Quotas, filter.NS); err != nil {
 		return err
 	}
-	counted, err := g.watched(filter.NS)
-	if err != nil {
-		return err
-	}
-	defer counted.End()
 	from := kv.Revision(last)
 	switch newest := g.stores.State.Revision(); {
 	case !valid || from > newest:
@@ -61,7 +56,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		return err
 	}
 	if reveal {
-		sub.reveal = w.Apart().Revealer(true).Events
+		sub.reveal = w.Revealer(true).Events
 	}
 	return g.runStream(w, r, sub, style)
 }

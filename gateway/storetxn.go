@@ -30,10 +30,13 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	if err := g.prepare(w, r, txn); err != nil {
+	if err := g.judgeTxn(w, r, txn); err != nil {
 		return err
 	}
-	branches := map[bool]branch{true: branchOf(txn.Then), false: branchOf(txn.Else)} // the store owns txn from here
+	if err := w.prepare(txn); err != nil {
+		return err
+	}
+	branches := map[bool]branch{true: branchOf(txn.Then), false: branchOf(txn.Else)} // sealed; the store owns txn from here
 	res, err := g.carryOut(w, txn)
 	if err != nil {
 		return err
@@ -43,15 +46,12 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 		return codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			res.Revision, size, maxReadBack)
 	}
-	out, err := w.longObject(size)
-	if err != nil {
-		return err
-	}
-	out.Bool(kvjson.Held, res.Held)
-	out.Number(kvjson.Revision, int64(res.Revision))
-	out.Flag(kvjson.Replayed, res.Replayed)
-	branches[res.Held].append(&out, res, w.Revealer(reveal))
-	return w.sendObject(&out)
+	return w.sendLong(size, func(out *kvjson.Writer) {
+		out.Bool(kvjson.Held, res.Held)
+		out.Number(kvjson.Revision, int64(res.Revision))
+		out.Flag(kvjson.Replayed, res.Replayed)
+		branches[res.Held].append(out, res, w.Revealer(reveal))
+	})
 }
 
 // branch is what is needed of a branch's operations to answer for them.

@@ -21,13 +21,16 @@ func (g *Gateway) storeWrite(kind kv.OpKind, read func(m *bodyReader, txn *kv.Tx
 		if err != nil {
 			return err
 		}
-		op := &txn.Then[0]
-		read(m, txn, op)
-		m.Token(txn, op.NS)
+		put := &txn.Then[0]
+		read(m, txn, put)
+		m.Token(txn, put.NS)
 		if err := m.End(); err != nil {
 			return err
 		}
-		return g.commitAndSend(w, r, txn)
+		if err := g.judgeTxn(w, r, txn); err != nil {
+			return err
+		}
+		return g.commitAndSend(w, txn)
 	}
 }
 
@@ -86,15 +89,16 @@ func (w *reply) writeOf(r *http.Request, kind kv.OpKind) (*kv.Txn, error) {
 	return txn, nil
 }
 
-// conditional commits a transaction of one operation. If its conditions do not hold,
+// conditional commits a transaction of one operation that has been judged: to tell what is there takes no more
+// than the conditions. If its conditions do not hold,
 // it is a conflict, and the header ETag tells what is there.
-func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpResult, error) {
+func (g *Gateway) conditional(w *reply, txn *kv.Txn) (*kv.OpResult, error) {
 	op := &txn.Then[0]
 	ns, key := op.NS, op.Key // the store owns txn from here
 	if len(txn.If) > 0 {
 		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}
 	}
-	res, err := g.commit(w, r, txn)
+	res, err := g.commitJudged(w, txn)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +114,8 @@ func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpRes
 }
 
 // commitAndSend commits a put or an increment and answers with the entry it leaves.
-func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
-	did, err := g.conditional(w, r, txn)
+func (g *Gateway) commitAndSend(w *reply, txn *kv.Txn) error {
+	did, err := g.conditional(w, txn)
 	if err != nil {
 		return err
 	}
@@ -127,7 +131,10 @@ func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	did, err := g.conditional(w, r, txn)
+	if err := g.judgeTxn(w, r, txn); err != nil {
+		return err
+	}
+	did, err := g.conditional(w, txn)
 	if err != nil {
 		return err
 	}
@@ -215,7 +222,7 @@ func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	if err := g.judge(w, op.Past(w.Things(), put.NS, put.Key)); err != nil {
+	if err := g.judgeTxn(w, r, txn, op.Past(nil, put.NS, put.Key)...); err != nil {
 		return err
 	}
 	past, err := g.stores.State.GetAt(r.Context(), put.NS, put.Key, rev)
@@ -226,5 +233,5 @@ func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
 		return codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", put.Key, rev)
 	}
 	put.Value = past.Value
-	return g.commitAndSend(w, r, txn)
+	return g.commitAndSend(w, txn)
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"confcenter/access/guard"
 	"confcenter/kv"
+	"confcenter/server/edge"
 )
 
 // maxListedViewers is how many streams are listed one by one.
@@ -27,8 +27,8 @@ type streams struct {
 // stream is an open stream.
 type stream struct {
 	viewer viewerBody
-	rights *guard.Caller
-	cut    func() // ends it
+	by     *edge.Request // apart
+	cut    func()        // ends it
 }
 
 // enter registers a stream until leave is called. It ends one whose rights have become less since
@@ -72,7 +72,8 @@ func (l *streams) renew() {
 
 // renew cuts the stream off if its rights are less than they were.
 func (s *stream) renew(w *reply) {
-	if !s.rights.Renew() {
+	var ok bool
+	if s.by.Rights, ok = s.by.Rights.Renew(); !ok {
 		s.cut()
 		w.hurry()
 	}

@@ -97,14 +97,11 @@ func Client(v policy.Verb, name string) Thing {
 	return Thing{Do: v, Class: policy.Clients, parts: [4]string{name}, n: 1}
 }
 
-// Whole is v with everything in a class.
+// Whole is v with everything in a class. All documents include the roles.
 func Whole(v policy.Verb, c policy.Class) Thing { return Thing{Do: v, Class: c, Extent: Every} }
 
-// Sees reports whether a thing may be done: what may not is left out of an answer, as if it were not there.
-type Sees func(Thing) bool
-
-// Names reports whether the name of a document may be told.
-func (s Sees) Names(name string) bool { return s(Document(policy.Read, name)) }
+// ButRoles is v with all documents but the roles, which what is done to all documents at once leaves alone.
+func ButRoles(v policy.Verb) Thing { return Thing{Do: v, Class: policy.Config, Extent: Any} }
 
 // Part is a part of the name, from 0; empty if it is not given.
 func (t *Thing) Part(i int) string { return t.parts[i] }

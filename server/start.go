@@ -11,6 +11,7 @@ import (
 	"confcenter/access/quota"
 	"confcenter/gateway"
 	"confcenter/internal/tlsfiles"
+	"confcenter/server/edge"
 	"confcenter/server/tcp"
 )
 
@@ -18,8 +19,10 @@ import (
 type Fronts struct {
 	// Control says who gets in; nil: everyone gets in, and may do everything.
 	Control *control.Config
-	TCP     tcp.Config
-	// HTTP shares the limits of connections with TCP unless it has its own; nil: there is none.
+	// Audit takes down who gets in and what is refused, of a server that keeps no audit; nil: no one does.
+	Audit access.Notes
+	TCP   tcp.Config
+	// HTTP shares the lobby of TCP unless it has its own; nil: there is none.
 	HTTP *gateway.Config
 	// SpareHTTP starts the server without HTTP, and logs it, if its port is taken.
 	SpareHTTP bool
@@ -38,6 +41,10 @@ func (s *Server) Start(ctx context.Context, f Fronts) error {
 	if f.Certificates != nil {
 		f.TCP.TLS = f.Certificates.Config()
 	}
+	if audit := s.Models.Audit(); audit.On() {
+		f.Audit = audit.Note
+	}
+	f.TCP.Edge = edge.New(s.Control, f.Audit, s.Models.Secret().Ring, s.cfg.Log)
 	err := s.startTCP(f.TCP)
 	if err == nil && f.HTTP != nil {
 		if err = s.startHTTP(*f.HTTP, &f); err != nil {
@@ -72,7 +79,6 @@ func (s *Server) openControl(cfg control.Config, certificates *tlsfiles.Files) {
 
 func (s *Server) startTCP(cfg tcp.Config) error {
 	cfg.Clock, cfg.Log = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log
-	cfg.Control, cfg.Ring, cfg.Audit = s.Control, s.Models.Secret().Ring, s.notes(cfg.Audit)
 	if s.cfg.Memory != nil {
 		cfg.Memory = s.cfg.Memory.Peers
 	}
@@ -85,7 +91,7 @@ func (s *Server) startTCP(cfg tcp.Config) error {
 
 func (s *Server) startHTTP(cfg gateway.Config, f *Fronts) error {
 	cfg.Clock, cfg.Log, cfg.Connections = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log, cmp.Or(cfg.Connections, f.TCP.Connections)
-	cfg.Control, cfg.Secrets, cfg.Audit = s.Control, s.Models.Secret(), s.notes(cfg.Audit)
+	cfg.Edge, cfg.Secrets = f.TCP.Edge, s.Models.Secret().Trouble
 	cfg.Restart, cfg.Memory = s.restart.helps, cmp.Or(s.cfg.Memory, cfg.Memory)
 	if f.Certificates != nil {
 		cfg.TLS, cfg.Certificates = f.TCP.TLS, f.Certificates.Trouble
@@ -111,14 +117,6 @@ func (s *Server) startHTTP(cfg gateway.Config, f *Fronts) error {
 		return nil
 	}
 	return err
-}
-
-// notes are those of the audit, or, if there is none, others.
-func (s *Server) notes(others access.Notes) access.Notes {
-	if audit := s.Models.Audit(); audit.On() {
-		return audit.Note
-	}
-	return others
 }
 
 // Done is closed when HTTP has ended, which it does not do by itself; nil without HTTP. The event

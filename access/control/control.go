@@ -35,6 +35,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/meta"
+	"confcenter/op"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -247,8 +248,11 @@ func (c *Control) setBy() time.Duration {
 }
 
 // Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must
-// not hold up, until cancel.
+// not hold up, until cancel. The nil Control calls nothing.
 func (c *Control) Follow(fn func()) (cancel func()) {
+	if c == nil {
+		return func() {}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.next
@@ -410,6 +414,13 @@ func (c *Control) Explain(id *access.Identity, v policy.Verb, class policy.Class
 
 // Of is what an identity may do now.
 func (c *Control) Of(id *access.Identity) *policy.Permits { return c.rules.Load().Of(c.known(id)) }
+
+// MayOf is what an identity may do now.
+func (c *Control) MayOf(id *access.Identity) op.May { return c.caller(id).May() }
+
+func (c *Control) caller(id *access.Identity) *guard.Caller {
+	return &guard.Caller{Permits: c.Of(id), Who: id}
+}
 
 // Marks are what changes only with another person's approval.
 func (c *Control) Marks() *policy.Marks { return c.rules.Load().Marks() }

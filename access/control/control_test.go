@@ -19,6 +19,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/access/quota"
 	"confcenter/codes"
@@ -31,6 +32,12 @@ import (
 	"confcenter/state"
 	"confcenter/state/auth"
 )
+
+// renew has a caller do what its pass allows now, and reports whether that is still all.
+func renew(c **guard.Caller) (ok bool) {
+	*c, ok = (*c).Renew()
+	return ok
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -199,23 +206,23 @@ func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
 	made := k.token("game-1")
 	caller, err := k.Admit(&control.Proof{Token: made.Text})
 	require.NoError(t, err)
-	require.True(t, caller.Renew())
+	require.True(t, renew(&caller))
 
 	more := `{"rules": [{"who": ["token:game-*"], "allow": ["read", "write"], "what": ["config:game/*"]}]}`
 	require.NoError(t, k.set(nil, "_access/more.json", more))
 	k.until("more rights", func() bool {
-		require.True(t, caller.Renew(), "it loses nothing")
+		require.True(t, renew(&caller), "it loses nothing")
 		return caller.Needs(op.Document(policy.Write, "game/a.json")) == nil
 	})
 	require.NoError(t, k.set(nil, "_access/more.json", ""))
-	k.until("the right to end", func() bool { return !caller.Renew() })
+	k.until("the right to end", func() bool { return !renew(&caller) })
 	require.Error(t, caller.Needs(op.Document(policy.Write, "game/a.json")))
 	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
-	require.True(t, caller.Renew(), "it is as it was")
+	require.True(t, renew(&caller), "it is as it was")
 
 	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
 	require.NoError(t, err)
-	k.until("the token to end", func() bool { return !caller.Renew() })
+	k.until("the token to end", func() bool { return !renew(&caller) })
 	require.Error(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 }
 
@@ -224,13 +231,13 @@ func TestThatACertificateEndsIsNoticed(t *testing.T) {
 	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(3 * time.Second)}})
 	require.NoError(t, err)
 	var ended atomic.Bool
-	follower := *caller
+	follower := caller
 	defer k.Follow(func() {
-		if !follower.Renew() {
+		if !renew(&follower) {
 			ended.Store(true)
 		}
 	})()
-	require.True(t, caller.Renew(), "who follows from now on has this noticed")
+	require.True(t, renew(&caller), "who follows from now on has this noticed")
 	k.until("the end", ended.Load)
 }
 
@@ -240,10 +247,10 @@ func TestThatACertificateIsRevokedIsNoticed(t *testing.T) {
 	proof := &control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(time.Hour)}}
 	caller, err := k.Admit(proof)
 	require.NoError(t, err)
-	require.True(t, caller.Renew())
+	require.True(t, renew(&caller))
 	revoked.Store(true)
 	k.Renew()
-	k.until("the revocation", func() bool { return !caller.Renew() })
+	k.until("the revocation", func() bool { return !renew(&caller) })
 	_, err = k.Admit(proof)
 	require.ErrorContains(t, err, "revoked")
 }
@@ -263,7 +270,7 @@ func TestACertificateBesideATokenHasToHold(t *testing.T) {
 	require.Equal(t, codes.NotIdentified, codes.Of(err))
 	revoked.Store(true)
 	k.Renew()
-	k.until("the revocation", func() bool { return !caller.Renew() })
+	k.until("the revocation", func() bool { return !renew(&caller) })
 	_, err = k.Admit(proof(time.Hour))
 	require.ErrorContains(t, err, "revoked")
 }
@@ -277,7 +284,7 @@ func TestABrokenRoleChangesNothing(t *testing.T) {
 	k.put("_access/games.json", `{"rules": 1}`)
 	k.config.Reload()
 	k.until("the fault", func() bool { return k.config.Snapshot().Node("_access/games.json").Broken() != "" })
-	require.True(t, caller.Renew())
+	require.True(t, renew(&caller))
 	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 	k.until("the trouble", func() bool { return k.Trouble() != nil })
 	require.EqualError(t, k.Trouble(), "roles that are broken on disk: _access/games.json; what they said before is in force until they are mended")
@@ -299,7 +306,7 @@ func TestARoleThatIsBrokenFromTheStartLeavesAdministratorsOnly(t *testing.T) {
 	require.ErrorContains(t, k.Trouble(), "until then only administrators")
 	require.NoError(t, os.Remove(filepath.Join(k.dir, "_access/no.json")))
 	k.config.Reload()
-	k.until("the mended roles", func() bool { return game.Renew() && game.Needs(op.Document(policy.Read, "game/a.json")) == nil })
+	k.until("the mended roles", func() bool { return renew(&game) && game.Needs(op.Document(policy.Read, "game/a.json")) == nil })
 	require.NoError(t, k.Trouble())
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/meta"
@@ -16,7 +15,7 @@ import (
 // the texts of [meta.FileName], nil if there is none.
 func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 	was, is := rulesOf(before), rulesOf(contents)
-	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}
+	may := c.MayOf(by.Identity)
 	for _, name := range is.Names() {
 		old, _ := was.Bases(name)
 		if was.Deep(name) != is.Deep(name) {
@@ -28,7 +27,7 @@ func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
 				continue
 			}
 			for _, verb := range []policy.Verb{policy.Inherit, policy.Read} { // or it could be read where it is inherited
-				if err := caller.Needs(op.Document(verb, base)); err != nil {
+				if err := may.Needs(op.Document(verb, base)); err != nil {
 					return err
 				}
 			}
@@ -44,13 +43,13 @@ func (c *Control) MayChange(name string, deletes bool, by *access.Actor) error {
 	if c == nil || by.Proved() == nil {
 		return nil
 	}
-	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}
-	err := caller.Needs(op.Change(nil, name, deletes)...)
+	may := c.MayOf(by.Identity)
+	err := may.Needs(op.Change(nil, name, deletes)...)
 	if err == nil {
 		return nil
 	}
 	other := "another name"
-	if caller.Names(name) {
+	if may.Names(name) {
 		other = "the name " + name
 	}
 	return &codes.Error{Code: codes.Forbidden, Text: "a symlink gives the file " + other + " as well, by which you may not change it; nothing was changed: ask an administrator", Err: err}

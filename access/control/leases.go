@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -74,6 +73,5 @@ func (c *Control) mayHold(h *kv.Holding, tokens map[string]bool) bool {
 	case !strings.HasPrefix(owner.Name, policy.AsPerson):
 		owner = &access.Identity{Name: owner.Name} // only the settings give it groups
 	}
-	caller := guard.Caller{Permits: c.Of(owner), Who: owner}
-	return caller.Holds(h)
+	return c.caller(owner).Holds(h)
 }

@@ -34,7 +34,7 @@ func TestASessionIsAProof(t *testing.T) {
 
 	root, err := k.Admit(&control.Proof{Session: k.signedIn("root@example.org").Text})
 	require.NoError(t, err)
-	require.NoError(t, root.Whole(policy.Read, policy.Config), "whom the settings name")
+	require.NoError(t, root.Needs(op.Whole(policy.Read, policy.Config)), "whom the settings name")
 
 	made := k.token("game-1")
 	byToken, err := k.SignInToken(context.Background(), nil, made.Text)
@@ -113,10 +113,10 @@ func TestTheEndOfASessionIsNoticed(t *testing.T) {
 		s := k.signedIn("ann@example.org")
 		caller, err := k.Admit(&control.Proof{Session: s.Text})
 		require.NoError(t, err)
-		require.True(t, caller.Renew(), what)
+		require.True(t, renew(&caller), what)
 		var ended atomic.Bool
 		cancel := k.Follow(func() {
-			if !caller.Renew() {
+			if !renew(&caller) {
 				ended.Store(true)
 			}
 		})
@@ -133,10 +133,10 @@ func TestSettingTheClockHidesNoEndOfASession(t *testing.T) {
 	k := start(t, nil)
 	caller, err := k.Admit(&control.Proof{Session: k.signedIn("ann@example.org").Text})
 	require.NoError(t, err)
-	require.True(t, caller.Renew())
+	require.True(t, renew(&caller))
 	var ended atomic.Bool
 	defer k.Follow(func() {
-		if !caller.Renew() {
+		if !renew(&caller) {
 			ended.Store(true)
 		}
 	})()

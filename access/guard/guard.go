@@ -1,13 +1,12 @@
 // Package guard knows what a request needs: it names each thing that a request would read or
-// change, or learn something of, and asks [policy.Permits] about it. Every edge asks here, so
-// that there is one answer for all ways to the same data.
+// change, or learn something of, and asks [policy.Permits] about it. Only the edge, server/edge, asks here,
+// so that there is one answer for all ways to the same data; what answers are filtered by has an [op.May].
 //
 // A request is judged by the names in it, before anything is looked up. So whether something
 // exists makes no difference to what is refused.
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	"confcenter/op"
 )
 
-// Caller is who makes a request. It is not safe for use by several goroutines at a time. The
-// nil Caller is anyone where there is no access control, and may do everything.
+// Caller is who makes a request. It does not change, so any goroutine may ask it. The nil Caller is anyone
+// where there is no access control, and may do everything.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
@@ -28,9 +27,10 @@ type Caller struct {
 	Who *access.Identity
 	// Pass is by what the caller got in; nil: it does not end.
 	Pass Pass
-
-	name []byte // the last one asked for
 }
+
+// longName is the longest name that is looked for without allocating.
+const longName = 256
 
 // Pass is a proof, which can end or come to be worth something else. It is safe for use by several
 // goroutines.
@@ -40,15 +40,17 @@ type Pass interface {
 	Renew(had *policy.Permits) (now *policy.Permits, ok bool)
 }
 
-// Renew has the caller do what its pass allows now. It returns false if that is no longer all it
-// might do before: then what depends on it must end, and the peer come again.
-func (c *Caller) Renew() bool {
+// Renew returns the caller with what its pass allows now. ok is false if that is no longer all it might do
+// before: then what depends on it must end, and the peer come again.
+func (c *Caller) Renew() (now *Caller, ok bool) {
 	if c == nil || c.Pass == nil {
-		return true
+		return c, true
 	}
-	now, ok := c.Pass.Renew(c.Permits)
-	c.Permits = now
-	return ok
+	permits, ok := c.Pass.Renew(c.Permits)
+	if permits == c.Permits {
+		return c, ok
+	}
+	return &Caller{Permits: permits, Who: c.Who, Pass: c.Pass}, ok
 }
 
 // Covers reports whether the caller may do now all that another one might.
@@ -79,28 +81,12 @@ func forbidden(v policy.Verb, c policy.Class, what string) error {
 	}
 }
 
-// Apart is the same caller, for another goroutine.
-func (c *Caller) Apart() *Caller {
+// May is what the caller may do.
+func (c *Caller) May() op.May {
 	if c == nil {
 		return nil
 	}
-	return &Caller{Permits: c.Permits, Who: c.Who, Pass: c.Pass}
-}
-
-type callerKey struct{}
-
-// With is ctx with the caller, which [From] returns.
-func With(ctx context.Context, c *Caller) context.Context {
-	if c == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// From is the caller; nil if ctx has none, as without access control.
-func From(ctx context.Context) *Caller {
-	c, _ := ctx.Value(callerKey{}).(*Caller)
-	return c
+	return func(t op.Thing) error { return c.may(&t) }
 }
 
 // Right needs a right that a row of the command or route table names. With named it is enough to
@@ -128,7 +114,7 @@ func (c *Caller) Right(right access.Right, named bool) error {
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
-	return c.Whole(v, class)
+	return c.whole(v, class)
 }
 
 // allOf needs every verb with everything in a class.
@@ -137,22 +123,26 @@ func (c *Caller) allOf(class policy.Class) error {
 		if v&class.Verbs() == 0 {
 			continue
 		}
-		if err := c.Whole(v, class); err != nil {
+		if err := c.whole(v, class); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Whole needs v with everything in a class. All documents include the roles.
-func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
-	switch {
-	case c == nil:
-		return nil
-	case !c.Permits.Covers(v, class, ""):
+// whole needs v with everything in a class. All documents include the roles.
+func (c *Caller) whole(v policy.Verb, class policy.Class) error {
+	err := c.covers(v, class)
+	if err == nil && class == policy.Config {
+		err = c.covers(ofRoles(v), policy.Roles)
+	}
+	return err
+}
+
+// covers is whole for documents without the roles.
+func (c *Caller) covers(v policy.Verb, class policy.Class) error {
+	if !c.Permits.Covers(v, class, "") {
 		return forbidden(v, class, "")
-	case class == policy.Config:
-		return c.Whole(ofRoles(v), policy.Roles)
 	}
 	return nil
 }
@@ -169,17 +159,14 @@ func ofRoles(v policy.Verb) policy.Verb {
 func (c *Caller) documents(v policy.Verb, prefix string) error {
 	switch {
 	case strings.HasPrefix(prefix, policy.RolePrefix):
-		return c.Whole(ofRoles(v), policy.Roles)
+		return c.whole(ofRoles(v), policy.Roles)
 	case !c.Permits.Covers(v, policy.Config, prefix):
 		return forbidden(v, policy.Config, prefix+"*")
 	case strings.HasPrefix(policy.RolePrefix, prefix):
-		return c.Whole(ofRoles(v), policy.Roles)
+		return c.whole(ofRoles(v), policy.Roles)
 	}
 	return nil
 }
-
-// Names reports whether the name of a document may be told.
-func (c *Caller) Names(name string) bool { return c.Sees(op.Document(policy.Read, name)) }
 
 // owned needs v with what the owner of a guarded namespace has under a key, or with whole unset under
 // all that begin so. Keys are not the owner's names, but for those of scopes and documents, so most
@@ -199,7 +186,7 @@ func (c *Caller) owned(v policy.Verb, ns, key string, whole bool) error {
 	}
 	switch name, ok := strings.CutPrefix(key, kv.DocumentPrefix); {
 	case !ok || ns != kv.ConfigNamespace:
-		return c.Whole(v, class)
+		return c.whole(v, class)
 	case whole:
 		return c.document(v, name)
 	default:

@@ -31,8 +31,10 @@ func (c *Caller) may(t *op.Thing) error {
 	switch {
 	case t.Parts() == 0 && t.Class == policy.KV:
 		return c.administers(t.Do, "*") // tokens are among all keys
+	case t.Parts() == 0 && t.Extent == op.Any:
+		return c.covers(t.Do, t.Class) // the documents that are no roles
 	case t.Parts() == 0:
-		return c.Whole(t.Do, t.Class)
+		return c.whole(t.Do, t.Class)
 	case t.Class == policy.KV && t.Do == policy.Lease && t.Extent == op.Any:
 		return c.leases()
 	case t.Class == policy.KV && t.Extent == op.Any:
@@ -49,10 +51,11 @@ func (c *Caller) may(t *op.Thing) error {
 
 // named needs a thing by its name alone.
 func (c *Caller) named(t *op.Thing) error {
-	c.name = t.AppendName(c.name[:0])
+	var room [longName]byte
+	name := t.AppendName(room[:0])
 	switch {
-	case t.Extent == op.One && c.Permits.May(t.Do, t.Class, c.name):
-	case t.Extent == op.Every && c.Permits.Covers(t.Do, t.Class, string(c.name)):
+	case t.Extent == op.One && c.Permits.May(t.Do, t.Class, name):
+	case t.Extent == op.Every && c.Permits.Covers(t.Do, t.Class, string(name)):
 	default:
 		return forbidden(t.Do, t.Class, shown(t))
 	}
@@ -69,14 +72,15 @@ func (c *Caller) keys(t *op.Thing) error {
 
 // document needs v with a document.
 func (c *Caller) document(v policy.Verb, name string) error {
-	c.name = meta.AppendComplete(c.name[:0], name)
+	var room [longName]byte
+	complete := meta.AppendComplete(room[:0], name)
 	switch {
-	case isRole(c.name):
-		return c.Whole(ofRoles(v), policy.Roles)
-	case c.Permits.May(v, policy.Config, c.name):
+	case policy.IsRole(complete):
+		return c.whole(ofRoles(v), policy.Roles)
+	case c.Permits.May(v, policy.Config, complete):
 		return nil
 	}
-	return forbidden(v, policy.Config, string(c.name))
+	return forbidden(v, policy.Config, string(complete))
 }
 
 // shown is the name of a thing as people are told.

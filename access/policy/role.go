@@ -32,6 +32,11 @@ const (
 // games. What may be done with them is said of the class of roles, not of documents.
 const RolePrefix = "_access/"
 
+// IsRole reports whether a document is a role. On some file systems another spelling is the same file.
+func IsRole[T string | []byte](name T) bool {
+	return len(name) >= len(RolePrefix) && name[0] == RolePrefix[0] && strings.EqualFold(string(name[:len(RolePrefix)]), RolePrefix)
+}
+
 // Role is what one document says. It never changes.
 type Role struct {
 	name  string

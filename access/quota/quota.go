@@ -44,18 +44,18 @@ type Book struct {
 	rules   atomic.Pointer[policy.Policy]
 	measure atomic.Pointer[Measure]
 	// limited finds namespaces; nil: none has a quota. It is replaced, never modified.
-	limited atomic.Pointer[map[string]*Space]
+	limited atomic.Pointer[map[string]*counted]
 
 	mu sync.Mutex
 	// guarded by mu
 	accounts map[string]*Account // by identity, see keyOf
-	spaces   map[string]*Space
+	spaces   map[string]*counted
 	swept    time.Time // when unused accounts were last looked for
 }
 
 // New makes an empty Book, with no quotas in force.
 func New(c clock.Clock) *Book {
-	b := &Book{clock: c, accounts: map[string]*Account{}, spaces: map[string]*Space{}}
+	b := &Book{clock: c, accounts: map[string]*Account{}, spaces: map[string]*counted{}}
 	b.rules.Store(policy.New())
 	return b
 }
@@ -71,12 +71,12 @@ func (b *Book) Set(p *policy.Policy) {
 	for _, a := range b.accounts {
 		a.quota.Store(p.Quota(a.who))
 	}
-	for _, s := range b.spaces {
-		s.quota.Store(quotaOf(p, s.name))
+	for ns, s := range b.spaces {
+		s.quota.Store(quotaOf(p, ns))
 	}
 	b.limited.Store(nil)
 	if p.LimitsNamespaces() {
-		b.limited.Store(&map[string]*Space{})
+		b.limited.Store(&map[string]*counted{})
 	}
 }
 
@@ -90,21 +90,30 @@ const (
 // sweepEvery is how often unused accounts are looked for, at most: to look at all of them takes time.
 const sweepEvery = time.Second
 
+// counted is what is counted of an identity or a namespace.
+type counted struct {
+	// set at open
+	book   *Book
+	kind   int
+	name   string   // as texts call it
+	what   []string // of a namespace: as roles and the audit call it
+	bucket *admission.Bucket
+
+	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
+	watches atomic.Int64
+}
+
 // Account is what one identity uses: those who have the same name and groups share it. The nil
 // Account, without access control, is no one's and unlimited.
 type Account struct {
+	counted
+
 	// set at open
-	book   *Book
-	bucket *admission.Bucket
-	who    *access.Identity
+	who           *access.Identity
+	refusals      *admission.Bucket // what all its connections may be refused before they wait
+	administrator bool
 
-	refusals *admission.Bucket // what all its connections may be refused before they wait
-
-	administrator bool // set at open
-
-	quota       atomic.Pointer[policy.Quota] // nil: there is no limit
 	connections atomic.Int64
-	watches     atomic.Int64
 
 	users int // guarded by the book's mu: connections and streams that have it
 }
@@ -124,7 +133,7 @@ func (b *Book) Enter(id *access.Identity) *Account {
 	a := b.accounts[key]
 	if a == nil {
 		b.sweepLocked(len(b.accounts))
-		a = &Account{book: b, who: id, administrator: id.Administrator(), bucket: admission.NewBucket(), refusals: admission.NewBucket()}
+		a = &Account{counted: counted{book: b, name: id.Name, bucket: admission.NewBucket()}, who: id, administrator: id.Administrator(), refusals: admission.NewBucket()}
 		a.quota.Store(b.rules.Load().Quota(id))
 		b.accounts[key] = a
 	}
@@ -175,45 +184,29 @@ func (b *Book) sweepLocked(n int) {
 		}
 	}
 	if b.limited.Load() != nil {
-		b.limited.Store(&map[string]*Space{})
+		b.limited.Store(&map[string]*counted{})
 	}
 }
 
-// Space is what is counted of a namespace.
-type Space struct {
-	// set at open
-	book   *Book
-	name   string
-	what   []string // the same, as roles and the audit call it
-	bucket *admission.Bucket
-
-	quota   atomic.Pointer[policy.Quota] // nil: there is no limit
-	watches atomic.Int64                 // raised with the book's mu held
-}
-
 // spaceLocked makes a namespace known.
-func (b *Book) spaceLocked(ns string) *Space {
+func (b *Book) spaceLocked(ns string) *counted {
 	s := b.spaces[ns]
 	if s == nil {
 		b.sweepLocked(len(b.spaces))
-		s = &Space{book: b, name: ns, what: []string{shown(ns)}, bucket: admission.NewBucket()}
+		what := shown(ns)
+		s = &counted{book: b, kind: ofNamespace, name: strings.TrimPrefix(what, "kv:"), what: []string{what}, bucket: admission.NewBucket()}
 		s.quota.Store(quotaOf(b.rules.Load(), ns))
 		b.spaces[ns] = s
 	}
 	return s
 }
 
-// limits are those of a namespace; nil: there are none.
-func (s *Space) limits() *policy.Quota {
-	if s == nil {
-		return nil
-	}
-	return s.quota.Load()
-}
-
 // find is a namespace; nil: none has a quota. It takes no lock and allocates
 // nothing for those asked for lately.
-func (b *Book) find(ns []byte) *Space {
+func find[T string | []byte](b *Book, ns T) *counted {
+	if b == nil {
+		return nil
+	}
 	all := b.limited.Load()
 	if all == nil {
 		return nil
@@ -227,11 +220,11 @@ func (b *Book) find(ns []byte) *Space {
 	if all = b.limited.Load(); all == nil {
 		return nil
 	}
-	more := make(map[string]*Space, len(*all)+1)
+	more := make(map[string]*counted, len(*all)+1)
 	if len(*all) < limitedMost {
 		maps.Copy(more, *all)
 	}
-	more[s.name] = s
+	more[string(ns)] = s
 	b.limited.Store(&more)
 	return s
 }
@@ -254,8 +247,7 @@ func (a *Account) Take(now time.Time, bytes int64) error {
 	if a == nil {
 		return nil
 	}
-	q := a.quota.Load()
-	return a.book.take(ofIdentity, a.who.Name, nil, a.bucket, q, now, bytes)
+	return a.take(now, bytes)
 }
 
 // patience is how often per second a peer is refused at once; longestRest is for how long at most the
@@ -298,31 +290,29 @@ func (b *Book) Limiting() bool { return b != nil && b.limited.Load() != nil }
 // Spend charges the namespace of a request of so many bytes, or returns a refusal that says when to
 // try again. It is for the namespaces that peers name, as the state store calls them.
 func (b *Book) Spend(ns []byte, now time.Time, bytes int64) error {
-	if b == nil {
-		return nil
-	}
-	s := b.find(ns)
+	s := find(b, ns)
 	if s == nil {
 		return nil
 	}
-	return b.take(ofNamespace, strings.TrimPrefix(s.what[0], "kv:"), s.what, s.bucket, s.quota.Load(), now, bytes)
+	return s.take(now, bytes)
 }
 
 // take charges a bucket, or refuses.
-func (b *Book) take(kind int, whose string, what []string, bucket *admission.Bucket, q *policy.Quota, now time.Time, bytes int64) error {
+func (c *counted) take(now time.Time, bytes int64) error {
+	q := c.quota.Load()
 	rate := rateOf(q)
 	if rate == (admission.Rate{}) {
 		return nil
 	}
-	wait := bucket.Take(now, rate, bytes)
+	wait := c.bucket.Take(now, rate, bytes)
 	if wait == 0 {
 		return nil
 	}
 	limit, unit := policy.Requests, "requests"
-	if rate.Requests == 0 || bucket.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
+	if rate.Requests == 0 || c.bucket.Wait(now, admission.Rate{Requests: rate.Requests}, 0) == 0 {
 		limit, unit = policy.Bytes, "bytes of requests"
 	}
-	return b.refuse(kind, limit, what, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", whose, q.Most[limit], unit)
+	return c.refuse(limit, codes.Busy, wait, "%s may have %d %s per second; nothing was done, try again later", c.name, q.Most[limit], unit)
 }
 
 // soon is when something that others may give up at any time is worth asking for again.
@@ -336,13 +326,12 @@ var names = func() (list [policy.Limits]string) {
 	return list
 }()
 
-// refuse makes a refusal, by the quota of what or, if that is empty, of the caller. Its text begins with the
-// limit's name.
-func (b *Book) refuse(kind int, limit policy.Limit, what []string, code codes.Code, after time.Duration, format string, args ...any) error {
-	b.refused[kind][limit].Add(1)
+// refuse makes a refusal. Its text begins with the limit's name.
+func (c *counted) refuse(limit policy.Limit, code codes.Code, after time.Duration, format string, args ...any) error {
+	c.book.refused[c.kind][limit].Add(1)
 	return &codes.Error{
 		Code: code, Text: names[limit] + ": " + fmt.Sprintf(format, args...), After: after,
-		Err: &access.Excess{Do: names[limit], What: what},
+		Err: &access.Excess{Do: names[limit], What: c.what},
 	}
 }
 
@@ -373,7 +362,7 @@ func (a *Account) Connect() error {
 		return nil
 	}
 	if n := most(a.quota.Load(), policy.Connections); !takeOne(&a.connections, n) {
-		return a.book.refuse(ofIdentity, policy.Connections, nil, codes.Limit, soon, "%s may have %d connections; close some", a.who.Name, n)
+		return a.refuse(policy.Connections, codes.Limit, soon, "%s may have %d connections; close some", a.name, n)
 	}
 	return nil
 }
@@ -387,8 +376,7 @@ func (a *Account) Disconnect() {
 
 // Watch is a watch, subscription or stream that is counted until it ends. The zero Watch is none.
 type Watch struct {
-	account *Account
-	space   *Space
+	account, space *counted
 }
 
 // Watch counts a watch of an account on a namespace, which is empty for what is not in one.
@@ -398,48 +386,48 @@ func (b *Book) Watch(a *Account, ns string) (w Watch, err error) {
 	}
 	if a != nil {
 		if n := most(a.quota.Load(), policy.Watches); !takeOne(&a.watches, n) {
-			return w, b.refuse(ofIdentity, policy.Watches, nil, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.who.Name, n)
+			return w, a.refuse(policy.Watches, codes.Limit, soon, "%s may have %d watches, subscriptions and streams; end some", a.name, n)
 		}
-		w.account = a
+		w.account = &a.counted
 	}
-	if ns == "" {
-		return w, nil
+	if err = w.In(b, ns); err != nil {
+		w.End()
+		w = Watch{}
+	}
+	return w, err
+}
+
+// In counts it on a namespace as well, unless that is empty.
+func (w *Watch) In(b *Book, ns string) error {
+	if b == nil || ns == "" {
+		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.spaceLocked(ns)
 	if n := most(s.quota.Load(), policy.Watches); !takeOne(&s.watches, n) {
-		w.End()
-		return Watch{}, b.refuse(ofNamespace, policy.Watches, s.what, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
+		return s.refuse(policy.Watches, codes.Limit, soon, "namespace %.200q may have %d watches; end some", ns, n)
 	}
 	w.space = s
-	return w, nil
+	return nil
 }
 
 // End is called once when the watch has ended.
 func (w Watch) End() {
-	if w.account != nil {
-		w.account.watches.Add(-1)
-	}
-	if w.space != nil {
-		w.space.watches.Add(-1)
+	for _, c := range [...]*counted{w.account, w.space} {
+		if c != nil {
+			c.watches.Add(-1)
+		}
 	}
 }
 
 // Namespace implements [kv.Quotas].
 func (b *Book) Namespace(ns string, had, has kv.Stock) error {
-	if b == nil {
-		return nil
-	}
-	all := b.limited.Load()
-	if all == nil {
-		return nil
-	}
-	s := (*all)[ns]
+	s := find(b, ns)
 	if s == nil {
-		s = b.find([]byte(ns))
+		return nil
 	}
-	q := s.limits()
+	q := s.quota.Load()
 	if q == nil {
 		return nil
 	}
@@ -453,7 +441,7 @@ func (b *Book) Namespace(ns string, had, has kv.Stock) error {
 		{policy.Leases, had.Leased, has.Leased, "keys with a lease"},
 	} {
 		if n := q.Most[one.limit]; n > 0 && one.has > n && one.has > one.had {
-			return b.refuse(ofNamespace, one.limit, s.what, codes.Quota, soon, "namespace %.200q has %d of %d %s and would have %d; delete some", ns, one.had, n, one.what, one.has)
+			return s.refuse(one.limit, codes.Quota, soon, "namespace %.200q has %d of %d %s and would have %d; delete some", ns, one.had, n, one.what, one.has)
 		}
 	}
 	return nil
@@ -468,7 +456,7 @@ func (b *Book) Lease(who *access.Identity, have int) error {
 	if n == 0 || int64(have) < n {
 		return nil
 	}
-	return b.refuse(ofIdentity, policy.Leases, nil, codes.Limit, soon, "%s has %d leases, of %d; revoke some, or let them end", who.Name, have, n)
+	return (&counted{book: b}).refuse(policy.Leases, codes.Limit, soon, "%s has %d leases, of %d; revoke some, or let them end", who.Name, have, n)
 }
 
 // Readings are what is counted, and how much of it.

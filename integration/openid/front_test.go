@@ -70,7 +70,8 @@ func peopleOf(t testing.TB, provider *openidtest.Provider) *front {
 	require.NoError(t, srv.Start(t.Context(), server.Fronts{
 		Control: &control.Config{Administrators: []string{"person:ann@example.org"}},
 		TCP:     tcp.Config{Listen: "127.0.0.1:0"},
-		HTTP:    &gateway.Config{Listen: "127.0.0.1:0", Version: "test", OpenID: sign, Audit: f.note},
+		Audit:   f.note,
+		HTTP:    &gateway.Config{Listen: "127.0.0.1:0", Version: "test", OpenID: sign},
 	}))
 	f.url = "http://" + srv.HTTP.Addr().String()
 	f.client = &http.Client{

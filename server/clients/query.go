@@ -62,8 +62,8 @@ func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) boo
 // seenBy tells of whom s may read, off its loop: itself always, and of those that have not said who
 // they are only if it may read of all.
 func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
-	sees := s.Request.Apart().Sees()
-	all := sees(op.Whole(policy.Read, policy.Clients))
+	may := s.May()
+	all := may.Sees(op.Whole(policy.Read, policy.Clients))
 	return func(of *gate.Session, c *gate.Client) bool {
 		switch {
 		case of == s:
@@ -71,7 +71,7 @@ func seenBy(s *gate.Session) func(of *gate.Session, c *gate.Client) bool {
 		case c == nil:
 			return all
 		}
-		return sees(op.Client(policy.Read, c.Prop("svrname")))
+		return may.Sees(op.Client(policy.Read, c.Prop("svrname")))
 	}
 }
 
@@ -142,9 +142,9 @@ func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	switch string(req.Text("op")) {
 	case "get":
 		out := s.Begin(h.Command.Reply(), h.Seq)
-		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id, s.Sees())), false))
+		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id, s.May())), false))
 	case "set":
-		f.departed.forgive(id, s.Sees())
+		f.departed.forgive(id, s.May())
 		s.Result(h, 0, "success")
 	default:
 		s.Result(h, int(codes.BadOp), "leak of op param")
@@ -178,12 +178,12 @@ func (d *departed) add(g gonePeer) {
 }
 
 // list returns those that may be read; id 0 means all.
-func (d *departed) list(id int32, sees op.Sees) [][]protocol.Property {
+func (d *departed) list(id int32, may op.May) [][]protocol.Property {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list [][]protocol.Property
 	for _, g := range d.gone {
-		if (id == 0 || g.id == id) && sees(op.Client(policy.Read, g.svrname)) {
+		if (id == 0 || g.id == id) && may.Sees(op.Client(policy.Read, g.svrname)) {
 			list = append(list, []protocol.Property{
 				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
 				{Name: "svrname", Value: g.svrname}, {Name: "shell", Value: g.shell}, {Name: "progi", Value: g.program},
@@ -195,11 +195,11 @@ func (d *departed) list(id int32, sees op.Sees) [][]protocol.Property {
 }
 
 // forgive forgets those that may be deleted; id 0 means all.
-func (d *departed) forgive(id int32, sees op.Sees) {
+func (d *departed) forgive(id int32, may op.May) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool {
-		return (id == 0 || g.id == id) && sees(op.Client(policy.Delete, g.svrname))
+		return (id == 0 || g.id == id) && may.Sees(op.Client(policy.Delete, g.svrname))
 	})
 }
 

@@ -273,10 +273,10 @@ func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byt
 			list.Size = len(names)
 			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
 		}
-		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !r.Sees().Names(p.Name) })
+		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !r.May().Names(p.Name) })
 		list.Size = detailSize(snap, problems)
 		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
-		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, r.Sees()) })
+		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, r.May()) })
 	})
 	return true
 }
@@ -286,7 +286,7 @@ func nameList(snap *confstore.Snapshot, r *edge.Request) []byte {
 	if r.Rights == nil {
 		return snap.NameList()
 	}
-	return snap.AppendNames(nil, r.Sees().Names)
+	return snap.AppendNames(nil, r.May().Names)
 }
 
 // detailSize is about what files and problems take until and in a reply.
@@ -301,10 +301,10 @@ func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
 	return size
 }
 
-func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, sees op.Sees) []byte {
+func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, may op.May) []byte {
 	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
-		if !sees.Names(name) {
+		if !may.Names(name) {
 			continue
 		}
 		node := snap.Node(name)

@@ -184,7 +184,7 @@ func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) (rea
 	} else if sub.inherit {
 		exact := f.exact
 		for _, base := range basesToTell(c) {
-			if !sub.of.s.Sees().Names(base) {
+			if !sub.of.s.May().Names(base) {
 				exact = false // the peer is told of its own document instead
 				continue
 			}

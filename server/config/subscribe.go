@@ -87,7 +87,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 		mtime = node.Mtime(want.Inherit)
 	}
 	sub.first = max(sub.first, mtime)
-	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit, s.Sees())))
+	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit, s.May())))
 	if want.HasMtime && mtime > want.Mtime {
 		catchUp(s, sub, mtime)
 	}
@@ -104,12 +104,12 @@ func (f *Handlers) noSuchFile(s *gate.Session, h protocol.Header, want protocol.
 
 // monitored is the text of CppCloud's answer. The names of bases are told only to those who may
 // read them.
-func monitored(file string, node *confstore.Node, inherit bool, sees op.Sees) string {
+func monitored(file string, node *confstore.Node, inherit bool, may op.May) string {
 	var b strings.Builder
 	b.WriteString("monitor ")
 	if inherit && node != nil {
 		for _, base := range node.Bases() {
-			if !sees.Names(base) {
+			if !may.Names(base) {
 				continue
 			}
 			b.WriteString(base)

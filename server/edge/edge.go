@@ -1,6 +1,7 @@
-// Package edge has the stages that every request passes on its way to a handler, however it came: what it
-// costs its sender, the right of its row, what it is about, the namespaces that pay for it, and the values
-// that are to be sealed. TCP and HTTP call them in this order, each when it has what a stage needs.
+// Package edge has the stages that every request passes on its way to a handler, however it came: who sends
+// it, what it costs its sender, the right of its row, what it is about, the namespaces that pay for it, the
+// values that are to be sealed, and its refusal. TCP and HTTP share one [Edge] and call the stages in this
+// order, each when it has what a stage needs. No other handler knows rights, quotas or keys.
 //
 // What is known by the names in a request is decided here, and what hangs on contents in the stores. A
 // concern that is new is one more [Stage].
@@ -10,20 +11,42 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/quota"
 	"confcenter/access/seal"
+	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/op"
+	"confcenter/state"
 )
 
-// Edge is what all requests of a server share. Nothing of it changes once a request has come.
+// Edge is what all requests of a server share, by whichever way they come. Nothing of it changes once a
+// request has come. Make one with [New].
 type Edge struct {
-	Quotas *quota.Book       // nil: nothing is counted
-	Audit  access.Notes      // nil: no one takes notes
-	Ring   func() *seal.Ring // the keys of sealed values, now; it may return nil: there are none
-	Stages []Stage           // further ones, in their order
+	Control *control.Control                            // nil: there is no access control
+	LetIn   func(*control.Proof) (*guard.Caller, error) // what a proof allows; nil: everyone may do everything
+	Log     zerolog.Logger                              // of what goes wrong
+	Quotas  *quota.Book                                 // nil: nothing is counted
+	Audit   access.Notes                                // nil: no one takes notes
+	Ring    func() *seal.Ring                           // the keys of sealed values, now; it may return nil: there are none
+	Stages  []Stage                                     // further ones, in their order
+}
+
+// New is the edge of a server with access control, or of one without if c is nil. audit may be nil, and so may
+// ring and what it returns.
+func New(c *control.Control, audit access.Notes, ring func() *seal.Ring, log zerolog.Logger) *Edge {
+	e := &Edge{Control: c, Quotas: c.Quotas(), Audit: audit, Ring: ring, Log: log}
+	if c != nil {
+		e.LetIn = c.Admit
+	}
+	if ring == nil {
+		e.Ring = func() *seal.Ring { return nil }
+	}
+	return e
 }
 
 // Stage decides about the things that a request is about, after rights have been. It must not keep them.
@@ -34,11 +57,10 @@ type Stage func(by *access.Identity, things []op.Thing) error
 type Request struct {
 	*Edge                  // set at open
 	Meter *admission.Meter // set at open: of the connection and its address; nil: they are not limited
-
-	Room *Room // set at open
+	Room  *Room            // set at open
 
 	Rights  *guard.Caller  // what the sender may do; nil: there is no access control
-	Account *quota.Account // of the sender; nil: not known, or no one is counted
+	Account *quota.Account // of the sender, see [Conn]; nil: not known, or no one is counted
 	Size    int64          // in bytes, as far as it is charged
 	paid    bool           // a request may pass again when it has waited
 	spent   bool           // likewise, by its namespaces
@@ -50,8 +72,19 @@ type Room struct {
 	name   []byte // of a namespace
 }
 
-// mostThings is how many things a Room keeps the memory of.
-const mostThings = 64
+const mostThings = 64 // that a Room keeps the memory of
+
+// Deny has the sender be no one in particular, who may do nothing.
+func (r *Request) Deny() { r.Rights = new(guard.Caller) }
+
+// Refused has the log know of a request, do, that is refused for a fault of the server, and the audit of one that
+// lacks a right or a proof, or is beyond a quota. It may be called from any goroutine.
+func (e *Edge) Refused(by *access.Actor, do string, err error) {
+	if codes.Of(err) == codes.Internal {
+		e.Log.Error().Err(err).Str("request", do).Str("peer", by.Address).Msg("request failed")
+	}
+	e.Audit.Refused(by, do, err)
+}
 
 // Next begins the next request.
 func (r *Request) Next() { r.paid, r.spent = false, false }
@@ -156,13 +189,18 @@ func (r *Request) Watch(ns string) (Watch, error) {
 	return Watch{counted}, err
 }
 
-// Sees is what the sender may be told of, as long as it is asked on the request's goroutine.
-func (r *Request) Sees() op.Sees { return r.Rights.Sees }
+// May is what the sender may do.
+func (r *Request) May() op.May { return r.Rights.May() }
 
-// Context is ctx with the sender, for what leaves out what they may not see.
-func (r *Request) Context(ctx context.Context) context.Context { return guard.With(ctx, r.Rights) }
+// Ask has a model answer a question that has been read, as a JSON object, unless the sender may not ask it.
+func (r *Request) Ask(ctx context.Context, now time.Time, m *state.Model, o *state.Operation, by *access.Actor, question any) ([]byte, error) {
+	if err := r.Judge(now, o.Things(question, r.Things())); err != nil {
+		return nil, err
+	}
+	return m.Answer(op.With(ctx, r.May()), o, by, question)
+}
 
 // Apart is the same request, for another goroutine.
 func (r *Request) Apart() *Request {
-	return &Request{Edge: r.Edge, Meter: r.Meter, Room: new(Room), Rights: r.Rights.Apart(), Account: r.Account, Size: r.Size, paid: r.paid, spent: r.spent}
+	return &Request{Edge: r.Edge, Meter: r.Meter, Room: new(Room), Rights: r.Rights, Account: r.Account, Size: r.Size, paid: r.paid, spent: r.spent}
 }

@@ -12,25 +12,20 @@ import (
 
 // Revealed is valid JSON with those of its sealed values revealed that the sender may know; valid
 // itself if there are none. The result is the sender's alone, and not to be kept for others.
-func (r *Request) Revealed(valid []byte) []byte { return revealText(r.Rights, r.Ring(), valid) }
+func (r *Request) Revealed(valid []byte) []byte { return r.Revealer(true).text(valid) }
+
+// Hides reports whether there may be sealed values in a text, if they can be revealed at all.
+func (r *Request) Hides(text []byte) bool { return seal.Has(text) && r.Ring() != nil }
 
 // AppendRevealed is Revealed for JSON that is known to have sealed values.
 func (r *Request) AppendRevealed(dst, valid []byte) []byte {
 	return r.Ring().AppendRevealed(dst, valid, r.Rights.Reveals)
 }
 
-func revealText(c *guard.Caller, ring *seal.Ring, valid []byte) []byte {
-	if ring == nil || !seal.Has(valid) {
-		return valid
-	}
-	return ring.AppendRevealed(nil, valid, c.Reveals)
-}
-
 // Seal seals the values of a transaction that are to be, or what is within JSON values. Its token then stands for what was
 // asked, which a digest tells no one who lacks the keys. What cannot be sealed is refused.
-func (r *Request) Seal(t *kv.Txn) error { return sealTxn(r.Ring(), t) }
-
-func sealTxn(ring *seal.Ring, t *kv.Txn) error {
+func (r *Request) Seal(t *kv.Txn) error {
+	ring := r.Ring()
 	for i := range t.If {
 		if err := Unsealed(t.If[i].Value); err != nil {
 			return err
@@ -120,8 +115,7 @@ type Revealer struct {
 	ring   func() *seal.Ring
 }
 
-// Revealer reveals sealed values to the sender, if that is asked for, as long as it is asked on the request's
-// goroutine.
+// Revealer reveals sealed values to the sender, if that is asked for.
 func (r *Request) Revealer(asked bool) *Revealer {
 	if !asked {
 		return nil
@@ -129,21 +123,36 @@ func (r *Request) Revealer(asked bool) *Revealer {
 	return &Revealer{r.Rights, r.Ring}
 }
 
+// text reveals what is sealed in valid JSON.
+func (r *Revealer) text(valid []byte) []byte {
+	if ring := r.ring(); ring != nil && seal.Has(valid) {
+		return ring.AppendRevealed(nil, valid, r.caller.Reveals)
+	}
+	return valid
+}
+
 // Entry reveals an entry of a key, which may be nil.
 func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
-	if r == nil || e == nil || e.Value.Type != kv.JSON || !seal.Has(e.Value.Data) {
+	if r == nil || e == nil || e.Value.Type != kv.JSON {
 		return e
 	}
-	ring := r.ring()
-	if ring == nil {
+	if value, ok := r.opened(e.Value.Data); ok {
+		return with(e, value)
+	}
+	return r.document(e)
+}
+
+// document reveals an entry that stays JSON whatever was sealed.
+func (r *Revealer) document(e *kv.Entry) *kv.Entry {
+	if r == nil || e == nil || !seal.Has(e.Value.Data) || r.ring() == nil {
 		return e
 	}
+	return with(e, kv.Value{Type: e.Value.Type, Data: r.text(e.Value.Data)})
+}
+
+func with(e *kv.Entry, v kv.Value) *kv.Entry {
 	revealed := *e
-	if value, ok := opened(r.caller, ring, e.Value.Data); ok {
-		revealed.Value = value
-	} else {
-		revealed.Value.Data = revealText(r.caller, ring, e.Value.Data)
-	}
+	revealed.Value = v
 	return &revealed
 }
 
@@ -175,17 +184,8 @@ func (r *Revealer) Results(list []kv.OpResult) []kv.OpResult {
 // Events reveals changes of keys.
 func (r *Revealer) Events(list []kv.Event) []kv.Event { return eachEntry(list, r.Entry) }
 
-// Documents reveals changes of documents, which stay JSON whatever was sealed.
-func (r *Revealer) Documents(list []kv.Event) []kv.Event {
-	return eachEntry(list, func(e *kv.Entry) *kv.Entry {
-		if r == nil || e == nil || !seal.Has(e.Value.Data) {
-			return e
-		}
-		revealed := *e
-		revealed.Value.Data = revealText(r.caller, r.ring(), e.Value.Data)
-		return &revealed
-	})
-}
+// Documents reveals changes of documents.
+func (r *Revealer) Documents(list []kv.Event) []kv.Event { return eachEntry(list, r.document) }
 
 func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 	revealed := make([]kv.Event, len(list))
@@ -197,17 +197,18 @@ func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 }
 
 // opened is the value of a type of its own that a mark stands for, if valid is nothing else.
-func opened(c *guard.Caller, ring *seal.Ring, valid []byte) (v kv.Value, ok bool) {
-	o, ok := ring.OpenWhole(valid, c.Reveals)
+func (r *Revealer) opened(valid []byte) (v kv.Value, ok bool) {
+	ring := r.ring()
+	if ring == nil || !seal.Has(valid) {
+		return v, false
+	}
+	o, ok := ring.OpenWhole(valid, r.caller.Reveals)
 	if !ok || o.Type == "" {
 		return v, false
 	}
 	typ, err := kv.ParseType(o.Type)
-	if err != nil {
-		return v, false
+	if err == nil {
+		v, err = kvjson.ParseValue(typ, o.Value)
 	}
-	if v, err = kvjson.ParseValue(typ, o.Value); err != nil {
-		return kv.Value{}, false
-	}
-	return v, true
+	return v, err == nil
 }

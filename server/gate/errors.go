@@ -8,15 +8,11 @@ import (
 	"confcenter/protocol"
 )
 
-// Refused notes that a request is refused with err, and returns what its sender is told. Internal errors are
-// logged, and the audit learns of what lacks a right or a proof, or is beyond a quota. CppCloud's wire has
+// Refused notes that a request is refused with err, and returns what its sender is told. CppCloud's wire has
 // fewer codes than the shared list: for its commands invalid JSON is 404, and an invalid name or value 400. It
 // may be called from any goroutine.
 func (s *Session) Refused(h protocol.Header, err error) (code int, text string) {
 	c := codes.Of(err)
-	if c == codes.Internal {
-		s.Group().Log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.Peer).Msg("request failed")
-	}
 	s.noteRefusal(h, err)
 	switch {
 	case h.Command.IsCppCloud() && c == codes.BadJSON:
@@ -40,12 +36,9 @@ func (s *Session) AppendRefusal(dst []byte, h protocol.Header, err error) []byte
 	return protocol.AppendRetryAfter(protocol.AppendResult(dst, code, text), codes.RetryAfter(err))
 }
 
-// noteRefusal has the audit know of a request that was refused for lack of a right or a proof, or
-// by a quota. It may be called from any goroutine.
+// noteRefusal has log and audit know of a refusal. It may be called from any goroutine.
 func (s *Session) noteRefusal(h protocol.Header, err error) {
-	if s.Audit != nil {
-		s.Audit.Refused(s.peerActor(), h.Command.String(), err)
-	}
+	s.Edge.Refused(s.peerActor(), h.Command.String(), err)
 }
 
 // peerActor is the peer as far as it has proved who it is.

@@ -13,9 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"confcenter/access"
-	"confcenter/access/control"
-	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/edge"
@@ -32,7 +29,6 @@ type Gate struct {
 	// returns the refusal.
 	Permits  func(s *Session, row *Route) error
 	cfg      Config
-	edge     edge.Edge
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver []func(s *Session)        // see HandOver
@@ -49,11 +45,8 @@ type Gate struct {
 type Config struct {
 	ServerID        int // the first client gets ServerID*1000+1001
 	IdentifyTimeout time.Duration
-	Life            context.Context  // of what is answered away from the loops; nil: it does not end
-	Control         *control.Control // nil: there is no access control
-	Audit           access.Notes     // of refusals and logins
-	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
-	Ring func() *seal.Ring
+	Life            context.Context // of what is answered away from the loops; nil: it does not end
+	Edge            *edge.Edge      // that HTTP shares
 }
 
 // New makes a gate without handlers.
@@ -61,10 +54,7 @@ func New(group *loop.Group, cfg Config) *Gate {
 	if cfg.Life == nil {
 		cfg.Life = context.Background()
 	}
-	if cfg.Ring == nil {
-		cfg.Ring = func() *seal.Ring { return nil }
-	}
-	g := &Gate{Group: group, cfg: cfg, edge: edge.Edge{Quotas: cfg.Control.Quotas(), Audit: cfg.Audit, Ring: cfg.Ring}, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
+	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -222,7 +212,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 	var f frame
 	var ahead *run // the frames at the front have been looked up, as many as left
 	left := 0
-	s.toll.turn = 0
+	s.turn = 0
 	for taken < len(b) {
 		switch s.judge(b[taken:], &f) {
 		case stays:
@@ -245,7 +235,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 		}
 		s.Next()
 		taken += f.size
-		s.Took(taken + s.toll.turn)
+		s.Took(taken + s.turn)
 	}
 	return taken
 }
@@ -302,7 +292,7 @@ func (s *Session) turnOut(h protocol.Header) {
 		s.Dismiss("a reply before WHOAMI") // replies are never answered
 		return
 	}
-	if s.Gate.cfg.Control != nil {
+	if s.LetIn != nil {
 		s.noteRefusal(h, codes.NotIdentified)
 	}
 	s.Result(h, int(codes.NotIdentified), notIdentified(h))

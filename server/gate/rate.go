@@ -3,22 +3,12 @@ package gate
 import (
 	"time"
 
-	"confcenter/access"
-	"confcenter/access/quota"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/loop"
 )
-
-// toll is what a session pays for its requests, beside what they are charged.
-type toll struct {
-	// loop only
-	connected bool // it is counted among the account's connections
-	refusals  quota.Refusals
-	turn      int // what this turn's frames count as beyond their bytes
-}
 
 // shortTurn makes the turns of who has a quota end after 32 requests: others who have come meanwhile are
 // served in between.
@@ -33,7 +23,7 @@ func (s *Session) pays(f *frame) bool {
 	if s.Paid() {
 		return true
 	}
-	s.toll.turn += shortTurn
+	s.turn += shortTurn
 	now, h := s.Loop.Moment(), f.Header
 	switch {
 	case h.Command.IsReply():
@@ -61,7 +51,7 @@ func (s *Session) pays(f *frame) bool {
 
 // tire has the session rest if its peer sends far more than it may.
 func (s *Session) tire(now time.Time) {
-	if wait := s.toll.refusals.Tire(s.Account, now); wait > 0 {
+	if wait := s.conn.Tire(s.Account, now); wait > 0 {
 		loop.Pause(&s.Conn, wait)
 	}
 }
@@ -74,48 +64,4 @@ func (s *Session) Judge(things []op.Thing) error {
 		s.tire(now)
 	}
 	return err
-}
-
-// enter has the session count as who its peer has proved to be.
-func (s *Session) enter(who *access.Identity) error {
-	if s.Account.Is(who) {
-		return nil
-	}
-	account := s.Quotas.Enter(who)
-	if s.toll.connected {
-		if err := account.Connect(); err != nil {
-			account.Leave()
-			return err
-		}
-		s.Account.Disconnect()
-	}
-	s.Account.Leave()
-	s.Account = account
-	return nil
-}
-
-// settle takes a place for a client, as one of its account's connections.
-func (s *Session) settle(name string) error {
-	if err := s.Account.Connect(); err != nil {
-		return err
-	}
-	settle := s.place.Settle
-	if s.Account.Administrator() {
-		settle = s.place.SettleAdministrator
-	}
-	if err := settle(name); err != nil {
-		s.Account.Disconnect()
-		return &codes.Error{Code: codes.Of(err), Text: codes.Message(err), After: time.Second}
-	}
-	s.toll.connected = true
-	return nil
-}
-
-// leave ends what enter and settle began.
-func (s *Session) leave() {
-	if s.toll.connected {
-		s.Account.Disconnect()
-	}
-	s.Account.Leave()
-	s.Account, s.toll.connected = nil, false
 }

@@ -18,14 +18,14 @@ const (
 // and so what it may do. Without access control everyone may do everything. Who the peer is
 // stays the same for as long as the connection lasts. codes.NotIdentified.
 func (s *Session) Prove(token string) error {
-	if s.Gate.cfg.Control == nil {
+	if s.LetIn == nil {
 		return nil
 	}
 	p := control.Proof{Token: token, Certificate: loop.LeafOf(&s.Conn), Listener: PlainListener, Address: s.Peer.Addr()}
 	if loop.Secure(&s.Conn) {
 		p.Listener = TLSListener
 	}
-	rights, err := s.Gate.cfg.Control.Admit(&p)
+	rights, err := s.LetIn(&p)
 	switch before := s.Rights.Identity(); {
 	case err != nil:
 		return err
@@ -34,10 +34,10 @@ func (s *Session) Prove(token string) error {
 	case before != nil && !rights.Covers(s.Rights): // what it watches and holds depends on them
 		return codes.Errorf(codes.BadRequest, "this connection may do more than that token allows; open another one to do less")
 	}
-	if err := s.enter(rights.Who); err != nil {
+	if err := s.conn.Enter(s.Edge, rights.Who); err != nil {
 		return err
 	}
-	s.Rights = rights
+	s.Rights, s.Account = rights, s.conn.Account
 	by := *s.peerActor()
 	first := by.Identity == nil
 	by.Identity = rights.Who
@@ -59,7 +59,7 @@ func Tarry(s *Session, err error) bool {
 		s.tarry()
 		return false
 	}
-	wait, done := s.Gate.cfg.Control.Delay(err)
+	wait, done := s.Control.Delay(err)
 	if wait == 0 {
 		return false
 	}
@@ -72,10 +72,7 @@ func Tarry(s *Session, err error) bool {
 
 // Follow has all sessions renew their rights whenever those may have changed, until cancel.
 func (g *Gate) Follow() (cancel func()) {
-	if g.cfg.Control == nil {
-		return func() {}
-	}
-	return g.cfg.Control.Follow(func() {
+	return g.cfg.Edge.Control.Follow(func() {
 		for _, d := range g.Desks() {
 			d.Loop.Post(loop.MailFunc(renew))
 		}
@@ -86,7 +83,8 @@ func (g *Gate) Follow() (cancel func()) {
 // for and hold depends on them. They may come again.
 func renew(l *loop.Loop) {
 	l.Each(func(c *loop.Conn) {
-		if s := SessionOf(c); !s.Rights.Renew() {
+		s, ok := SessionOf(c), false
+		if s.Rights, ok = s.Rights.Renew(); !ok {
 			s.Abort("its rights have ended or are less than they were")
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/internal/admission"
 	"confcenter/internal/roster"
 	"confcenter/protocol"
@@ -22,11 +21,10 @@ type Session struct {
 	Gate *Gate
 	Desk *Desk
 
-	place *admission.Place
-
 	edge.Request // that is being handled
+	conn         edge.Conn
 
-	toll toll
+	turn int // what this turn's frames count as beyond their bytes; loop only
 
 	peer atomic.Pointer[access.Actor] // any goroutine: who the peer has proved to be; nil: not asked yet
 
@@ -80,10 +78,10 @@ func (d *Desk) Part(key Family) any { return d.parts[key] }
 // ends; nil if it has to leave at once.
 func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d, place: place, Request: edge.Request{Edge: &g.edge, Meter: place.Meter, Room: &d.room}}
+	s := &Session{Gate: g, Desk: d, conn: edge.Conn{Place: place}, Request: edge.Request{Edge: g.cfg.Edge, Meter: place.Meter, Room: &d.room}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
-	if g.cfg.Control != nil {
-		s.Rights = new(guard.Caller) // nothing before WHOAMI
+	if s.LetIn != nil {
+		s.Deny() // before WHOAMI
 	}
 	if g.Group.IsDraining() || !place.Evictable(func() {
 		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))
@@ -136,8 +134,9 @@ func (s *Session) Ended(err error) {
 		s.Gate.Group.Log.Debug().Stringer("peer", s.Peer).Str("client", s.Name()).AnErr("error", err).Msg("client gone")
 	}
 	s.Gate.Registry.leave(s)
-	s.place.Leave()
-	s.leave()
+	s.conn.Place.Leave()
+	s.conn.Leave()
+	s.Account = nil
 	if s.tarry != nil {
 		s.tarry()
 	}
@@ -157,9 +156,9 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	if c == nil {
 		return ErrTaken
 	}
-	if err := s.settle(c.Prop("svrname")); err != nil {
+	if err := s.conn.Settle(c.Prop("svrname")); err != nil {
 		s.Gate.Registry.unidentify(c)
-		s.place.Spoke()
+		s.conn.Place.Spoke()
 		return err
 	}
 	s.Client = c
@@ -170,7 +169,7 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 var ErrTaken = errors.New("the id is taken")
 
 // Spoke is called when the peer has sent half a frame.
-func (s *Session) Spoke() { s.place.Spoke() }
+func (s *Session) Spoke() { s.conn.Place.Spoke() }
 
 // Identified is false before WHOAMI.
 func (s *Session) Identified() bool { return s.Client != nil }

@@ -45,13 +45,10 @@ func asks(m *state.Model, o *state.Operation) gate.Handler {
 		gate.Waits(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 			defer room.give()
 			question, err := o.Read(body, room.take)
-			if err == nil {
-				err = asks.Judge(now, o.Things(question, asks.Things()))
+			if err != nil {
+				return nil, err
 			}
-			var answer []byte
-			if err == nil {
-				answer, err = m.Answer(asks.Context(ctx), o, by, question)
-			}
+			answer, err := asks.Ask(ctx, now, m, o, by, question)
 			if err != nil {
 				return nil, err
 			}

@@ -36,8 +36,8 @@ func kvGot(s *gate.Session, h protocol.Header, q protocol.KVRead, entry *kv.Entr
 	case q.MinRev > rev:
 		s.Refuse(h, notReached(q.MinRev, rev))
 	case q.Reveal && entry != nil:
-		r := s.Request.Apart() // to reveal takes too long for a loop
-		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, r.Revealer(true).Entry(entry), q.Raw) })
+		reveal := s.Revealer(true) // which takes too long for a loop
+		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, reveal.Entry(entry), q.Raw) })
 	case entry != nil && entry.Size() > loopBytes:
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, entry, q.Raw) })
 	default:
@@ -51,8 +51,7 @@ func notReached(want, rev kv.Revision) error {
 
 // getPast answers KVGET with the entry as it was at a revision.
 func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead) {
-	state, ns, key := f.store, string(q.NS), string(q.Key)
-	r := s.Request.Apart()
+	state, ns, key, reveal := f.store, string(q.NS), string(q.Key), s.Revealer(q.Reveal)
 	gate.Works(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 		if rev := state.Revision(); q.MinRev > rev {
 			return nil, notReached(q.MinRev, rev)
@@ -61,7 +60,7 @@ func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead
 		if err != nil {
 			return nil, err
 		}
-		return protocol.AppendKVGot(dst, q.Rev, r.Revealer(q.Reveal).Entry(entry), q.Raw), nil
+		return protocol.AppendKVGot(dst, q.Rev, reveal.Entry(entry), q.Raw), nil
 	})
 }
 
@@ -77,10 +76,10 @@ func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	state := f.store
 	if len(q.Keys) > loopEntries || q.Reveal {
-		r := s.Request.Apart()
+		reveal := s.Revealer(q.Reveal)
 		gate.Works(s, h, func(_ context.Context, dst []byte) ([]byte, error) {
 			entries, rev, err := getMany(state, q)
-			return protocol.AppendKVGotMany(dst, rev, r.Revealer(q.Reveal).Entries(entries), q.Raw), err
+			return protocol.AppendKVGotMany(dst, rev, reveal.Entries(entries), q.Raw), err
 		})
 		return true
 	}
@@ -142,17 +141,17 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Refuse(h, err)
 		return true
 	}
-	state := f.store
-	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || !s.Rights.Lists(&q.List) {
-		r := s.Request.Apart()
+	state, rights := f.store, s.Rights
+	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries || q.Reveal || !rights.Lists(&q.List) {
+		reveal := s.Revealer(q.Reveal)
 		gate.Works(s, h, func(_ context.Context, dst []byte) ([]byte, error) {
-			page, err := list(r, state, q)
-			page.Entries = r.Revealer(q.Reveal).Entries(page.Entries)
+			page, err := list(rights.Page, state, q)
+			page.Entries = reveal.Entries(page.Entries)
 			return protocol.AppendKVPage(dst, q, page), err
 		})
 		return true
 	}
-	page, err := list(&s.Request, state, q)
+	page, err := list(rights.Page, state, q)
 	if err != nil {
 		s.Refuse(h, err)
 		return true
@@ -161,13 +160,13 @@ func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-func list(r *edge.Request, state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
+func list(allowed func(kv.View, kv.List) (kv.Page, error), state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 	view := state.View()
 	defer view.Close()
 	if rev := view.Revision(); q.MinRev > rev {
 		return kv.Page{}, notReached(q.MinRev, rev)
 	}
-	return r.Rights.Page(view, q.List)
+	return allowed(view, q.List)
 }
 
 // kvHistory answers a page of a key's versions.

@@ -171,7 +171,7 @@ func (w *kvWriting) answer(l *loop.Loop) {
 		written(s, &w.Result)
 		size = w.Result.Size()
 		if w.request.Reveal {
-			w.reveal = s.Request.Apart().Revealer(true)
+			w.reveal = s.Revealer(true)
 		}
 	}
 	switch {

@@ -10,9 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"confcenter/access"
-	"confcenter/access/control"
-	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -24,6 +21,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/server/clients"
 	"confcenter/server/config"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 	"confcenter/server/model"
@@ -60,12 +58,8 @@ type Config struct {
 	// MaxConnections is how many clients there may be; one more is told to try again
 	// later. Default 10000. Each takes a descriptor.
 	MaxConnections int
-	// Control decides who gets in and what they may do. Default nil: everyone, everything.
-	Control *control.Control
-	// Audit takes down who logs in and what is refused for lack of a right. Default nil: nothing is taken down.
-	Audit access.Notes
-	// Ring has the keys of sealed values, now; nil, or one that returns nil: there are none.
-	Ring func() *seal.Ring
+	// Edge has the stages that every request passes, over HTTP as well. Default one that lets everyone do everything.
+	Edge *edge.Edge
 	// Connections is where connections begin, which other fronts of the process share. Default
 	// one of its own.
 	Connections *admission.Limiter
@@ -112,6 +106,7 @@ func (c Config) withDefaults() Config {
 	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.Connections = cmp.Or(c.Connections, admission.New(admission.Limits{}))
 	c.Limits = c.Limits.WithDefaults()
+	c.Edge = cmp.Or(c.Edge, edge.New(nil, nil, nil, c.Log))
 	return c
 }
 
@@ -173,7 +168,7 @@ func New(cfg Config, stores Stores) *Server {
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Life: s.life, Control: cfg.Control, Audit: cfg.Audit, Ring: cfg.Ring,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Life: s.life, Edge: cfg.Edge,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})

@@ -200,7 +200,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	k.last++
 	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, count: count, marked: rev}
 	if want.reveals {
-		w.reveal = k.s.Request.Apart().Revealer(true)
+		w.reveal = k.s.Revealer(true)
 	}
 	k.byID[w.id] = w
 	k.hub.add(w)

@@ -49,11 +49,14 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// Match reports whether a line is of interest.
-func (f *Filter) Match(l *trail.Line) bool {
-	return (f.Kind == "" || f.Kind == l.Kind) && (f.Who == "" || f.Who == l.Who) && (f.Outcome == "" || f.Outcome == l.Outcome) &&
+// Match reads a line behind another one, and reports whether it is of interest.
+func (f *Filter) Match(at int64, text []byte) (l trail.Line, ok bool, err error) {
+	if l, err = trail.ParseLine(text); err != nil {
+		return l, false, codes.Errorf(codes.Storage, "line %d of the audit is damaged; confcenter audit verify says more", at+1)
+	}
+	return l, (f.Kind == "" || f.Kind == l.Kind) && (f.Who == "" || f.Who == l.Who) && (f.Outcome == "" || f.Outcome == l.Outcome) &&
 		(f.From == 0 || l.Time >= f.From) && (f.To == 0 || l.Time <= f.To) &&
-		(f.What == "" || slices.ContainsFunc(l.What, func(what string) bool { return strings.HasPrefix(what, f.What) }))
+		(f.What == "" || slices.ContainsFunc(l.What, func(what string) bool { return strings.HasPrefix(what, f.What) })), nil
 }
 
 // LinesAsk asks for lines.
@@ -99,15 +102,15 @@ func (a *Audit) Lines(ctx context.Context, _ *access.Actor, q *LinesAsk) (*Lines
 			return answer, err
 		}
 		for _, text := range trail.Lines(block.Lines) {
-			l, err := trail.ParseLine(text)
+			l, wanted, err := q.Match(at, text)
 			if err != nil {
-				return nil, codes.Errorf(codes.Storage, "line %d of the audit is damaged; confcenter audit verify says more", at+1)
+				return nil, err
 			}
 			if q.To > 0 && l.Time > q.To+dayBefore {
 				return answer, nil
 			}
 			at = l.Seq
-			if scanned++; q.Match(&l) {
+			if scanned++; wanted {
 				answer.Lines = append(answer.Lines, l)
 				size += len(text)
 			}

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/codes"
+	"confcenter/op"
 	"confcenter/state/auth"
 )
 
@@ -142,7 +142,7 @@ func TestWhatARevokedTokenHadMadeIsNamedAndEndsWithIt(t *testing.T) {
 
 	lead, more := all()
 	// who may grant and not read roles is told of none
-	blind := guard.With(t.Context(), guardtest.Caller(t, "grant roles"))
+	blind := op.With(t.Context(), guardtest.Caller(t, "grant roles").May())
 	answer, err = k.Revoke(blind, root, &auth.RevokeAsk{ID: lead})
 	require.NoError(t, err)
 	require.Empty(t, answer.Made)

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/op"
 )
 
 // RevokeAsk names a token.
@@ -42,7 +42,7 @@ func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*R
 	if err != nil {
 		return nil, err
 	}
-	tells := guard.From(ctx).Whole(policy.Read, policy.Roles) == nil
+	tells := op.MayOf(ctx).Sees(op.Whole(policy.Read, policy.Roles))
 	for i := range made {
 		child := &made[i]
 		if q.Made {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
@@ -139,7 +138,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 	if err != nil {
 		return nil, err
 	}
-	who, a, l := guard.From(ctx), &ScopesAnswer{}, kv.List{NS: index, Prefix: "scope."}
+	may, a, l := op.MayOf(ctx), &ScopesAnswer{}, kv.List{NS: index, Prefix: "scope."}
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}
@@ -151,7 +150,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 		for _, e := range page.Entries {
 			scope := e.Key[len(l.Prefix):]
 			switch {
-			case !who.Sees(op.Scope(policy.Read, scope)):
+			case !may.Sees(op.Scope(policy.Read, scope)):
 			case len(a.Scopes) == limit: // not before: more would tell that there are others
 				a.Next = a.Scopes[limit-1]
 				return a, nil

@@ -6,10 +6,11 @@ import (
 	"fmt"
 
 	"confcenter/access"
-	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
+	"confcenter/op"
 )
 
 // ApplyAsk asks that documents are what is said, all of them or none.
@@ -105,12 +106,12 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		there[w.Name] = true
 		req.Documents = append(req.Documents, d)
 	}
-	who := guard.From(ctx)
-	if err := mayMake(who, req.Documents); err != nil {
+	may := op.MayOf(ctx)
+	if err := mayMake(may, req.Documents); err != nil {
 		return nil, err
 	}
 	if q.Prune || q.Whole {
-		if err := who.EveryDocument(); err != nil {
+		if err := may.Needs(everyDocument...); err != nil {
 			return nil, err
 		}
 		req.Asked = others(q.Prune, req.Documents)
@@ -119,7 +120,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		}
 		req.Behind = h.log.Revision()
 		err := h.eachDocument("", func(d *doclog.Document) (bool, error) {
-			if there[d.Name] || d.Deleted || guard.LeftAlone(d.Name) {
+			if there[d.Name] || d.Deleted || policy.IsRole(d.Name) {
 				return true, nil
 			}
 			other := change.Document{Name: d.Name, Base: &d.Hash}

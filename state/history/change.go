@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
@@ -117,14 +116,14 @@ func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	}
 	answer := answerOf(done.Revision, done.Documents)
 	if req.Check {
-		who := guard.From(ctx)
+		may := op.MayOf(ctx)
 		for i := range answer.Documents {
-			answer.Documents[i].There = thereOf(who, done.Documents[i].Broken)
+			answer.Documents[i].There = thereOf(may, done.Documents[i].Broken)
 		}
-		answer.Told, answer.Programs = h.told(who, done.Told)
+		answer.Told, answer.Programs = h.told(may, done.Told)
 		answer.Held = len(done.Approval) > 0
 		for _, name := range done.Approval {
-			if who.Names(name) && len(answer.Approval) < mostRefused {
+			if may.Names(name) && len(answer.Approval) < mostRefused {
 				answer.Approval = append(answer.Approval, name)
 			}
 		}
@@ -159,18 +158,18 @@ func hex(d doclog.Digest) string {
 func refusedOf(ctx context.Context, list []change.Refusal) (refused []Refused) {
 	for _, r := range list[:min(len(list), mostRefused)] {
 		broken, _ := errors.AsType[*change.Broken](r.Err)
-		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err), thereOf(guard.From(ctx), broken)})
+		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err), thereOf(op.MayOf(ctx), broken)})
 	}
 	return refused
 }
 
 // thereOf shows a broken file, if it is one, to those who may read it.
-func thereOf(who *guard.Caller, b *change.Broken) (t There) {
+func thereOf(may op.May, b *change.Broken) (t There) {
 	if b == nil {
 		return t
 	}
 	t.Broken = b.Error()
-	if who.Names(b.Name) {
+	if may.Names(b.Name) {
 		t.Holds = strings.ToValidUTF8(string(b.Text[:min(len(b.Text), mostHeld)]), "\uFFFD")
 	}
 	return t
@@ -207,13 +206,13 @@ const clientsPage = 256
 // told finds the programs that are told of a change: those that have subscribed to a document that
 // it changes, resolved ones included, or that have it as their main configuration. Of both only
 // those count that who may know of.
-func (h *History) told(who *guard.Caller, names []string) (n int64, list []Program) {
+func (h *History) told(may op.May, names []string) (n int64, list []Program) {
 	if h.cfg.Clients == nil || len(names) == 0 {
 		return 0, nil
 	}
 	changed := make(map[string]bool, len(names))
 	for _, name := range names {
-		changed[name] = who.Names(name)
+		changed[name] = may.Names(name)
 	}
 	for after := int32(0); ; {
 		clients, next := h.cfg.Clients(after, clientsPage)
@@ -229,7 +228,7 @@ func (h *History) told(who *guard.Caller, names []string) (n int64, list []Progr
 			for _, s := range c.Subscriptions {
 				use(s.File)
 			}
-			if len(files) == 0 || !who.Sees(op.Client(policy.Read, c.Name)) {
+			if len(files) == 0 || !may.Sees(op.Client(policy.Read, c.Name)) {
 				continue
 			}
 			if n++; n <= mostPrograms {

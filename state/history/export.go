@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
@@ -45,9 +44,9 @@ func (h *History) Export(ctx context.Context, _ *access.Actor, q *ExportAsk) (*E
 	if q.Offset < 0 || q.Offset > 0 && (q.From == "" || q.Hashes) {
 		return nil, codes.Errorf(codes.BadRequest, "offset is %d: it is that in the text of from", q.Offset)
 	}
-	who := guard.From(ctx)
+	may := op.MayOf(ctx)
 	if q.From != "" {
-		if err := who.Needs(op.PastOf(nil, q.From)...); err != nil {
+		if err := may.Needs(op.PastOf(nil, q.From)...); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +59,7 @@ func (h *History) Export(ctx context.Context, _ *access.Actor, q *ExportAsk) (*E
 	answer := &ExportAnswer{At: int64(rev)}
 	left, offset := pieceBytes, q.Offset
 	one := func(d *doclog.Document) (bool, error) {
-		if !who.Recalls(d.Name) {
+		if !recalls(may, d.Name) {
 			return true, nil
 		}
 		v, err := h.listed(ctx, d, rev, !q.Hashes)

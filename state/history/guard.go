@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/meta"
+	"confcenter/op"
 )
 
 // Undone is a document of which a change would be undone.
@@ -154,7 +154,7 @@ func (g *guarded) undone(ctx context.Context, list []change.Document, since kv.R
 			continue
 		}
 		u := Undone{Name: d.Name, Revision: int64(d.Revision), Count: count}
-		if guard.From(ctx).Recalls(d.Name) {
+		if recalls(op.MayOf(ctx), d.Name) {
 			c, err := g.whoMade(ctx, &d)
 			if err != nil {
 				return nil, err

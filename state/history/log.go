@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"confcenter/access"
-	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
@@ -76,7 +76,7 @@ func (h *History) Log(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnsw
 	if q.Name == "" {
 		return h.logAll(ctx, kv.Revision(q.Before), limit)
 	}
-	if err := guard.From(ctx).Needs(op.PastOf(nil, q.Name)...); err != nil {
+	if err := op.MayOf(ctx).Needs(op.PastOf(nil, q.Name)...); err != nil {
 		return nil, err
 	}
 	return h.logOne(ctx, q.Name, kv.Revision(q.Before), limit)
@@ -108,11 +108,11 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		}
 		answer.Compacted = gone > 0
 	}
-	who := guard.From(ctx)
-	signing, all := signing{log: h.log, who: who, left: mostSigned}, who.RecallsAll()
+	may := op.MayOf(ctx)
+	signing, all := signing{log: h.log, may: may, left: mostSigned}, recallsAll(may)
 	for i := range list {
 		c := changeOf(&list[i])
-		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !who.Recalls(touch.Name) })
+		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !recalls(may, touch.Name) })
 		if !all {
 			c.Count = int64(len(told)) // how many others there are is not told either
 		}
@@ -130,11 +130,19 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 	return answer, nil
 }
 
+// recalls reports whether the versions of a document may be told of.
+func recalls(may op.May, name string) bool { return may.Needs(op.PastOf(nil, name)...) == nil }
+
+// recallsAll reports whether those of every document may be.
+func recallsAll(may op.May) bool {
+	return may.Needs(op.Whole(policy.History, policy.Config), op.Whole(policy.Read, policy.Config)) == nil
+}
+
 // signing says who made changes that may be those of several.
 type signing struct {
 	log  *doclog.Log
-	who  *guard.Caller // is told
-	left int           // how many documents may still be looked at
+	may  op.May // of who is told
+	left int    // how many documents may still be looked at
 }
 
 // sign says who made a change: all of it, if one has made all that is told of it, else each document.
@@ -165,7 +173,7 @@ func (s *signing) sign(ctx context.Context, c *Change, m *doclog.Made) error {
 			return err
 		}
 		for _, touch := range others[len(m.First):] {
-			if !s.who.Recalls(touch.Name) {
+			if !recalls(s.may, touch.Name) {
 				continue
 			}
 			if _, err := look(touch); err != nil {
@@ -254,7 +262,7 @@ func documentOf(v *doclog.Version) Document {
 func (h *History) changeBy(ctx context.Context, m *doclog.Made, v *doclog.Version) (Change, error) {
 	by, err := h.log.Who(ctx, v, m)
 	c := changeOf(m)
-	if !guard.From(ctx).RecallsAll() {
+	if !recallsAll(op.MayOf(ctx)) {
 		c.Count = 1 // how many others there are is not told
 	}
 	c.By, c.Documents = By(by), []Document{documentOf(v)}

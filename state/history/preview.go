@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/change"
@@ -44,8 +43,8 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 		return nil, err
 	}
 	name, file := meta.Complete(q.Name), []byte(q.Text)
-	who := guard.From(ctx)
-	if err := who.Needs(op.Change(nil, name, false)...); err != nil {
+	may := op.MayOf(ctx)
+	if err := may.Needs(op.Change(nil, name, false)...); err != nil {
 		return nil, err
 	}
 	answer := &PreviewAnswer{Name: name, At: int64(h.log.Revision())}
@@ -58,14 +57,14 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 		return nil, err
 	}
 	for _, told := range would.Told {
-		if told == name || !who.Names(told) {
+		if told == name || !may.Names(told) {
 			continue
 		}
 		if answer.Heirs++; answer.Heirs <= mostHeirs {
 			answer.Files = append(answer.Files, told)
 		}
 	}
-	answer.Told, answer.Programs = h.told(who, would.Told)
+	answer.Told, answer.Programs = h.told(may, would.Told)
 	l, err := h.inherited(ctx, r, name, h.log.Revision())
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
@@ -42,10 +41,10 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	case q.All && moment == "":
 		return nil, codes.Errorf(codes.BadRequest, "rev is missing: say as at which revision all documents are to be")
 	}
-	who := guard.From(ctx)
-	err := who.Needs(op.PastOf(nil, name)...)
+	may := op.MayOf(ctx)
+	err := may.Needs(op.PastOf(nil, name)...)
 	if q.All {
-		err = who.EveryDocument()
+		err = may.Needs(everyDocument...)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	}
 	rev, list, err := h.rollback(ctx, r, name, moment)
 	if err == nil {
-		err = mayMake(who, list)
+		err = mayMake(may, list)
 	}
 	if err != nil {
 		return nil, err
@@ -83,13 +82,16 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	return answer, err
 }
 
+// everyDocument is about all documents but roles, which are changed only by name.
+var everyDocument = []op.Thing{op.ButRoles(policy.Read), op.ButRoles(policy.Write), op.ButRoles(policy.Delete), op.ButRoles(policy.History)}
+
 // mayMake needs the right to each of these changes.
-func mayMake(who *guard.Caller, list []change.Document) error {
+func mayMake(may op.May, list []change.Document) error {
 	for i := range list {
 		d := &list[i]
-		err := who.Needs(op.Document(policy.Read, d.Name))
+		err := may.Needs(op.Document(policy.Read, d.Name))
 		if !d.Keep {
-			err = who.Needs(op.Change(nil, d.Name, d.File == nil)...)
+			err = may.Needs(op.Change(nil, d.Name, d.File == nil)...)
 		}
 		if err != nil {
 			return err
@@ -128,7 +130,7 @@ func (h *History) rollback(ctx context.Context, r *room, name, moment string) (r
 		return 0, nil, err
 	}
 	err = h.eachDocument("", func(d *doclog.Document) (bool, error) {
-		if guard.LeftAlone(d.Name) {
+		if policy.IsRole(d.Name) {
 			return true, nil
 		}
 		broken, err := h.cfg.broken(r, d.Name)

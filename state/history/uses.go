@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
@@ -49,10 +48,10 @@ const mostUses = 1000
 
 // Uses tells which programs use a document, and of which version they were told.
 func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesAnswer, error) {
-	r, who := h.room(), guard.From(ctx)
+	r, may := h.room(), op.MayOf(ctx)
 	defer r.give()
 	answer := &UsesAnswer{Name: meta.Complete(q.Name)}
-	if err := who.Needs(op.Document(policy.Read, answer.Name)); err != nil {
+	if err := may.Needs(op.Document(policy.Read, answer.Name)); err != nil {
 		return nil, err
 	}
 	if h.cfg.Clients == nil {
@@ -74,7 +73,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 			return nil, err
 		}
 		for _, heir := range rules.Names() {
-			if bases, _ := rules.Bases(heir); slices.Contains(bases, answer.Name) && who.Names(heir) {
+			if bases, _ := rules.Bases(heir); slices.Contains(bases, answer.Name) && may.Names(heir) {
 				files[heir], past.bases[heir] = true, bases
 			}
 		}
@@ -86,7 +85,7 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 	for after := int32(0); ; {
 		clients, next := h.cfg.Clients(after, clientsPage)
 		for i := range clients {
-			if who.Sees(op.Client(policy.Read, clients[i].Name)) {
+			if may.Sees(op.Client(policy.Read, clients[i].Name)) {
 				answer.add(&clients[i], files)
 			}
 		}

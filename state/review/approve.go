@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
@@ -215,7 +214,7 @@ func mayNot(rec *record) error {
 // mayMake needs all that its author needs to make a change.
 func (r *Reviews) mayMake(rec *record, b *body) error {
 	id := &rec.By.Identity
-	author := &guard.Caller{Permits: (*r.rules.Load()).Of(id), Who: id}
+	author := (*r.rules.Load()).MayOf(id)
 	for i := range b.Documents {
 		if d := &b.Documents[i]; !d.Keep {
 			if err := author.Needs(op.Change(nil, d.Name, d.File == nil)...); err != nil {
@@ -224,7 +223,7 @@ func (r *Reviews) mayMake(rec *record, b *body) error {
 		}
 	}
 	if b.Token != nil {
-		if err := author.Whole(policy.Grant, policy.Roles); err != nil {
+		if err := author.Needs(op.Whole(policy.Grant, policy.Roles)); err != nil {
 			return err
 		}
 		return r.cfg.Tokens.MayMake(&access.Actor{Identity: id}, b.Token.Value.Data)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -46,7 +45,7 @@ func (r *record) decision() *Decision {
 const mostDecided = 1000
 
 // mayDecide needs to see everything that is decided about, and to approve of it.
-func mayDecide(c *guard.Caller, things []thing) error {
+func mayDecide(c caller, things []thing) error {
 	for _, v := range [...]policy.Verb{policy.Read, policy.Approve} {
 		if err := each(c, v, things); err != nil {
 			return err
@@ -58,8 +57,8 @@ func mayDecide(c *guard.Caller, things []thing) error {
 // Approve approves of a change and makes it. Who has approved can ask again, and is told the same; of
 // several who approve at the same time one does, and the others are told who.
 func (r *Reviews) Approve(ctx context.Context, by *access.Actor, q *ApproveAsk) (*Decision, error) {
-	return r.decide(ctx, by, q.Number, q.Comment, Approved, func(c *guard.Caller, rec *record, things []thing) error {
-		if rec.By.Identity.Name == c.Who.Name {
+	return r.decide(ctx, by, q.Number, q.Comment, Approved, func(c caller, rec *record, things []thing) error {
+		if rec.By.Identity.Name == c.name {
 			return codes.Errorf(codes.Forbidden, "you have asked for change %d yourself: another person has to approve of it", rec.Number)
 		}
 		return mayDecide(c, things)
@@ -68,13 +67,13 @@ func (r *Reviews) Approve(ctx context.Context, by *access.Actor, q *ApproveAsk) 
 
 // Reject rejects a change.
 func (r *Reviews) Reject(ctx context.Context, by *access.Actor, q *RejectAsk) (*Decision, error) {
-	return r.decide(ctx, by, q.Number, q.Comment, Rejected, func(c *guard.Caller, _ *record, things []thing) error { return mayDecide(c, things) })
+	return r.decide(ctx, by, q.Number, q.Comment, Rejected, func(c caller, _ *record, things []thing) error { return mayDecide(c, things) })
 }
 
 // Withdraw takes back a change. To all but its author there is none.
 func (r *Reviews) Withdraw(ctx context.Context, by *access.Actor, q *WithdrawAsk) (*Decision, error) {
-	return r.decide(ctx, by, q.Number, "", Withdrawn, func(c *guard.Caller, rec *record, _ []thing) error {
-		if rec.By.Identity.Name != c.Who.Name {
+	return r.decide(ctx, by, q.Number, "", Withdrawn, func(c caller, rec *record, _ []thing) error {
+		if rec.By.Identity.Name != c.name {
 			return gone(rec.Number)
 		}
 		return nil
@@ -85,7 +84,7 @@ func (r *Reviews) Withdraw(ctx context.Context, by *access.Actor, q *WithdrawAsk
 var verbs = map[Status]string{Approved: "approve", Rejected: "reject", Withdrawn: "withdraw"}
 
 // decide brings a change into a state, if may allows.
-func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, comment string, as Status, may func(*guard.Caller, *record, []thing) error) (*Decision, error) {
+func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, comment string, as Status, may func(caller, *record, []thing) error) (*Decision, error) {
 	c, err := r.caller(by)
 	if err == nil && !(r.cfg.Tokens.Holds(by.Identity) && (*r.rules.Load()).Vouches(by.Identity)) { // no edge has noticed yet
 		err = codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended or was revoked; get a new one")
@@ -104,7 +103,7 @@ func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, co
 	}
 	switch {
 	case err != nil:
-	case rec.State == as && rec.Decider.Identity.Name == c.Who.Name: // who asks again
+	case rec.State == as && rec.Decider.Identity.Name == c.name: // who asks again
 		return rec.decision(), nil
 	case rec.State == Approving && as != Approved, rec.State.decided():
 		err = codes.Errorf(codes.Conflict, "change %d is %s already, by %s", number, rec.State, rec.Decider.Identity.Name)

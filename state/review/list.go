@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/op"
@@ -49,7 +48,7 @@ const (
 )
 
 // told is a change as the ones who may are told of it.
-func (r *shelf) told(c *guard.Caller, rec *record, things []thing) *Change {
+func (r *shelf) told(c caller, rec *record, things []thing) *Change {
 	change := &Change{
 		Number: rec.Number, State: rec.State, By: rec.By.Identity.Name, Author: rec.By.Author, Comment: rec.By.Comment,
 		Made: rec.Made, Expires: r.until(rec), Count: rec.Count, Decided: rec.Decided, Revision: rec.Revision,
@@ -67,7 +66,7 @@ func (r *shelf) told(c *guard.Caller, rec *record, things []thing) *Change {
 }
 
 // each needs v with all things.
-func each(c *guard.Caller, v policy.Verb, things []thing) error {
+func each(c caller, v policy.Verb, things []thing) error {
 	for i := range things {
 		t := &things[i]
 		var err error
@@ -84,12 +83,12 @@ func each(c *guard.Caller, v policy.Verb, things []thing) error {
 }
 
 // sees reports whether c may know of a change.
-func sees(c *guard.Caller, rec *record, things []thing) bool {
-	return rec.By.Identity.Name == c.Who.Name || each(c, policy.Read, things) == nil || each(c, policy.Approve, things) == nil
+func sees(c caller, rec *record, things []thing) bool {
+	return rec.By.Identity.Name == c.name || each(c, policy.Read, things) == nil || each(c, policy.Approve, things) == nil
 }
 
 // find returns a change that c may know of. If there is none: codes.NotFound, no matter why.
-func (r *Reviews) find(c *guard.Caller, number int64) (*record, []thing, error) {
+func (r *Reviews) find(c caller, number int64) (*record, []thing, error) {
 	rec, _, err := r.record(number)
 	if err != nil {
 		return nil, nil, err

@@ -25,29 +25,29 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/confstore/change"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/op"
 	"confcenter/state"
 	"confcenter/state/auth"
+	"confcenter/state/history"
 )
 
 // Config says how Reviews work. The zero value of a field is its default.
 type Config struct {
-	Clock      clock.Clock   // the machine's
-	MaxChanges int64         // that wait, 1000
-	MaxOf      int64         // of them of one author, 100
-	MaxBytes   int64         // of all that wait, 32 MiB
-	MaxEach    int64         // bytes of one, 4 MiB
-	Keep       time.Duration // until an unapproved change expires, and until a decision is forgotten, 7 days
-	Notes      access.Notes  // of what is held and decided
-	Memory     *memory.Pool  // for what is compared to show it, 64 MiB
-	Documents  Documents     // to change; nil: there are none
-	Tokens     Tokens        // to judge authors by; nil: there are none
+	Clock      clock.Clock       // the machine's
+	MaxChanges int64             // that wait, 1000
+	MaxOf      int64             // of them of one author, 100
+	MaxBytes   int64             // of all that wait, 32 MiB
+	MaxEach    int64             // bytes of one, 4 MiB
+	Keep       time.Duration     // until an unapproved change expires, and until a decision is forgotten, 7 days
+	Notes      access.Notes      // of what is held and decided
+	Memory     *memory.Pool      // for what is compared to show it, 64 MiB
+	Documents  history.Documents // to change; nil: there are none
+	Tokens     *auth.Tokens      // to judge authors by; nil: there are none
 }
 
 func (cfg Config) withDefaults() Config {
@@ -61,37 +61,9 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Documents are the documents that changes are about.
-type Documents interface {
-	// Change queues a change; it is answered on another goroutine.
-	Change(change.Request, func(change.Result, error)) error
-	// Look returns a file as it is on disk, and what is wrong with it, unless room has an error for its
-	// size. codes.NotFound.
-	Look(name string, room func(size int64) error) ([]byte, *change.Broken, error)
-}
-
-// Tokens are what is known of the tokens by which authors were known.
-type Tokens interface {
-	// Identities are those who have a valid token, by [auth.KeyOf].
-	Identities(ctx context.Context) (map[string]bool, error)
-	// Sessions are those that a person has, with the groups that the provider had them in.
-	Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk) (*auth.SessionsAnswer, error)
-	// Renewed is someone as the token or the session that proved it some time ago has them now; nil: it
-	// proves nothing any more.
-	Renewed(id *access.Identity) *access.Identity
-	// Holds reports whether someone would still be let in, as far as a token or a session proved it.
-	Holds(id *access.Identity) bool
-	// MayMake refuses a token, as it is kept, that by may not make.
-	MayMake(by *access.Actor, kept []byte) error
-	// Ops are what is written when a token is made that put writes.
-	Ops(put *kv.Op) []kv.Op
-	// Describe says whose a token is, as it is kept.
-	Describe(kept []byte) string
-}
-
 // Rules are what access control allows, and marks.
 type Rules interface {
-	Of(id *access.Identity) *policy.Permits
+	MayOf(id *access.Identity) op.May
 	Marks() *policy.Marks
 	// Vouches reports whether what someone was proved by is good still, if it was a certificate.
 	Vouches(id *access.Identity) bool
@@ -136,16 +108,22 @@ func (r *Reviews) marks() *policy.Marks {
 	return nil
 }
 
+// caller is who looks at changes, or decides about them.
+type caller struct {
+	op.May
+	name string
+}
+
 // caller is by with what the rules allow it. codes.NotImplemented, codes.NotIdentified.
-func (r *Reviews) caller(by *access.Actor) (*guard.Caller, error) {
+func (r *Reviews) caller(by *access.Actor) (c caller, err error) {
 	rules := r.rules.Load()
 	switch {
 	case rules == nil:
-		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control, so nothing needs approval; start it with --access-control")
+		return c, codes.Errorf(codes.NotImplemented, "this server has no access control, so nothing needs approval; start it with --access-control")
 	case by == nil || by.Identity == nil:
-		return nil, codes.Errorf(codes.NotIdentified, "to review changes you have to say who you are; give a token")
+		return c, codes.Errorf(codes.NotIdentified, "to review changes you have to say who you are; give a token")
 	}
-	return &guard.Caller{Permits: (*rules).Of(by.Identity), Who: by.Identity}, nil
+	return caller{(*rules).MayOf(by.Identity), by.Identity.Name}, nil
 }
 
 // asks reports whether by is an actor whose changes can need approval, and have none yet.

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"confcenter/access"
-	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
@@ -125,7 +124,7 @@ func (r *Reviews) decidedNow(rec *record) bool {
 }
 
 // parts are the parts of a change that c is shown, each to be made when it is.
-func (r *Reviews) parts(c *guard.Caller, rec *record, b *body, things []thing) (list []func() (*Part, error)) {
+func (r *Reviews) parts(c caller, rec *record, b *body, things []thing) (list []func() (*Part, error)) {
 	for i := range b.Documents {
 		if d := &b.Documents[i]; !d.Keep { // others may not be told which else there are
 			list = append(list, func() (*Part, error) { return r.documentPart(d) })
@@ -284,7 +283,7 @@ func bounds(op *kv.Op) string {
 }
 
 // compared is a condition.
-func compared(c *guard.Caller, one *kv.Compare) *Part {
+func compared(c caller, one *kv.Compare) *Part {
 	with, long := strconv.FormatInt(one.Number, 10), false
 	if one.Target == kv.CompareValue {
 		with, long = cut(textOf(one.Value), mostValue)
@@ -295,7 +294,7 @@ func compared(c *guard.Caller, one *kv.Compare) *Part {
 }
 
 // required is what must be so of a key, which others than its readers are not told.
-func required(c *guard.Caller, ns, key, what string) *Part {
+func required(c caller, ns, key, what string) *Part {
 	if !c.Sees(op.Key(policy.Read, ns, key)) {
 		return &Part{What: policy.KV.String(), Kind: Requires, If: "something about a key that you may not read"}
 	}

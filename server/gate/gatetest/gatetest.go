@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
@@ -18,6 +19,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/server/edge"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
 	"confcenter/server/loop/looptest"
@@ -63,7 +65,7 @@ func (b *Bench) note(e access.Event) {
 func NewBench(t T, limits loop.Limits) *Bench {
 	b := &Bench{T: t, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
-	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Audit: b.note, Ring: func() *seal.Ring { return b.Ring }})
+	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Edge: edge.New(nil, b.note, func() *seal.Ring { return b.Ring }, zerolog.Nop())})
 	b.Stop = sync.OnceFunc(b.Group.Close)
 	t.Cleanup(b.Stop)
 	return b
