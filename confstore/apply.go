@@ -6,21 +6,13 @@ import (
 	"confcenter/confstore/doclog"
 )
 
-// outcome is the result of applying a plan to a snapshot.
-type outcome struct {
-	plan    *plan
-	next    *Snapshot
-	changes []Change // in the order to tell them; none if no one has to be told
-	names   []string // of all nodes that are others, sorted
-}
-
 // apply makes the next snapshot. It is pure: publication is decided elsewhere, and the next
 // plan can build on the snapshot before it is published.
-func (pl *plan) apply(l *limits) *outcome {
+func (pl *plan) apply(l *limits) *plan {
 	b := newBuilder(pl.prev)
 	b.next.seq, b.next.rules = pl.seq, pl.rules
-	out := &outcome{plan: pl, names: pl.affected()}
-	for _, name := range out.names {
+	pl.names = pl.affected()
+	for _, name := range pl.names {
 		prev := pl.prev.Node(name)
 		n := pl.node(name, prev, l)
 		switch {
@@ -32,11 +24,11 @@ func (pl *plan) apply(l *limits) *outcome {
 			continue
 		}
 		if c := pl.tell(prev, n); c.happened() {
-			out.changes = append(out.changes, c)
+			pl.changes = append(pl.changes, c)
 		}
 	}
-	out.next, out.changes = b.finish(), basesFirst(out.changes)
-	return out
+	pl.next, pl.changes = b.finish(), basesFirst(pl.changes)
+	return pl
 }
 
 // affected returns the names whose nodes are out of date, sorted.

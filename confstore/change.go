@@ -29,7 +29,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if err := checkTogether(job.reqs); err != nil {
 		return err
 	}
-	return s.writer.put(job)
+	return s.queue.put(job)
 }
 
 // checkTogether refuses documents that cannot be in one directory. They are sorted.
@@ -51,7 +51,7 @@ func checkTogether(reqs []SetRequest) error {
 }
 
 // changed is what became of a change.
-func (s *setting) changed() (r change.Result) {
+func (s *step) changed() (r change.Result) {
 	for i := range s.files {
 		if f := &s.files[i]; f.err != nil {
 			r.Refused = append(r.Refused, change.Refusal{Name: f.req.Name, Err: f.err})
@@ -60,27 +60,27 @@ func (s *setting) changed() (r change.Result) {
 	if s.made != nil {
 		r.Revision, r.Replayed = s.made.Revision, true
 	}
-	if s.out == nil || s.err != nil {
+	if s.plan == nil || s.err != nil {
 		return r
 	}
 	r.Documents, r.Approval = s.documents(), s.approval
-	for _, c := range s.out.changes {
+	for _, c := range s.plan.changes {
 		r.Told = append(r.Told, c.Name)
 	}
 	if !s.job.check {
-		r.Revision = s.out.plan.docs[0].revision()
+		r.Revision = s.plan.docs[0].revision()
 	}
 	return r
 }
 
-func (s *setting) documents() (list []change.Changed) {
+func (s *step) documents() (list []change.Changed) {
 	for i := range s.files {
 		f := &s.files[i]
 		if !f.edited {
 			continue
 		}
-		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.out.plan.doc(f.req.Name).hash}
-		if prev := s.out.plan.prev.Node(f.req.Name); prev.live() {
+		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.doc(f.req.Name).hash}
+		if prev := s.plan.prev.Node(f.req.Name); prev.live() {
 			d.Was = prev.own.hash
 		} else {
 			d.Kind = doclog.Created
@@ -114,15 +114,15 @@ func (w *writer) overtaken(j *setJob) error {
 	if j.check || j.behind == 0 {
 		return nil
 	}
-	for name, by := range w.rec.unsaved {
+	for name, by := range w.unsaved {
 		if by != nil {
 			return codes.Errorf(codes.Conflict, "%s is served, but the log does not have it yet; nothing was changed: try again later", name)
 		}
 	}
-	if w.rec.known <= j.behind {
+	if w.known <= j.behind {
 		return nil
 	}
-	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.rec.known)
+	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.known)
 }
 
 // question identifies what a request asks for.
@@ -143,16 +143,16 @@ func (j *setJob) question() doclog.Digest {
 }
 
 // replayed finds out whether a change was asked for before, with the same token.
-func (w *writer) replayed(s *setting) error {
+func (w *writer) replayed(s *step) error {
 	by := s.job.reqs[0].Actor
 	if by == nil || by.Token == "" || s.job.check {
 		return nil
 	}
-	if w.rec.fault != nil { // it may have been made without anyone knowing
-		return w.rec.fault
+	if w.fault != nil { // it may have been made without anyone knowing
+		return w.fault
 	}
 	s.asked = s.job.question()
-	made, err := w.rec.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
+	made, err := w.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
 	if err == nil && made != nil {
 		s.made = made
 		if n := w.in.node(s.files[0].req.Name); n.known() {
@@ -166,7 +166,7 @@ func (w *writer) replayed(s *setting) error {
 const maxRefusals = 20
 
 // refusal is why a request cannot be carried out, given why its documents cannot; nil if they can.
-func (s *setting) refusal() error {
+func (s *step) refusal() error {
 	var list []error
 	for i := range s.files {
 		if err := s.files[i].err; err != nil {

@@ -59,9 +59,7 @@ type numbers struct {
 
 // found is a version that was found on disk.
 type found struct {
-	name  string
-	rev   kv.Revision
-	state string    // of its repository when it was found; "": not known
+	placedFile
 	start bool      // it was found at the start: what was before it is not known
 	until time.Time // then it is no longer waited for a commit
 
@@ -92,8 +90,12 @@ func newCommits(cfg *Config, dir string, log *doclog.Log) *commits {
 	return c
 }
 
-// find asks about versions, together. It may be called from any goroutine.
-func (c *commits) find(list ...found) {
+// find asks about versions that may have been found on disk, together. It may be called from any
+// goroutine.
+func (c *commits) find(until time.Time, list ...placedFile) {
+	if c == nil || len(list) == 0 {
+		return
+	}
 	c.mu.Lock()
 	for _, f := range list {
 		if int(c.waiting.Load()) >= c.cfg.MaxFiles {
@@ -101,8 +103,7 @@ func (c *commits) find(list ...found) {
 			continue
 		}
 		c.waiting.Add(1)
-		f.start = !c.begun
-		c.fresh = append(c.fresh, &f)
+		c.fresh = append(c.fresh, &found{placedFile: f, start: !c.begun, until: until})
 	}
 	c.mu.Unlock()
 	clock.Nudge(c.wake)
@@ -127,11 +128,11 @@ func (c *commits) recall(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			list := make([]found, len(touches))
+			list := make([]placedFile, len(touches))
 			for i, t := range touches {
-				list[i] = found{name: t.Name, rev: m.Revision, until: until}
+				list[i] = placedFile{name: t.Name, rev: m.Revision}
 			}
-			c.find(list...)
+			c.find(until, list...)
 			before = m.Revision
 		}
 		if len(list) < page {

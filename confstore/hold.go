@@ -11,17 +11,17 @@ import (
 // marked are the documents because of which a change needs another person's approval, by name. They
 // include those that only inherit from what it changes, because they are served again as well, and
 // those that it takes away from a program whose main configurations they are.
-func (w *writer) marked(s *setting) (names []string) {
+func (w *writer) marked(s *step) (names []string) {
 	by := s.files[0].req.Actor
 	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil {
 		return nil
 	}
-	for _, c := range s.out.changes {
+	for _, c := range s.plan.changes {
 		if w.cfg.Approval.Marked(c.Name) {
 			names = append(names, c.Name)
 		}
 	}
-	for _, name := range s.out.plan.prev.rules.meta.TakenAway(s.out.plan.rules.meta) {
+	for _, name := range s.plan.prev.rules.meta.TakenAway(s.plan.rules.meta) {
 		if w.cfg.Approval.Marked(name) {
 			names = append(names, name)
 		}
@@ -36,7 +36,7 @@ func (w *writer) marked(s *setting) (names []string) {
 }
 
 // hold has the change kept if someone has to approve it; nil: it is to be made.
-func (w *writer) hold(s *setting) error {
+func (w *writer) hold(s *step) error {
 	marked := w.marked(s)
 	if by := s.files[0].req.Actor; by != nil && by.Approver != "" {
 		return s.job.covers(append(marked, s.linked()...))
@@ -44,12 +44,12 @@ func (w *writer) hold(s *setting) error {
 	if s.approval = marked; marked == nil || s.job.check {
 		return nil
 	}
-	return w.rec.troubles.during(func() error { return w.cfg.Approval.Hold(s.held()) })
+	return w.dir.troubles.during(func() error { return w.cfg.Approval.Hold(s.held()) })
 }
 
 // linked are the names that change because symlinks lead from them to files that are written or removed,
 // by name.
-func (s *setting) linked() (names []string) {
+func (s *step) linked() (names []string) {
 	for i := range s.files {
 		if f := &s.files[i]; !f.write && f.written() {
 			names = append(names, f.req.Name)
@@ -73,14 +73,14 @@ func (j *setJob) covers(names []string) error {
 
 // held is a change as it is to be made when it is approved. What is to stay as it is, or is as
 // requested already, must be so then.
-func (s *setting) held() *change.Held {
+func (s *step) held() *change.Held {
 	h := &change.Held{Marked: s.approval, Linked: s.linked(), Actor: s.files[0].req.Actor, Asked: s.job.question()}
 	for i := range s.job.reqs { // links to them are looked for again when it is made
 		f := &s.files[i]
 		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
 		if d.Base == nil {
 			d.Base = new(doclog.Digest)
-			if n := s.out.plan.prev.Node(f.req.Name); n.live() {
+			if n := s.plan.prev.Node(f.req.Name); n.live() {
 				*d.Base = n.own.hash
 			}
 		}

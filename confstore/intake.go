@@ -6,13 +6,12 @@ import (
 )
 
 // intake finds what people have changed in the directory, waits for it to settle, and hands it
-// to the recorder. Only the store's goroutine uses it.
+// to the writer. Only the store's goroutine uses it.
 type intake struct {
 	// set at open
 	cfg      *Config
 	dir      *directory
-	rec      *recorder
-	placer   *placer
+	w        *writer
 	scans    chan *listing
 	closing  <-chan struct{}
 	scanners sync.WaitGroup
@@ -44,7 +43,7 @@ func newTree() tree {
 	return tree{linked: make(map[string][]string), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
 }
 
-func (in *intake) node(name string) *Node { return in.rec.snapshot.Load().Node(name) }
+func (in *intake) node(name string) *Node { return in.w.snapshot.Load().Node(name) }
 
 func (in *intake) file(name string) *file {
 	f := in.files[name]
@@ -58,7 +57,7 @@ func (in *intake) file(name string) *file {
 
 // recall expects the files of the documents that existed in the last run.
 func (in *intake) recall() {
-	now := in.rec.snapshot.Load()
+	now := in.w.snapshot.Load()
 	for _, name := range now.names {
 		in.file(name).onDisk = !now.Node(name).Deleted() // if it is not, it was removed meanwhile
 	}
@@ -98,7 +97,7 @@ func (in *intake) taken(readings []reading) (edits []edit) {
 // retryPlacing tries to put in place the files that could not be put there before, and looks at
 // those that were changed meanwhile.
 func (in *intake) retryPlacing() {
-	for _, name := range in.placer.retry() {
+	for _, name := range in.w.placer.retry() {
 		in.settle.names[name] = struct{}{}
 		in.settle.soon()
 	}
@@ -142,7 +141,7 @@ func (in *intake) takeEdits(readings []reading) {
 		var ed edit
 		var ok bool
 		switch {
-		case r.fault != "", in.placer.stale(r): // not an edit yet, or none
+		case r.fault != "", in.w.placer.stale(r): // not an edit yet, or none
 		case !r.missing:
 			ed, ok = in.takeGood(r)
 		case in.files[r.name] != nil:
@@ -152,8 +151,7 @@ func (in *intake) takeEdits(readings []reading) {
 			edits = append(edits, ed)
 		}
 	}
-	in.dir.sign(edits)
-	in.rec.found(edits)
+	in.w.found(edits)
 }
 
 // placed records that a write has put name's file in place, or removed it.
@@ -163,5 +161,5 @@ func (in *intake) placed(name string, onDisk bool) {
 	*f = file{onDisk: onDisk}
 	delete(in.settle.missing, name)
 	delete(in.settle.suspect, name)
-	in.rec.setFault(name, "", true)
+	in.w.setFault(name, "", true)
 }

@@ -47,20 +47,16 @@ func prepare(cfg Config) (*Store, error) {
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
 	s.publisher.snapshot.Store(emptySnapshot())
 	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, state: cfg.State, patience: 3 * cfg.DiskPatience}
-	s.recorder = recorder{
-		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
-		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]*doclog.By), placer: &s.placer,
-	}
 	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
-	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
 	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
-		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, placer: &s.placer, scans: make(chan *listing), closing: s.closing,
+		cfg: &s.cfg, dir: &s.directory, w: &s.writer, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
 	}
+	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}
 	s.writer = writer{
-		cfg: &s.cfg, in: &s.intake, rec: &s.recorder,
-		jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1),
+		publisher: &s.publisher, cfg: &s.cfg, dir: &s.directory, in: &s.intake, queue: &s.queue,
+		placer: placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}, unsaved: make(map[string]*doclog.By),
 	}
 	if cfg.FS != atomicfile.OS() {
 		return s, checkApart(s.directory.path, filepath.Clean(cfg.DataDir))
@@ -155,7 +151,7 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	s.recorder.log = log
+	s.writer.log = log
 	s.syncer.marks = marks
 	s.directory.gitWorks(nil)
 	readings, err := s.recall(marks, restored)
@@ -186,7 +182,7 @@ func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
 	edits := s.intake.taken(readings)
 	s.directory.sign(edits)
-	planner := s.recorder.planner()
+	planner := s.writer.planner()
 	if len(planner.prev.names) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.
 		planner.floor = seconds(planner.now, planner.now)
@@ -198,7 +194,7 @@ func (s *Store) load(readings []reading) error {
 	if removed := removals(edits); removed > 0 && removed == len(s.intake.files) {
 		s.cfg.Log.Warn().Str("dir", s.directory.path).Int("documents", removed).Msg("the configuration directory is empty, so all documents count as removed; is it the right one, is it mounted?")
 	}
-	s.recorder.take(p) // a full disk must not keep what is on it from being served
+	s.writer.carryOut([]step{{plan: p.apply(&s.publisher.limits)}}) // a full disk must not keep what is on it from being served
 	s.intake.noteRoom()
 	s.cfg.Log.Info().Str("dir", s.directory.path).Int("documents", len(s.Snapshot().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil

@@ -55,15 +55,14 @@ func (p *placer) bound() (first kv.Revision) {
 
 // place puts the files of versions in place, given what was there. Until all are, none of them counts
 // as the last one that is missing. A file that was changed since it was read is someone's edit, and
-// stays for retry to look at: overtaken.
-func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
+// stays for retry to look at: overtaken. Those that are in place are for inPlace.
+func (p *placer) place(list []*owedFile, before []reading) (placed []placedFile, overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
-	var placed []placedFile
 	done := func(o *owedFile) {
 		delete(p.owed, o.version.Name)
-		placed = append(placed, placedFile{o.version.Name, o.version.Revision})
+		placed = append(placed, placedFile{name: o.version.Name, rev: o.version.Revision})
 	}
 	for i, o := range list {
 		switch {
@@ -84,8 +83,7 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 			done(o)
 		}
 	}
-	p.syncer.add(placed, p.bound())
-	return overtaken
+	return placed, overtaken
 }
 
 // stale reports whether a file is not an edit, but what a version that is owed replaces.
@@ -110,9 +108,10 @@ func (p *placer) retry() (edited []string) {
 		p.dir.room.done([]reading{now})
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.inPlace(placedFile{name, o.version.Revision})
+			p.inPlace(placedFile{name: name, rev: o.version.Revision})
 		case p.stale(now):
-			p.place([]*owedFile{o}, []reading{now})
+			placed, _ := p.place([]*owedFile{o}, []reading{now})
+			p.inPlace(placed...)
 		default:
 			p.forgive(name)
 			edited = append(edited, name)

@@ -56,6 +56,11 @@ type plan struct {
 	lists     []doclog.List // of documents that are or become known, sorted by name
 	seq       uint64
 	revision  kv.Revision // under which it is in the log; 0: it is not
+
+	// once it is applied
+	next    *Snapshot
+	changes []Change // in the order to tell them; none if no one has to be told
+	names   []string // of all nodes that are others, sorted
 }
 
 // plan computes the consequences of edits, at most one for each name. It fails only if one of

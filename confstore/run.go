@@ -3,7 +3,6 @@ package confstore
 import (
 	"time"
 
-	"confcenter/codes"
 	"confcenter/internal/clock"
 )
 
@@ -32,8 +31,8 @@ func (s *Store) guarded(t *timers) (more bool) {
 		s.troubles.turn.Store(0)
 		if what := recover(); what != nil {
 			s.dead, more = true, true
-			s.recorder.stop(s.troubles.panicked(what))
-			s.writer.abandon()
+			s.writer.stop(s.troubles.panicked(what))
+			s.queue.abandon()
 		}
 	}()
 	if s.dead {
@@ -48,9 +47,9 @@ func (s *Store) turn(t *timers) bool {
 	in := &s.intake
 	select {
 	case <-s.closing:
-		s.writer.refuse(errClosed)
+		s.queue.refuse(errClosed)
 		return false
-	case job := <-s.writer.next():
+	case job := <-s.queue.next():
 		s.began()
 		s.writer.serve(job)
 	case <-s.directory.wake():
@@ -70,11 +69,11 @@ func (s *Store) turn(t *timers) bool {
 		s.began()
 		in.startScan()
 	case <-t.report.C():
-		s.recorder.problems.remind()
+		s.directory.problems.remind()
 	case <-t.retry.C():
 		s.began()
 		t.retry.Reset(s.cfg.RetryPeriod)
-		s.recorder.retry()
+		s.writer.retry()
 		in.retryPlacing()
 	}
 	return true
@@ -84,12 +83,12 @@ func (s *Store) turn(t *timers) bool {
 func (s *Store) idle() bool {
 	select {
 	case <-s.closing:
-		s.writer.refuse(errClosed)
+		s.queue.refuse(errClosed)
 		return false
-	case job := <-s.writer.held:
-		s.writer.answer(job, nil, errPanicked)
-	case job := <-s.writer.jobs:
-		s.writer.answer(job, nil, errPanicked)
+	case job := <-s.queue.held:
+		s.queue.answer(job, nil, errPanicked)
+	case job := <-s.queue.jobs:
+		s.queue.answer(job, nil, errPanicked)
 	case done := <-s.reloads:
 		close(done)
 	}
@@ -104,17 +103,5 @@ func (s *Store) arm(timer clock.Timer) {
 		timer.Reset(next.Sub(s.cfg.Clock.Now()))
 	} else {
 		timer.Stop()
-	}
-}
-
-// abandon answers the requests that were under way when the store's goroutine panicked.
-func (w *writer) abandon() {
-	w.mu.Lock()
-	begun := w.waiting
-	w.mu.Unlock()
-	for _, j := range begun {
-		if j.state.Load() == jobBegun {
-			w.answer(j, nil, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
-		}
 	}
 }

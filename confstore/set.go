@@ -1,13 +1,8 @@
 package confstore
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"confcenter/access"
-	"confcenter/codes"
 	"confcenter/confstore/doclog"
-	"confcenter/internal/atomicfile"
 )
 
 // SetRequest asks for new contents of one document.
@@ -61,92 +56,4 @@ type SetResult struct {
 	Mtime int32
 	// Deleted tells that the request was to delete.
 	Deleted bool
-}
-
-// writer carries out requests to set. Several that wait together share the slow steps of the
-// disk.
-type writer struct {
-	// set at open
-	cfg  *Config
-	in   *intake
-	rec  *recorder
-	data atomicfile.Root
-	jobs chan *setJob
-	held chan *setJob // of capacity 1: what has to come before those in jobs
-
-	queued atomic.Int64 // bytes of contents in jobs
-	moved  atomic.Int64 // ns since 1970 when one was last carried out
-
-	mu      sync.Mutex
-	closed  bool      // guarded by mu
-	waiting []*setJob // guarded by mu: in the order of put, some of them answered
-}
-
-var errClosed = codes.Errorf(codes.Closed, "the configuration store is closed")
-
-// put queues a request.
-func (w *writer) put(job *setJob) error {
-	for i := range job.reqs {
-		req := &job.reqs[i]
-		if err := CheckName(req.Name); err != nil {
-			return err
-		}
-		job.size += int64(len(req.Contents))
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return errClosed
-	}
-	switch cost := job.waitCost(); {
-	case cost > w.cfg.Queues.Limit():
-		return codes.Errorf(codes.TooLarge, "contents of %s have %d bytes, and all that waits may have %d; make them smaller or raise the server's --memory", job, job.size, w.cfg.Queues.Limit())
-	case !w.cfg.Queues.Take(cost):
-		return codes.Errorf(codes.Busy, "there is no memory left for writes that wait; try again later")
-	}
-	job.since = w.cfg.Clock.Now()
-	w.queued.Add(job.size)
-	select {
-	case w.jobs <- job:
-		w.waiting = append(w.waiting, job)
-		return nil
-	default:
-		w.left(job)
-		return codes.Errorf(codes.Busy, "%d writes are waiting already; try again later", w.cfg.QueueLength)
-	}
-}
-
-// left stops counting a request that does not wait any more.
-func (w *writer) left(job *setJob) {
-	w.queued.Add(-job.size)
-	w.cfg.Queues.Give(job.waitCost())
-}
-
-// close has put refuse.
-func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-}
-
-// refuse answers the requests that will not be carried out.
-func (w *writer) refuse(why error) {
-	for {
-		select {
-		case job := <-w.held:
-			w.answer(job, nil, why)
-		case job := <-w.jobs:
-			w.answer(job, nil, why)
-		default:
-			return
-		}
-	}
-}
-
-// next is where the next request comes from.
-func (w *writer) next() <-chan *setJob {
-	if len(w.held) > 0 {
-		return w.held
-	}
-	return w.jobs
 }

@@ -246,10 +246,9 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 			edits = append(edits, ed)
 		}
 	}
-	in.dir.sign(edits)
-	in.rec.found(edits)
-	if in.rec.faulted {
-		in.rec.checkMeta()
+	in.w.found(edits)
+	if in.w.faulted {
+		in.w.checkMeta()
 	}
 }
 
@@ -298,7 +297,7 @@ func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
 func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
 	in.tree.noteLink(in.dir, r.name)
 	switch {
-	case in.placer.stale(r):
+	case in.w.placer.stale(r):
 		return edit{}, false
 	case r.missing:
 		return in.takeMissing(r, now, final)
@@ -441,7 +440,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.rec.seen.tell(sight{in.rec.snapshot.Load(), []string{name}})
+			in.w.seen.tell(sight{in.w.snapshot.Load(), []string{name}})
 		}
 	}
 	if !n.live() {
@@ -465,8 +464,8 @@ func (in *intake) setBroken(name, fault string) {
 		return
 	}
 	f.broken, f.twice = fault, false // which the problem is about from now on
-	in.rec.setBroken(name, fault)
-	in.rec.faulted = in.rec.faulted || !in.node(name).known()
+	in.w.setBroken(name, fault)
+	in.w.faulted = in.w.faulted || !in.node(name).known()
 	if fault != "" && in.node(name).live() {
 		fault += "; the last good version stays in service"
 	}

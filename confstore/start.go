@@ -33,7 +33,7 @@ type start struct {
 // those of all files by then.
 func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error) {
 	ctx := context.Background()
-	docs, newest, err := s.recorder.log.Behind(0)
+	docs, newest, err := s.writer.log.Behind(0)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 		}
 	}
 	s.directory.room.recalled = nil
-	if first := s.placer.bound(); first > 0 { // found later than some that are in place
+	if first := s.writer.placer.bound(); first > 0 { // found later than some that are in place
 		s.syncer.through = min(s.syncer.through, first-1)
 	}
 	// Sequences go on above what the last run may have served without recording it.
 	seq := max(newest, uint64(s.cfg.Clock.Now().UnixMicro()))
-	s.recorder.recall(recalled(list, seq, &s.publisher.limits))
+	s.writer.recall(recalled(list, seq, &s.publisher.limits))
 	s.intake.recall()
 	return readings, nil
 }
@@ -93,14 +93,14 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 	r := st.files[d.Name]
 	if !d.Deleted && r.raw == d.Hash && r.text != nil {
 		if d.Revision > st.found.Synced {
-			st.placer.inPlace(placedFile{d.Name, d.Revision})
+			st.writer.placer.inPlace(placedFile{name: d.Name, rev: d.Revision})
 		}
 		return recalledDocument{d, r.text}, nil
 	}
 	if d.Deleted && r.missing {
 		return recalledDocument{Document: d}, nil
 	}
-	v, err := st.recorder.log.Version(ctx, d.Name, d.N)
+	v, err := st.writer.log.Version(ctx, d.Name, d.N)
 	if err != nil {
 		return recalledDocument{}, err
 	}
@@ -130,7 +130,7 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision) (list []doclog.Digest, err error) {
 	const page = 100
 	for before := int64(0); ; {
-		versions, err := st.recorder.log.Versions(ctx, d.Name, before, page)
+		versions, err := st.writer.log.Versions(ctx, d.Name, before, page)
 		if err != nil || len(versions) == 0 {
 			return list, err
 		}
@@ -148,13 +148,13 @@ func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision
 
 // place puts a version in place that the last run could not, or that a crash took away.
 func (st *start) place(v doclog.Version, r *reading, aside bool) error {
-	with := st.placer.comesWith(&v, func(name string) bool {
+	with := st.writer.placer.comesWith(&v, func(name string) bool {
 		d := st.known[name]
 		return d.Revision == v.Revision && d.Hash == v.Hash
 	})
 	if with != "" {
-		if st.placer.owed[with] != nil {
-			st.placer.owed[v.Name] = &owedFile{version: v, with: with}
+		if st.writer.placer.owed[with] != nil {
+			st.writer.placer.owed[v.Name] = &owedFile{version: v, with: with}
 		}
 		return nil
 	}
@@ -171,7 +171,8 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 		what = "putting a document in place from the backup that was restored"
 	}
 	log.Msg(what)
-	st.placer.place([]*owedFile{{version: v}}, []reading{*r})
+	placed, _ := st.writer.placer.place([]*owedFile{{version: v}}, []reading{*r})
+	st.writer.placer.inPlace(placed...)
 	st.placed = true
 	st.read(r)
 	return nil

@@ -37,7 +37,7 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	stats.Unwatched = s.directory.unwatched.Load()
-	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
+	stats.Pending, stats.PendingBytes = len(s.queue.jobs), s.queue.queued.Load()
 	r := s.Revisions()
 	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()
 	if c := s.publisher.commits; c != nil {

@@ -14,12 +14,11 @@ type Store struct {
 	cfg       Config
 	data      atomicfile.Root
 	publisher publisher
-	recorder  recorder
 	directory directory
-	placer    placer
-	syncer    syncer
 	intake    intake
+	queue     queue
 	writer    writer
+	syncer    syncer
 	troubles  troubles
 	reloads   chan chan struct{}
 	closing   chan struct{}
@@ -35,13 +34,13 @@ func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 
 // Epoch identifies the history of versions: random text that is created with the log
 // and never changes. Versions of different epochs cannot be compared.
-func (s *Store) Epoch() string { return s.recorder.log.Epoch() }
+func (s *Store) Epoch() string { return s.writer.log.Epoch() }
 
 // Revisions are the documents for those who follow their contents revision by revision.
 func (s *Store) Revisions() *Revisions { return s.publisher.revisions }
 
 // Problems returns the current problems, sorted by name. The caller owns the slice.
-func (s *Store) Problems() []Problem { return s.recorder.problems.all() }
+func (s *Store) Problems() []Problem { return s.directory.problems.all() }
 
 // Subscribe calls fn for every batch from now on, in order, on the store's goroutine: after
 // the snapshot is readable and before the writer is answered. fn must only post: nothing else
@@ -78,7 +77,7 @@ func (s *Store) NeverGood(name []byte) *Broken { return s.publisher.neverGood(na
 // codes.Timeout: whether it will be carried out is not known. It is then called on another
 // goroutine.
 func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
-	return s.writer.put(newSet(req, done))
+	return s.queue.put(newSet(req, done))
 }
 
 // Reload reads all files again and returns when the changes are published. It waits neither
@@ -97,7 +96,7 @@ func (s *Store) Reload() {
 // longer than Config.SetTimeout it fails, and what is left ends when the disk answers.
 func (s *Store) Close() (err error) {
 	s.closeOnce.Do(func() {
-		s.writer.close()
+		s.queue.close()
 		close(s.closing)
 		s.publisher.revisions.close()
 		closed := make(chan error, 1)
@@ -111,7 +110,7 @@ func (s *Store) Close() (err error) {
 		select {
 		case err = <-closed:
 		case <-timer.C():
-			s.writer.giveUpAll()
+			s.queue.giveUpAll()
 			err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: a disk has not answered for %s", s.cfg.SetTimeout)
 			if t := s.Trouble(); t != nil {
 				err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: %w (%s)", t.Err, t.Dir)

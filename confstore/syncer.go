@@ -40,9 +40,11 @@ type syncer struct {
 	through kv.Revision // all files of versions through it are in place
 }
 
+// placedFile is the file of a version that is in place.
 type placedFile struct {
-	name     string
-	revision kv.Revision
+	name  string
+	rev   kv.Revision
+	state string // of its repository, if it was found on disk; "": not known
 }
 
 // start begins marks for this boot of the machine, so that a process that comes after this one
@@ -67,7 +69,7 @@ func (s *syncer) add(files []placedFile, bound kv.Revision) {
 	defer s.mu.Unlock()
 	s.placed = append(s.placed, files...)
 	for _, f := range files {
-		through := f.revision
+		through := f.rev
 		if bound > 0 {
 			through = min(through, bound-1)
 		}
@@ -129,7 +131,7 @@ func (s *syncer) mark(files []placedFile) {
 			sig := signatureOf(info)
 			id = placement.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
 		}
-		if err := s.marks.Place(f.name, f.revision, id); err != nil {
+		if err := s.marks.Place(f.name, f.rev, id); err != nil {
 			s.log.Warn().Err(err).Msg("what files are in place cannot be marked; the next start compares them")
 			return
 		}

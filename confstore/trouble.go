@@ -126,6 +126,10 @@ func (t *troubles) ofRoot(there bool) {
 	}
 }
 
+// errPanicked is why nothing is written after a panic of the store's goroutine: what it leaves is
+// not to be used.
+var errPanicked = codes.Errorf(codes.Storage, "the configuration store has failed and takes no changes until a restart; the server's log says why")
+
 var errDirGone = codes.Errorf(codes.Storage, "the configuration directory is gone; put it back and write again")
 
 func kindOf(err error) health.Kind {
@@ -166,8 +170,8 @@ func (s *Store) watch() {
 			return
 		case <-timer.C():
 			timer.Reset(watchPeriod)
-			for _, j := range s.writer.overdue() {
-				s.writer.giveUp(j)
+			for _, j := range s.queue.overdue() {
+				s.queue.giveUp(j)
 			}
 			s.troubles.remind()
 		}

@@ -1,0 +1,233 @@
+package confstore
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/memory"
+	"confcenter/kv"
+)
+
+// queue has the requests that wait. Any goroutine may use it; the store's takes them out.
+type queue struct {
+	// set at open
+	cfg  *Config
+	jobs chan *setJob
+	held chan *setJob // of capacity 1: what has to come before those in jobs
+
+	queued atomic.Int64 // bytes of contents in jobs
+	moved  atomic.Int64 // ns since 1970 when one was last carried out
+
+	mu      sync.Mutex
+	closed  bool      // guarded by mu
+	waiting []*setJob // guarded by mu: in the order of put, some of them answered
+}
+
+var errClosed = codes.Errorf(codes.Closed, "the configuration store is closed")
+
+// put queues a request.
+func (q *queue) put(job *setJob) error {
+	for i := range job.reqs {
+		req := &job.reqs[i]
+		if err := CheckName(req.Name); err != nil {
+			return err
+		}
+		job.size += int64(len(req.Contents))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return errClosed
+	}
+	switch cost := job.waitCost(); {
+	case cost > q.cfg.Queues.Limit():
+		return codes.Errorf(codes.TooLarge, "contents of %s have %d bytes, and all that waits may have %d; make them smaller or raise the server's --memory", job, job.size, q.cfg.Queues.Limit())
+	case !q.cfg.Queues.Take(cost):
+		return codes.Errorf(codes.Busy, "there is no memory left for writes that wait; try again later")
+	}
+	job.since = q.cfg.Clock.Now()
+	q.queued.Add(job.size)
+	select {
+	case q.jobs <- job:
+		q.waiting = append(q.waiting, job)
+		return nil
+	default:
+		q.left(job)
+		return codes.Errorf(codes.Busy, "%d writes are waiting already; try again later", q.cfg.QueueLength)
+	}
+}
+
+// left stops counting a request that does not wait any more.
+func (q *queue) left(job *setJob) {
+	q.queued.Add(-job.size)
+	q.cfg.Queues.Give(job.waitCost())
+}
+
+// close has put refuse.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}
+
+// refuse answers the requests that will not be carried out.
+func (q *queue) refuse(why error) {
+	for {
+		select {
+		case job := <-q.held:
+			q.answer(job, nil, why)
+		case job := <-q.jobs:
+			q.answer(job, nil, why)
+		default:
+			return
+		}
+	}
+}
+
+// next is where the next request comes from.
+func (q *queue) next() <-chan *setJob {
+	if len(q.held) > 0 {
+		return q.held
+	}
+	return q.jobs
+}
+
+// setJob is a request that has been queued.
+type setJob struct {
+	// set before put
+	reqs    []SetRequest // of a Set one
+	done    func(SetResult, error)
+	changed func(change.Result, error) // of a Change, in place of done
+	check   bool                       // of a Change: nothing is written
+	behind  kv.Revision                // of a Change, if not 0: no document was changed after it
+	asked   doclog.Digest              // of a Change: what was asked for, if that is not what reqs say
+
+	approved []string // of a Change: the documents that the approver has approved of
+
+	since time.Time // set at put
+	size  int64     // set at put: bytes of contents
+
+	state atomic.Int32
+	one   [1]SetRequest // the array of reqs of a Set
+}
+
+// newSet is the request of a Set.
+func newSet(req SetRequest, done func(SetResult, error)) *setJob {
+	j := &setJob{done: done}
+	j.one[0] = req
+	j.reqs = j.one[:]
+	return j
+}
+
+// String is what errors call the request.
+func (j *setJob) String() string {
+	if j.changed == nil {
+		return j.reqs[0].Name
+	}
+	return fmt.Sprintf("the change of %d documents", len(j.reqs))
+}
+
+// meets reports whether one of two Sets can only be judged when the other has been carried out:
+// they are about one file, which is compared with the one before, or about a file and what would
+// lie below it; or they have one token.
+func (j *setJob) meets(other *setJob) bool {
+	a, b := &j.reqs[0], &other.reqs[0]
+	return a.Name == b.Name || below(a.Name, b.Name) || below(b.Name, a.Name) ||
+		a.Actor != nil && b.Actor != nil && a.Actor.Token != "" && a.Actor.Token == b.Actor.Token
+}
+
+// waitCost is what a request takes that waits.
+func (j *setJob) waitCost() int64 { return j.size + int64(memory.WaiterCost*len(j.reqs)) }
+
+// The states of a request, in their order. Who brings it into the last one answers.
+const (
+	jobQueued int32 = iota
+	jobBegun
+	jobAnswered
+)
+
+// begin reports whether the request is still to be carried out.
+func (j *setJob) begin() bool {
+	return j.state.CompareAndSwap(jobQueued, jobBegun) || j.state.Load() == jobBegun
+}
+
+// answer ends a request; s is nil if nothing was tried. One that was answered because it took too
+// long is not answered again.
+func (q *queue) answer(j *setJob, s *step, err error) {
+	q.left(j)
+	q.moved.Store(q.cfg.Clock.Now().UnixNano())
+	for i := range j.reqs {
+		j.reqs[i].Contents = nil // the list of those that wait keeps it for a moment
+	}
+	if j.state.Swap(jobAnswered) != jobAnswered {
+		j.end(s, err)
+	}
+}
+
+func (j *setJob) end(s *step, err error) {
+	switch {
+	case j.changed == nil && s == nil:
+		j.done(SetResult{}, err)
+	case j.changed == nil:
+		j.done(s.files[0].result, err)
+	case s == nil:
+		j.changed(change.Result{}, err)
+	default:
+		j.changed(s.changed(), err)
+	}
+}
+
+// overdue returns the requests that have waited for too long, and forgets those that were
+// answered. A long queue in front of a slow disk waits for as long as it gets shorter.
+func (q *queue) overdue() []*setJob {
+	limit := q.cfg.Clock.Now().Add(-q.cfg.SetTimeout)
+	if limit.UnixNano() < q.moved.Load() {
+		limit = time.Time{}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(j *setJob) bool { return j.state.Load() == jobAnswered })
+	n := 0
+	for n < len(q.waiting) && q.waiting[n].since.Before(limit) {
+		n++
+	}
+	return slices.Clone(q.waiting[:n])
+}
+
+// giveUpAll answers all requests: the store ends while a disk holds it up.
+func (q *queue) giveUpAll() {
+	q.mu.Lock()
+	waiting := slices.Clone(q.waiting)
+	q.mu.Unlock()
+	for _, j := range waiting {
+		q.giveUp(j)
+	}
+}
+
+// giveUp answers a request that takes too long.
+func (q *queue) giveUp(j *setJob) {
+	switch {
+	case j.state.CompareAndSwap(jobQueued, jobAnswered):
+		j.end(nil, codes.Errorf(codes.Storage, "%s: the server's disk has not answered for %s, so nothing was written; try again later", j, q.cfg.SetTimeout))
+	case j.state.CompareAndSwap(jobBegun, jobAnswered):
+		j.end(nil, codes.Errorf(codes.Timeout, "%s: the server's disk has not answered for %s; whether it will be written is not known: read it again later", j, q.cfg.SetTimeout))
+	}
+}
+
+// abandon answers the requests that were under way when the store's goroutine panicked.
+func (q *queue) abandon() {
+	q.mu.Lock()
+	begun := q.waiting
+	q.mu.Unlock()
+	for _, j := range begun {
+		if j.state.Load() == jobBegun {
+			q.answer(j, nil, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
+		}
+	}
+}
