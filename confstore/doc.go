@@ -10,8 +10,8 @@
 // One goroutine owns the way of a change, and every change takes it, whether it was asked for or
 // found on disk:
 //
-//   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, gather.go) or
-//     by scans (scan.go, walk.go), and read from the directory (directory.go), with who has made
+//   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, intake.go) or
+//     by scans (walk.go), and read from the directory (directory.go), with who has made
 //     them (sign.go); requests wait in a queue (queue.go), and those that wait together share the
 //     disk's time (group.go).
 //   - It is planned: the versions and the affected documents (plan.go), whether a request is refused

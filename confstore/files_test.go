@@ -379,7 +379,7 @@ func TestFilesThatGoWithTheDirectoryAreNotRemoved(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	require.NoError(t, m.mem.Drop("/srv/conf"))
 	m.inside(func() {
-		m.intake.settle.missing["a.json"] = noon
+		m.intake.settle.waiting["a.json"] = wait{true, noon}
 		m.directory.root = m.emptyRoot()
 		m.intake.look([]string{"a.json"}, noon, false)
 	})

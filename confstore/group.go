@@ -170,7 +170,7 @@ func (w *writer) writable() error {
 	if w.fault != nil {
 		return w.fault
 	}
-	if !w.dir.present() && !w.in.rewatch() {
+	if !w.dir.present() && w.in.rewatch() == nil {
 		return errDirGone
 	}
 	return nil

@@ -51,7 +51,7 @@ func prepare(cfg Config) (*Store, error) {
 	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
 		cfg: &s.cfg, dir: &s.directory, w: &s.writer, scans: make(chan *listing), closing: s.closing,
-		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
+		files: make(map[string]*file), settle: settling{cfg: &s.cfg, names: map[string]struct{}{}, dirs: map[string]struct{}{}, waiting: map[string]wait{}}, tree: newTree(),
 	}
 	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}
 	s.writer = writer{
@@ -180,7 +180,7 @@ func (s *Store) open() error {
 // load publishes the differences between directory and log. There are no subscribers yet.
 func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
-	edits := s.intake.taken(readings)
+	edits := s.intake.take(readings, s.cfg.Clock.Now(), true)
 	s.directory.sign(edits)
 	planner := s.writer.planner()
 	if len(planner.prev.names) > 0 {

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -19,11 +20,17 @@ const (
 	// look for a missing directory.
 	gitPoll  = 20 * time.Millisecond
 	rootPoll = 250 * time.Millisecond
+	// maxLinked is how many files behind symlinks are checked with each batch; beyond it they are
+	// left to events beside them and to scans.
+	maxLinked = 256
 	// gitLately is how long after git has written its index a work tree may be what it has just made it.
 	gitLately = time.Second
 )
 
-// settling collects changes on the disk that have not been taken in yet.
+// settling is what may have changed on the disk and has not been taken in. It is read together when
+// events have been quiet for QuietPeriod, at most MaxSettle after the first of them. What is gone or
+// does not parse then waits by itself, because its writer may not have finished, and while git works all
+// does.
 type settling struct {
 	cfg   *Config             // set at open
 	names map[string]struct{} // to be read
@@ -32,15 +39,19 @@ type settling struct {
 	first time.Time           // of the events not taken in
 	due   time.Time           // when to take them in, zero = nothing to do
 
-	heldTo time.Time // nothing is taken in before
-	git    gitWork
+	waiting map[string]wait // known files that are not there, and good ones that do not parse
+	heldTo  time.Time       // nothing is taken in before
+	git     gitWork
 
-	missing map[string]time.Time // known files that are not there, and when they count as removed
-	suspect map[string]time.Time // good files that do not parse, and when they count as broken
-	rootDue time.Time            // when to look for the directory again, zero = it is there
-	graceTo time.Time            // until then removals wait longer
-
+	rootDue     time.Time // when to look for the directory again, zero = it is there
+	graceTo     time.Time // until then removals wait longer
 	lastRemoval time.Time // the latest time given out for a removal
+}
+
+// wait is that for a file to come back, or to be complete.
+type wait struct {
+	missing bool
+	due     time.Time // when it counts as removed, or as broken
 }
 
 // gitWork is what is known of git commands that change files.
@@ -49,14 +60,6 @@ type gitWork struct {
 	last    time.Time // when one has last changed files, as far as was looked
 	changed bool      // what has changed may be what git has done
 	partly  bool      // and it may be a part of it
-}
-
-func newSettling(cfg *Config) settling {
-	return settling{
-		cfg:   cfg,
-		names: make(map[string]struct{}), dirs: make(map[string]struct{}),
-		missing: make(map[string]time.Time), suspect: make(map[string]time.Time),
-	}
 }
 
 // soon schedules a look after a quiet period, twice as long if several files change, because
@@ -72,11 +75,26 @@ func (t *settling) soon() {
 	t.due = earlier(now.Add(quiet), t.first.Add(t.cfg.MaxSettle))
 }
 
+// earlier is the first of two times, of which zero is none.
 func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
 	return b
+}
+
+// over reports whether a file has been missing, or has not parsed, for as long as its writer may take.
+func (t *settling) over(name string, missing bool, now time.Time) bool {
+	w, waits := t.waiting[name]
+	switch {
+	case waits && w.missing == missing:
+		return due(w.due, now)
+	case missing:
+		t.waiting[name] = wait{true, t.removedAt(now)}
+	default:
+		t.waiting[name] = wait{false, now.Add(t.cfg.BreakDelay)}
+	}
+	return false
 }
 
 // takeEvents takes over what the watcher has collected.
@@ -133,18 +151,9 @@ func (in *intake) reportName(rel, fault string) {
 
 // deadline returns when something is due next; zero = only after an event.
 func (t *settling) deadline() time.Time {
-	next := t.due
-	take := func(at time.Time) {
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	take(t.rootDue)
-	for _, at := range t.missing {
-		take(at)
-	}
-	for _, at := range t.suspect {
-		take(at)
+	next := earlier(t.due, t.rootDue)
+	for _, w := range t.waiting {
+		next = earlier(next, w.due)
 	}
 	if !next.IsZero() && next.Before(t.heldTo) {
 		return t.heldTo
@@ -170,11 +179,9 @@ func (in *intake) settleNow() {
 		}
 		in.gather(names)
 	}
-	for _, waiting := range [...]map[string]time.Time{in.settle.missing, in.settle.suspect} {
-		for name, t := range waiting {
-			if due(t, now) {
-				names[name] = struct{}{}
-			}
+	for name, w := range in.settle.waiting {
+		if due(w.due, now) {
+			names[name] = struct{}{}
 		}
 	}
 	in.look(slices.Collect(maps.Keys(names)), now, false)
@@ -209,21 +216,13 @@ func (t *settling) changing() map[string]struct{} {
 	for name := range t.names {
 		dirs[path.Dir(name)] = struct{}{}
 	}
-	for name := range t.missing {
+	for name := range t.waiting {
 		dirs[path.Dir(name)] = struct{}{}
 	}
 	return dirs
 }
 
 func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
-
-// settled clears the events that were taken in.
-func (t *settling) settled(now time.Time) {
-	if due(t.due, now) {
-		clear(t.names)
-		t.due = time.Time{}
-	}
-}
 
 // look reads names and takes in what has changed. final means that the directory is known to
 // be complete, so nothing waits any longer. now is the time by which names were chosen: what
@@ -234,19 +233,16 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	if !final && (in.hold(readings, now) || in.awaitsRemovals(readings, now)) {
 		return
 	}
-	in.settle.settled(now)
+	if due(in.settle.due, now) {
+		clear(in.settle.names)
+		in.settle.due = time.Time{}
+	}
 	if !final && in.anyRemoval(readings, now) && !in.dir.present() {
 		// The directory is gone, not the files. Look again when it is back.
 		in.postpone(readings, now)
 		return
 	}
-	var edits []edit
-	for _, r := range readings {
-		if ed, ok := in.takeReading(r, now, final); ok {
-			edits = append(edits, ed)
-		}
-	}
-	in.w.found(edits)
+	in.w.found(in.take(readings, now, final))
 	if in.w.faulted {
 		in.w.checkMeta()
 	}
@@ -259,11 +255,10 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 		return false
 	}
 	for _, r := range readings {
-		if _, suspected := in.settle.suspect[r.name]; r.fault != "" && !r.noRoom && !suspected {
-			if f := in.files[r.name]; f == nil || f.broken == "" {
-				in.settle.heldTo = now.Add(holdPeriod)
-				return true
-			}
+		w, waits := in.settle.waiting[r.name]
+		if f := in.files[r.name]; r.fault != "" && !r.noRoom && (!waits || w.missing) && (f == nil || f.broken == "") {
+			in.settle.heldTo = now.Add(holdPeriod)
+			return true
 		}
 	}
 	return false
@@ -280,12 +275,8 @@ func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
 		if !r.missing || !in.node(r.name).live() {
 			continue
 		}
-		at, waiting := in.settle.missing[r.name]
-		if !waiting {
-			at = in.settle.removedAt(now)
-			in.settle.missing[r.name] = at
-		}
-		if at.After(last) {
+		in.settle.over(r.name, true, now)
+		if at := in.settle.waiting[r.name].due; at.After(last) {
 			last = at
 		}
 	}
@@ -293,27 +284,33 @@ func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
 	return last.After(now)
 }
 
-// takeReading updates what is known of one file and returns the change, if any.
-func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
-	in.tree.noteLink(in.dir, r.name)
-	switch {
-	case in.w.placer.stale(r):
-		return edit{}, false
-	case r.missing:
-		return in.takeMissing(r, now, final)
-	case r.fault != "":
-		in.takeFault(r, now, final)
-		return edit{}, false
+// take updates what is known of files, and returns what has become of documents. final: see look.
+func (in *intake) take(readings []reading, now time.Time, final bool) (edits []edit) {
+	for _, r := range readings {
+		var ed edit
+		ok := false
+		in.tree.noteLink(in.dir, r.name)
+		switch {
+		case in.w.placer.stale(r):
+		case r.missing:
+			ed, ok = in.takeMissing(r, now, final)
+		case r.fault != "":
+			in.takeFault(r, now, final)
+		default:
+			ed, ok = in.takeGood(r)
+		}
+		if ok {
+			edits = append(edits, ed)
+		}
 	}
-	return in.takeGood(r)
+	return edits
 }
 
 func (in *intake) takeGood(r reading) (edit, bool) {
 	if !in.admit(r.name) {
 		return edit{}, false
 	}
-	delete(in.settle.missing, r.name)
-	delete(in.settle.suspect, r.name)
+	delete(in.settle.waiting, r.name)
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
 	in.setBroken(r.name, "")
@@ -357,18 +354,12 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 	if !in.admit(r.name) {
 		return
 	}
-	delete(in.settle.missing, r.name)
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
-	if f.broken == "" && !final {
-		if t, ok := in.settle.suspect[r.name]; !ok || !due(t, now) {
-			if !ok {
-				in.settle.suspect[r.name] = now.Add(in.cfg.BreakDelay)
-			}
-			return
-		}
+	if f.broken == "" && !final && !in.settle.over(r.name, false, now) {
+		return
 	}
-	delete(in.settle.suspect, r.name)
+	delete(in.settle.waiting, r.name)
 	if r.noRoom && f.broken != r.fault {
 		in.cfg.Documents.Refuse()
 	}
@@ -376,28 +367,19 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 }
 
 func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
-	if r.isDir {
+	if r.isDir && !final {
 		in.settle.dirs[r.name] = struct{}{}
 		in.settle.soon()
 	}
-	if in.files[r.name] == nil {
+	if in.files[r.name] == nil || !final && !in.settle.over(r.name, true, now) {
 		return edit{}, false
-	}
-	if !final {
-		since, waiting := in.settle.missing[r.name]
-		if !waiting {
-			in.settle.missing[r.name] = in.settle.removedAt(now)
-		}
-		if !waiting || !due(since, now) {
-			return edit{}, false
-		}
 	}
 	return in.removed(r.name, now)
 }
 
 // anyRemoval reports whether taking readings in would remove a document.
 func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
-	return slices.ContainsFunc(readings, func(r reading) bool { return r.missing && due(in.settle.missing[r.name], now) })
+	return slices.ContainsFunc(readings, func(r reading) bool { return r.missing && in.settle.waiting[r.name].missing && due(in.settle.waiting[r.name].due, now) })
 }
 
 // postpone schedules the readings again because the directory was not there.
@@ -405,7 +387,7 @@ func (in *intake) postpone(readings []reading, now time.Time) {
 	in.settle.rootDue = now
 	for _, r := range readings {
 		if r.missing {
-			in.settle.missing[r.name] = now.Add(rootPoll)
+			in.settle.waiting[r.name] = wait{true, now.Add(rootPoll)}
 		} else {
 			in.settle.names[r.name] = struct{}{}
 			in.settle.soon()
@@ -429,8 +411,7 @@ func (t *settling) removedAt(now time.Time) time.Time {
 
 // removed takes in the removal of a file.
 func (in *intake) removed(name string, now time.Time) (edit, bool) {
-	delete(in.settle.missing, name)
-	delete(in.settle.suspect, name)
+	delete(in.settle.waiting, name)
 	f, n := in.file(name), in.node(name)
 	in.noteTwice(name, f, "")
 	f.onDisk, f.sig = false, signature{}
@@ -470,4 +451,139 @@ func (in *intake) setBroken(name, fault string) {
 		fault += "; the last good version stays in service"
 	}
 	in.dir.problems.set(OfFile, name, fault)
+}
+
+// gather collects the names that events refer to, directly or through directories and
+// symlinks.
+func (in *intake) gather(names map[string]struct{}) {
+	in.forgetWatches()
+	for dir := range in.settle.dirs {
+		in.gatherDir(dir)
+	}
+	clear(in.settle.dirs)
+	for name := range in.settle.names {
+		if info, err := in.dir.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			in.tree.linked[name] = way(in.dir.root, name)
+		} else if in.tree.linked[name] != nil {
+			in.tree.linked[name] = nil
+		}
+	}
+	if in.settle.links || len(in.tree.linked) <= maxLinked {
+		before := len(in.settle.names)
+		in.gatherLinks()
+		if len(in.settle.names) > before {
+			// The symlink that all lead through may have been replaced halfway, and what changes
+			// with it belongs together.
+			in.gatherLinks()
+		}
+	}
+	in.settle.links = false
+	maps.Copy(names, in.settle.names)
+}
+
+// forgetWatches ends the watches on the directories that are going to be listed: the kernel's
+// watch ends with the directory, and a new directory can look the same. It ends all of them
+// first, because a directory may have moved from one name to another. Names that neither were
+// nor are directories are dropped.
+func (in *intake) forgetWatches() {
+	for dir := range in.settle.dirs {
+		if _, known := in.tree.dirs[dir]; !known && !in.mayBeDir(dir) {
+			delete(in.settle.dirs, dir)
+			continue
+		}
+		if in.dir.watch != nil {
+			in.dir.watch.remove(dir)
+		}
+		if _, linked := in.tree.linkedDirs[dir]; linked {
+			in.startScan() // the directory may have been watched under this name only
+		}
+	}
+}
+
+func (in *intake) mayBeDir(name string) bool {
+	info, err := in.dir.root.Lstat(name)
+	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
+}
+
+// gatherDir handles a name that is, was or may be a directory.
+func (in *intake) gatherDir(dir string) {
+	delete(in.tree.linkedDirs, dir)
+	var had []string
+	for known := range in.tree.dirs {
+		if known == dir || below(known, dir) {
+			delete(in.tree.dirs, known)
+			had = append(had, known)
+		}
+	}
+	list := &listing{}
+	if info, err := in.dir.root.Lstat(dir); err == nil {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			in.tree.linkedDirs[dir] = struct{}{} // its target may appear later
+		}
+		list = in.dir.walker(in.dir.watchDir).walk(dir)
+	}
+	in.noteListing(list)
+	for _, known := range had {
+		if _, there := in.tree.dirs[known]; !there {
+			in.dir.sees(known, true) // there is nothing to watch
+		}
+	}
+	in.differing(list, dir)
+}
+
+// gatherLinks finds changes behind symlinks, which may cause no events.
+func (in *intake) gatherLinks() {
+	for dir := range in.tree.linkedDirs {
+		list := in.dir.walker(in.dir.watchDir).walk(dir)
+		in.noteListing(list)
+		in.differing(list, dir)
+	}
+	for name, places := range in.tree.linked {
+		if places != nil { // a symlink that it leads through may be another
+			in.tree.linked[name] = way(in.dir.root, name)
+		}
+		info, err := in.dir.root.Stat(name)
+		f := in.files[name]
+		if err == nil && (f == nil || signatureOf(info) != f.sig) || err != nil && f != nil && f.onDisk {
+			in.settle.names[name] = struct{}{}
+		}
+		if err == nil {
+			continue
+		}
+		if _, err := in.dir.root.Lstat(name); err != nil {
+			in.tree.noteLink(in.dir, name)
+			delete(in.tree.linked, name)
+		}
+	}
+}
+
+// differing records the names below dir whose files differ from those that were read.
+func (in *intake) differing(list *listing, dir string) {
+	listed := make(map[string]struct{}, len(list.files))
+	for _, f := range list.files {
+		listed[f.name] = struct{}{}
+		if known := in.files[f.name]; known == nil || known.sig != f.sig || f.sig == (signature{}) {
+			in.settle.names[f.name] = struct{}{}
+		}
+	}
+	for name, f := range in.files {
+		if _, ok := listed[name]; !ok && f.onDisk && below(name, dir) {
+			in.settle.names[name] = struct{}{}
+		}
+	}
+}
+
+// noteListing records which directories exist and what lies behind symlinks.
+func (in *intake) noteListing(list *listing) {
+	for _, dir := range list.dirs {
+		in.tree.dirs[dir.name] = struct{}{}
+	}
+	for _, f := range list.files {
+		if f.linked {
+			in.tree.linked[f.name] = f.way
+		}
+	}
+	for _, dir := range list.links {
+		in.tree.linkedDirs[dir] = struct{}{}
+	}
 }
