@@ -14,8 +14,8 @@
 //     by scans (walk.go), and read from the directory (directory.go), with who has made
 //     them (sign.go); requests wait in a queue (queue.go), and those that wait together share the
 //     disk's time (group.go).
-//   - It is planned: the versions and the affected documents (plan.go), whether a request is refused
-//     (judge.go), the next snapshot (apply.go). This is pure.
+//   - It is planned: the versions, the affected documents and the next snapshot (plan.go), and whether
+//     a request is refused (judge.go). This is pure.
 //   - It is carried out, by writer.carryOut in writer.go, which reads from top to bottom. The
 //     temporary files of requests are prepared. The change is committed to a
 //     [confcenter/confstore/doclog.Log] in the state store, which remembers what a directory cannot:

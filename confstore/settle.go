@@ -379,7 +379,9 @@ func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool)
 
 // anyRemoval reports whether taking readings in would remove a document.
 func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
-	return slices.ContainsFunc(readings, func(r reading) bool { return r.missing && in.settle.waiting[r.name].missing && due(in.settle.waiting[r.name].due, now) })
+	return slices.ContainsFunc(readings, func(r reading) bool {
+		return r.missing && in.settle.waiting[r.name].missing && due(in.settle.waiting[r.name].due, now)
+	})
 }
 
 // postpone schedules the readings again because the directory was not there.

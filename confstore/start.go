@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // asideDir is where, in the data directory, contents go that a crash has left in place of newer
@@ -207,4 +210,134 @@ func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string
 	}
 	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
 	return kept, writeAside(s.data, kept, data, given)
+}
+
+// recalledDocument is what the log knows of a document, with its compact text; nil if it is
+// deleted.
+type recalledDocument struct {
+	doclog.Document
+	text []byte
+}
+
+// recalled returns a snapshot of what the log knows, with which later edits are compared. Its
+// nodes have the lists of bases they were served with.
+func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
+	b := newBuilder(emptySnapshot())
+	b.next.seq = seq
+	docs := make(map[string]*document, len(list))
+	for _, d := range list {
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: seal.Has(d.text)}
+		doc.setRevision(d.Revision)
+		if doc.deleted {
+			doc.text = []byte("{}")
+		}
+		docs[d.Name] = doc
+	}
+	rulesSeq := uint64(0)
+	if doc := docs[meta.FileName]; doc != nil {
+		rulesSeq = doc.seq
+		if rules, err := parseRules(doc.text); err == nil && !doc.deleted {
+			b.next.rules = rules
+		}
+	}
+	of := func(name string) *document { return docs[name] }
+	for _, d := range list {
+		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.Floor}
+		if d.Floor != 0 || d.Bases != (doclog.Digest{}) {
+			// The log does not know when, but it was not after the last change of _meta.json.
+			n.listSeq = rulesSeq
+		}
+		n.inherit(b.next.rules)
+		n.list = d.Bases
+		n.resolve(nil, of)
+		b.put(n)
+	}
+	for _, name := range b.next.rules.meta.Names() {
+		if docs[name] == nil {
+			n := &Node{name: name, limits: l}
+			n.inherit(b.next.rules)
+			n.resolve(nil, of)
+			b.put(n)
+		}
+	}
+	return b.finish()
+}
+
+// remembered returns a document's state for the log; file is the file's bytes.
+func (d *document) remembered(name string, file []byte) doclog.Version {
+	v := doclog.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
+	if !d.deleted {
+		v.File = file
+	}
+	return v
+}
+
+// RestoredMark is a file in the data directory that says that its state store was restored from a
+// backup. The first Open that finds it makes the configuration directory what the backup says:
+// files that differ, and documents that it does not know, are set aside in the data directory.
+// Clients may know of what came after the backup, so the epoch is a new one, and everything is
+// served as a new version. Then the mark goes.
+const RestoredMark = "config.restored"
+
+// isRestored reports whether there is a mark.
+func (s *Store) isRestored() (bool, error) {
+	_, err := s.data.Lstat(RestoredMark)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err == nil, nil
+	}
+	return false, codes.Errorf(codes.Storage, "data directory: %w", err)
+}
+
+// forgetRestore removes the mark once everything is in place.
+func (s *Store) forgetRestore() error {
+	err := s.data.Remove(RestoredMark)
+	if err == nil {
+		err = s.data.SyncDir(".")
+	}
+	if err != nil {
+		return codes.Errorf(codes.Storage, "data directory: %w", err)
+	}
+	return nil
+}
+
+// removeStrangers sets aside documents that a backup does not know, and returns the names of the
+// others.
+func (s *Store) removeStrangers(names []string, known map[string]doclog.Document) ([]string, error) {
+	var err error
+	names = slices.DeleteFunc(names, func(name string) bool {
+		if known[name].N > 0 || err != nil {
+			return false
+		}
+		var kept string
+		if kept, err = s.keepAside(name, 0, time.Time{}); err == nil {
+			err = s.directory.root.Remove(name)
+		}
+		if err != nil {
+			err = codes.Errorf(codes.Storage, "%s is not in the backup that was restored, and cannot be removed: %w; empty the configuration directory", name, err)
+			return false
+		}
+		s.cfg.Log.Warn().Str("name", name).Str("found", kept).Msg("a document is not in the backup that was restored: its file is set aside in the data directory")
+		return true
+	})
+	return names, err
+}
+
+// journalName is where builds before the state store had documents kept their versions.
+const journalName = "config.journal"
+
+// openLog opens the log. What only a journal knows would fall silently, so that one is refused.
+func (s *Store) openLog(restored bool) (*doclog.Log, error) {
+	if _, err := s.data.Lstat(journalName); err == nil {
+		return nil, codes.Errorf(codes.Storage, "the data directory has a %s, of a build before versions of files were in the state store, which this one cannot read: start the server once with a build that takes it over, or move it away, and all files are new to the server, in a new epoch", journalName)
+	}
+	epoch := ""
+	if restored {
+		epoch = s.cfg.State.Identity()
+	}
+	log, err := doclog.Open(context.Background(), s.cfg.State, epoch)
+	if err == nil && restored {
+		now := s.cfg.Clock.Now()
+		err = log.Reissue(context.Background(), seconds(now, now)) // it begins a new life
+	}
+	return log, err
 }

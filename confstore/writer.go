@@ -93,15 +93,14 @@ func (w *writer) found(edits []edit) {
 		return
 	}
 	w.dir.sign(edits)
-	planner := w.planner()
-	p, err := planner.plan(edits, false)
+	p, err := w.planner().plan(edits, false)
 	if err != nil {
 		// _meta.json was checked when it was read; if it fails here, serve as before.
 		w.dir.problems.set(OfFile, meta.FileName, err.Error())
 		return
 	}
-	for i, doc := range p.docs {
-		if _, highest := planner.highest(edits[i].name, p.rules); highest == math.MaxInt32 && doc.served == highest {
+	for i := range edits {
+		if _, highest := p.highest(edits[i].name, p.rules); highest == math.MaxInt32 && edits[i].doc.served == highest {
 			w.dir.problems.set(OfFile, edits[i].name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
 		}
 	}

@@ -13,16 +13,22 @@ import (
 
 var errMissing = errors.New("it is missing")
 
-// archived reads one entry that there must be.
-func (l *Log) archived(ctx context.Context, ns, key string) (*kv.Entry, error) {
-	page, err := l.store.ListArchive(ctx, kv.List{NS: ns, Prefix: key, Limit: 1})
-	if err != nil {
+// lookUp reads one entry; nil: there is none.
+func lookUp(ctx context.Context, store kv.Archive, ns, key string) (*kv.Entry, error) {
+	page, err := store.ListArchive(ctx, kv.List{NS: ns, Prefix: key, Limit: 1})
+	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != key {
 		return nil, err
 	}
-	if len(page.Entries) == 0 || page.Entries[0].Key != key {
-		return nil, damaged(key, errMissing)
-	}
 	return page.Entries[0], nil
+}
+
+// archived reads one entry that there must be.
+func (l *Log) archived(ctx context.Context, ns, key string) (*kv.Entry, error) {
+	e, err := lookUp(ctx, l.store, ns, key)
+	if e == nil && err == nil {
+		err = damaged(key, errMissing)
+	}
+	return e, err
 }
 
 // Versions lists at most limit versions of a name that are older than version before, newest
