@@ -42,18 +42,24 @@ type directory struct {
 }
 
 func (d *directory) open() error {
-	root, err := d.cfg.FS.OpenRoot(d.path)
-	if err != nil {
+	var err error
+	if d.root, d.rootID, err = d.there(); err != nil {
 		return missingDir(d.path, err)
 	}
-	d.root = root
-	info, err := root.Stat(".")
-	if err != nil {
-		return missingDir(d.path, err)
-	}
-	d.rootID = idOf(info)
 	d.openEvents()
 	return nil
+}
+
+// there opens the directory that is there now.
+func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
+	if root, err = d.cfg.FS.OpenRoot(d.path); err != nil {
+		return nil, id, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, id, errors.Join(err, root.Close())
+	}
+	return root, idOf(info), nil
 }
 
 // openEvents has file events come, if they do not yet: with each scan it is tried again.
@@ -99,32 +105,26 @@ func missingDir(dir string, err error) error {
 // present reports whether the directory is there and the one that is open. It may have
 // been moved away with everything in it.
 func (d *directory) present() bool {
-	root, err := d.cfg.FS.OpenRoot(d.path)
+	root, id, err := d.there()
 	if err != nil {
 		return false
 	}
-	defer root.Close()
-	info, err := root.Stat(".")
-	return err == nil && idOf(info) == d.rootID
+	root.Close()
+	return id == d.rootID
 }
 
 // reopen opens the directory that is there now and watches for its replacement. replaced
 // reports whether it is a different one.
 func (d *directory) reopen() (replaced bool, err error) {
-	root, err := d.cfg.FS.OpenRoot(d.path)
+	root, id, err := d.there()
 	if err != nil {
 		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
 		d.troubles.ofRoot(false)
 		return false, err
 	}
-	info, err := root.Stat(".")
-	if err != nil {
-		root.Close()
-		return false, err
-	}
 	d.problems.set(OfRoot, ".", "")
 	d.troubles.ofRoot(true)
-	if id := idOf(info); id == d.rootID {
+	if id == d.rootID {
 		root.Close()
 	} else {
 		d.cfg.Log.Info().Str("dir", d.path).Msg("the configuration directory was replaced")

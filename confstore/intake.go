@@ -148,10 +148,11 @@ func (in *intake) placed(name string, onDisk bool) {
 // startScan lists the whole directory on a goroutine of its own, to compare it with the known
 // state. There is one scan at a time.
 func (in *intake) startScan() {
-	if in.scanning || !in.dir.present() {
-		if !in.scanning {
-			in.rewatch()
-		}
+	switch {
+	case in.scanning:
+		return
+	case !in.dir.present():
+		in.rewatch()
 		return
 	}
 	in.dir.openEvents()

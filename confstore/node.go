@@ -186,6 +186,15 @@ func (n *Node) merge() []byte {
 	if text := n.merged.text.Load(); text != nil {
 		return *text
 	}
+	text := jsonpath.Merge(n.layers(), n.deep)
+	n.merged.text.Store(&text)
+	n.merged.touch()
+	n.limits.cache.add(n.merged, len(text))
+	return text
+}
+
+// layers are the texts that are merged, weakest first.
+func (n *Node) layers() [][]byte {
 	docs := make([][]byte, 0, len(n.parts)+1)
 	for _, part := range n.parts {
 		docs = append(docs, part.text)
@@ -193,11 +202,7 @@ func (n *Node) merge() []byte {
 	if n.own != nil {
 		docs = append(docs, n.own.text)
 	}
-	text := jsonpath.Merge(docs, n.deep)
-	n.merged.text.Store(&text)
-	n.merged.touch()
-	n.limits.cache.add(n.merged, len(text))
-	return text
+	return docs
 }
 
 // Lookup returns the value at a key path such as /key/sub/0; "" and "/" are the whole document.
@@ -267,14 +272,8 @@ type Origin struct {
 // Origins returns the document of origin of each top-level member of the resolved document, and of
 // each member below that is not an object itself, as [jsonpath.Trace] does.
 func (n *Node) Origins() (origins []Origin, complete bool) {
-	docs, names := make([][]byte, 0, len(n.parts)+1), append(n.partNames[:len(n.partNames):len(n.partNames)], n.name)
-	for _, part := range n.parts {
-		docs = append(docs, part.text)
-	}
-	if n.own != nil {
-		docs = append(docs, n.own.text)
-	}
-	list, complete := jsonpath.Trace(docs, n.deep)
+	names := append(n.partNames[:len(n.partNames):len(n.partNames)], n.name)
+	list, complete := jsonpath.Trace(n.layers(), n.deep)
 	for _, o := range list {
 		origins = append(origins, Origin{o.Path, names[o.Doc]})
 	}

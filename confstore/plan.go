@@ -24,7 +24,6 @@ type edit struct {
 	name  string
 	text  []byte // compact; nil = deleted
 	given int32
-	floor int32 // it gets no lower version
 	// quiet: the contents are already being served. No one is notified; the version may rise
 	// to the given one.
 	quiet    bool
@@ -106,7 +105,7 @@ func (p planner) version(e *edit, next *rules) *document {
 		return doc
 	}
 	_, highest := p.highest(e.name, next)
-	doc.served = after(max(e.given, e.floor, p.floor), highest)
+	doc.served = after(max(e.given, p.floor), highest)
 	return doc
 }
 

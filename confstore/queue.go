@@ -15,6 +15,59 @@ import (
 	"confcenter/kv"
 )
 
+// SetRequest asks for new contents of one document.
+type SetRequest struct {
+	// Name must pass CheckName.
+	Name string
+	// Contents is JSON of any kind; nil or null deletes the document. It is not
+	// copied and must not change until done is called, nor after that if the error is
+	// codes.Timeout.
+	Contents []byte
+	// Exact makes the file hold the bytes of Contents as they are: blanks, final newline,
+	// spelling of strings. Without it the store formats them. The compact form is served
+	// either way, so a mere change of formatting is written, but neither raises the version
+	// nor notifies subscribers. A write that is finished after a crash is exact too.
+	Exact bool
+	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if it is 0, the
+	// store takes the current time, or one second more than the stored version. An mtime is
+	// refused if it is older than the one last given or found, or more than a day ahead of
+	// the clock and more than one above the version served.
+	Mtime    int32
+	HasMtime bool
+	// IfMtime, with HasIfMtime, makes the write conditional on the version served now,
+	// without inheritance; 0 means that the document must not exist.
+	IfMtime    int32
+	HasIfMtime bool
+	// Base, unless it is nil, makes the write conditional on the file: it is the digest of its bytes,
+	// zero if it must not exist. While a file is there that cannot be served, change.Broken, only a
+	// Base that names its bytes holds; without any condition they are kept in DataDir.
+	Base *doclog.Digest
+	// Actor is who writes; subscribers receive it with the change. If it has a token, the same
+	// change asked for again with it is not made again: the result is the version now served.
+	Actor *access.Actor
+
+	file, keep bool // see change.Document: Contents are a file, which may be null; or the document stays as it is
+	resealed   bool // Contents are the file that Base names, but for the key by which values are sealed
+}
+
+// givesMtime: CppCloud's clients send 0 for "none".
+func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
+
+// was reports whether Contents were in service, or are to be as someone has asked for when they could
+// be: they are not held to what has been refused only since.
+func (r *SetRequest) was() bool {
+	return r.resealed || r.Actor != nil && (r.Actor.Origin == access.Rollback || r.Actor.Approver != "")
+}
+
+// SetResult describes what is stored.
+type SetResult struct {
+	// Mtime is the version now served, without inheritance. It is also set if the error is
+	// codes.Older or codes.Conflict. For a document that never existed it is the given one.
+	Mtime int32
+	// Deleted tells that the request was to delete.
+	Deleted bool
+}
+
 // queue has the requests that wait. Any goroutine may use it; the store's takes them out.
 type queue struct {
 	// set at open
@@ -184,29 +237,31 @@ func (j *setJob) end(s *step, err error) {
 	}
 }
 
-// overdue returns the requests that have waited for too long, and forgets those that were
-// answered. A long queue in front of a slow disk waits for as long as it gets shorter.
-func (q *queue) overdue() []*setJob {
-	limit := q.cfg.Clock.Now().Add(-q.cfg.SetTimeout)
-	if limit.UnixNano() < q.moved.Load() {
-		limit = time.Time{}
-	}
+// open returns the requests that were not answered yet, in the order of put.
+func (q *queue) open() []*setJob {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *setJob) bool { return j.state.Load() == jobAnswered })
+	return slices.Clone(q.waiting)
+}
+
+// overdue returns the requests that have waited for too long. A long queue in front of a slow disk
+// waits for as long as it gets shorter.
+func (q *queue) overdue() []*setJob {
+	limit, list := q.cfg.Clock.Now().Add(-q.cfg.SetTimeout), q.open()
+	if limit.UnixNano() < q.moved.Load() {
+		return nil
+	}
 	n := 0
-	for n < len(q.waiting) && q.waiting[n].since.Before(limit) {
+	for n < len(list) && list[n].since.Before(limit) {
 		n++
 	}
-	return slices.Clone(q.waiting[:n])
+	return list[:n]
 }
 
 // giveUpAll answers all requests: the store ends while a disk holds it up.
 func (q *queue) giveUpAll() {
-	q.mu.Lock()
-	waiting := slices.Clone(q.waiting)
-	q.mu.Unlock()
-	for _, j := range waiting {
+	for _, j := range q.open() {
 		q.giveUp(j)
 	}
 }
@@ -223,65 +278,9 @@ func (q *queue) giveUp(j *setJob) {
 
 // abandon answers the requests that were under way when the store's goroutine panicked.
 func (q *queue) abandon() {
-	q.mu.Lock()
-	begun := q.waiting
-	q.mu.Unlock()
-	for _, j := range begun {
+	for _, j := range q.open() {
 		if j.state.Load() == jobBegun {
 			q.answer(j, nil, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
 		}
 	}
-}
-
-// SetRequest asks for new contents of one document.
-type SetRequest struct {
-	// Name must pass CheckName.
-	Name string
-	// Contents is JSON of any kind; nil or null deletes the document. It is not
-	// copied and must not change until done is called, nor after that if the error is
-	// codes.Timeout.
-	Contents []byte
-	// Exact makes the file hold the bytes of Contents as they are: blanks, final newline,
-	// spelling of strings. Without it the store formats them. The compact form is served
-	// either way, so a mere change of formatting is written, but neither raises the version
-	// nor notifies subscribers. A write that is finished after a crash is exact too.
-	Exact bool
-	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if it is 0, the
-	// store takes the current time, or one second more than the stored version. An mtime is
-	// refused if it is older than the one last given or found, or more than a day ahead of
-	// the clock and more than one above the version served.
-	Mtime    int32
-	HasMtime bool
-	// IfMtime, with HasIfMtime, makes the write conditional on the version served now,
-	// without inheritance; 0 means that the document must not exist.
-	IfMtime    int32
-	HasIfMtime bool
-	// Base, unless it is nil, makes the write conditional on the file: it is the digest of its bytes,
-	// zero if it must not exist. While a file is there that cannot be served, change.Broken, only a
-	// Base that names its bytes holds; without any condition they are kept in DataDir.
-	Base *doclog.Digest
-	// Actor is who writes; subscribers receive it with the change. If it has a token, the same
-	// change asked for again with it is not made again: the result is the version now served.
-	Actor *access.Actor
-
-	file, keep bool // see change.Document: Contents are a file, which may be null; or the document stays as it is
-	resealed   bool // Contents are the file that Base names, but for the key by which values are sealed
-}
-
-// givesMtime: CppCloud's clients send 0 for "none".
-func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
-
-// was reports whether Contents were in service, or are to be as someone has asked for when they could
-// be: they are not held to what has been refused only since.
-func (r *SetRequest) was() bool {
-	return r.resealed || r.Actor != nil && (r.Actor.Origin == access.Rollback || r.Actor.Approver != "")
-}
-
-// SetResult describes what is stored.
-type SetResult struct {
-	// Mtime is the version now served, without inheritance. It is also set if the error is
-	// codes.Older or codes.Conflict. For a document that never existed it is the given one.
-	Mtime int32
-	// Deleted tells that the request was to delete.
-	Deleted bool
 }

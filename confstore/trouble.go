@@ -15,18 +15,14 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
 	"confcenter/internal/health"
 )
 
 // troubles are why the store takes no writes. Any goroutine may read them.
 type troubles struct {
 	// set at open
-	clock     clock.Clock
-	log       zerolog.Logger
-	dir, data string
-	state     State
-	patience  time.Duration // with a turn of the store's goroutine
+	cfg *Config
+	dir string // cfg.Dir, absolute
 
 	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
@@ -60,9 +56,9 @@ func (t *troubles) hanging() *health.Trouble {
 	trouble := &health.Trouble{Kind: health.Hanging, Dir: t.dir, Err: errDirHanging}
 	began := t.turn.Load()
 	if data := t.ofData.Load(); data != 0 {
-		began, trouble.Dir, trouble.Err = data, t.data, errDataHanging
+		began, trouble.Dir, trouble.Err = data, t.cfg.DataDir, errDataHanging
 	}
-	if trouble.Since = time.Unix(0, began); began == 0 || t.clock.Now().Sub(trouble.Since) < t.patience {
+	if trouble.Since = time.Unix(0, began); began == 0 || t.cfg.Clock.Now().Sub(trouble.Since) < 3*t.cfg.DiskPatience {
 		return nil
 	}
 	return trouble
@@ -75,7 +71,7 @@ var (
 
 // during does what may have to wait for the data directory.
 func (t *troubles) during(step func() error) error {
-	t.ofData.Store(t.clock.Now().UnixNano())
+	t.ofData.Store(t.cfg.Clock.Now().UnixNano())
 	defer t.ofData.Store(0)
 	return step()
 }
@@ -83,7 +79,7 @@ func (t *troubles) during(step func() error) error {
 // panicked counts a panic, logs what it left and returns it as an error that peers may see.
 func (t *troubles) panicked(what any) error {
 	t.panics.Add(1)
-	t.log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
+	t.cfg.Log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
 	return errPanicked
 }
 
@@ -93,11 +89,11 @@ func (t *troubles) ofLog(err error) {
 		t.writing.Store(nil)
 		return
 	}
-	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
+	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.cfg.DataDir, Since: t.cfg.Clock.Now(), Err: err}
 	trouble.Restart = trouble.Kind == health.Stopped || codes.Of(err) == codes.Timeout
 	t.ofState = false
 	if trouble.Kind == health.Failed {
-		if of := t.state.Trouble(); of != nil {
+		if of := t.cfg.State.Trouble(); of != nil {
 			trouble.Kind, trouble.Restart, t.ofState = of.Kind, of.Restart, true
 		}
 	}
@@ -117,7 +113,7 @@ func (t *troubles) stillFailed() error {
 }
 
 // over reports whether what the last write failed of is over.
-func (t *troubles) over() bool { return t.ofState && t.state.Trouble() == nil }
+func (t *troubles) over() bool { return t.ofState && t.cfg.State.Trouble() == nil }
 
 // ofRoot takes note of whether the directory of the documents is there.
 func (t *troubles) ofRoot(there bool) {
@@ -125,7 +121,7 @@ func (t *troubles) ofRoot(there bool) {
 	case there:
 		t.root.Store(nil)
 	case t.root.Load() == nil:
-		t.root.Store(&health.Trouble{Kind: health.Missing, Dir: t.dir, Since: t.clock.Now(), Err: errDirGone})
+		t.root.Store(&health.Trouble{Kind: health.Missing, Dir: t.dir, Since: t.cfg.Clock.Now(), Err: errDirGone})
 	}
 }
 
@@ -153,8 +149,8 @@ func (t *troubles) remind() {
 	trouble := t.now()
 	begins := trouble != nil && !t.troubled && trouble != t.writing.Load() && trouble != t.root.Load()
 	t.troubled = trouble != nil
-	if t.reminder.Due(t.clock.Now(), trouble) || begins {
-		t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+	if t.reminder.Due(t.cfg.Clock.Now(), trouble) || begins {
+		t.cfg.Log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
 			Msg("configurations are served, but not written: " + trouble.Err.Error())
 	}
 }
