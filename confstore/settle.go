@@ -123,7 +123,7 @@ func (in *intake) noteEvent(rel string) bool {
 	}
 	if hidden(rel) {
 		in.settle.links = true
-		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
+		return in.tree.hasLinks()
 	}
 	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
 		if fault := otherFormat(rel); fault != "" && !known {
@@ -192,18 +192,17 @@ func (in *intake) settleNow() {
 // store.
 func (in *intake) waitForGit(now time.Time) bool {
 	works, last := in.dir.gitWorks(in.settle.changing())
-	lately := now.Sub(last).Abs() < gitLately
-	in.settle.git.changed = lately || !in.settle.git.since.IsZero()
-	in.settle.git.partly = in.settle.git.partly || lately && !last.Equal(in.settle.git.last) || !in.settle.git.since.IsZero()
+	g, lately := &in.settle.git, now.Sub(last).Abs() < gitLately
+	g.changed = lately || !g.since.IsZero()
+	g.partly = g.partly || lately && !last.Equal(g.last) || !g.since.IsZero()
 	if !works {
-		in.settle.git.last = last
-		in.settle.git.since = time.Time{}
+		g.last, g.since = last, time.Time{}
 		return false
 	}
-	if in.settle.git.since.IsZero() {
-		in.settle.git.since = now
+	if g.since.IsZero() {
+		g.since = now
 	}
-	if now.After(in.settle.git.since.Add(in.cfg.GitLockWait)) {
+	if now.After(g.since.Add(in.cfg.GitLockWait)) {
 		return false
 	}
 	in.settle.heldTo = now.Add(gitPoll)
@@ -230,7 +229,7 @@ func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	defer in.dir.room.done(readings)
-	if !final && (in.hold(readings, now) || in.awaitsRemovals(readings, now)) {
+	if !final && in.hold(readings, now) {
 		return
 	}
 	if due(in.settle.due, now) {
@@ -248,67 +247,54 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	}
 }
 
-// hold reports whether to wait because a good file of this batch does not parse and
-// there is time left for its writer to finish.
+// hold holds the batch back, and reports that, while a good file in it does not parse and there is time
+// left for its writer to finish; and while files are gone that git may have taken away, because they
+// count as removed after RemoveDelay only, and what git does is one change.
 func (in *intake) hold(readings []reading, now time.Time) bool {
-	if !due(in.settle.due, now) || now.After(in.settle.first.Add(in.cfg.MaxSettle)) {
-		return false
-	}
+	t, last := &in.settle, now
+	young := due(t.due, now) && !now.After(t.first.Add(in.cfg.MaxSettle))
+	git := t.git.changed && !now.Before(t.graceTo) // a replaced directory may take long to be filled
 	for _, r := range readings {
-		w, waits := in.settle.waiting[r.name]
-		if f := in.files[r.name]; r.fault != "" && !r.noRoom && (!waits || w.missing) && (f == nil || f.broken == "") {
-			in.settle.heldTo = now.Add(holdPeriod)
-			return true
+		at := now
+		w, waits := t.waiting[r.name]
+		switch f := in.files[r.name]; {
+		case young && r.fault != "" && !r.noRoom && (!waits || w.missing) && (f == nil || f.broken == ""):
+			at = now.Add(holdPeriod)
+		case git && r.missing && in.node(r.name).live():
+			t.over(r.name, true, now)
+			at = t.waiting[r.name].due
+		}
+		if at.After(last) {
+			last, t.heldTo = at, at
 		}
 	}
-	return false
-}
-
-// awaitsRemovals reports whether to wait because git has taken files away: they count as removed
-// after RemoveDelay only, and what git does is one change.
-func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
-	if !in.settle.git.changed || now.Before(in.settle.graceTo) { // a replaced directory may take long to be filled
-		return false
-	}
-	last := now
-	for _, r := range readings {
-		if !r.missing || !in.node(r.name).live() {
-			continue
-		}
-		in.settle.over(r.name, true, now)
-		if at := in.settle.waiting[r.name].due; at.After(last) {
-			last = at
-		}
-	}
-	in.settle.heldTo = last
 	return last.After(now)
 }
 
 // take updates what is known of files, and returns what has become of documents. final: see look.
 func (in *intake) take(readings []reading, now time.Time, final bool) (edits []edit) {
 	for _, r := range readings {
-		var ed edit
-		ok := false
+		var ed *edit
 		in.tree.noteLink(in.dir, r.name)
 		switch {
 		case in.w.placer.stale(r):
 		case r.missing:
-			ed, ok = in.takeMissing(r, now, final)
+			ed = in.takeMissing(r, now, final)
 		case r.fault != "":
 			in.takeFault(r, now, final)
 		default:
-			ed, ok = in.takeGood(r)
+			ed = in.takeGood(r)
 		}
-		if ok {
-			edits = append(edits, ed)
+		if ed != nil {
+			edits = append(edits, *ed)
 		}
 	}
 	return edits
 }
 
-func (in *intake) takeGood(r reading) (edit, bool) {
+func (in *intake) takeGood(r reading) *edit {
 	if !in.admit(r.name) {
-		return edit{}, false
+		return nil
 	}
 	delete(in.settle.waiting, r.name)
 	f := in.file(r.name)
@@ -317,20 +303,20 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 	in.noteTwice(r.name, f, r.twice)
 	n := in.node(r.name)
 	if n.live() && n.own.hash == r.raw {
-		return edit{}, false
+		return nil
 	}
-	ed := edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
+	ed := &edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
 	if n.known() {
 		ed.replaces = n.own.hash
 	}
 	if sameContents(n, r.text) { // only its layout has changed
 		ed.quiet, ed.given = true, n.own.given
-		return ed, true
+		return ed
 	}
 	if r.ahead {
 		in.cfg.Log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
 	}
-	return ed, true
+	return ed
 }
 
 // admit enforces the limit on the number of names.
@@ -366,13 +352,13 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 	in.setBroken(r.name, r.fault)
 }
 
-func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
+func (in *intake) takeMissing(r reading, now time.Time, final bool) *edit {
 	if r.isDir && !final {
 		in.settle.dirs[r.name] = struct{}{}
 		in.settle.soon()
 	}
 	if in.files[r.name] == nil || !final && !in.settle.over(r.name, true, now) {
-		return edit{}, false
+		return nil
 	}
 	return in.removed(r.name, now)
 }
@@ -412,7 +398,7 @@ func (t *settling) removedAt(now time.Time) time.Time {
 }
 
 // removed takes in the removal of a file.
-func (in *intake) removed(name string, now time.Time) (edit, bool) {
+func (in *intake) removed(name string, now time.Time) *edit {
 	delete(in.settle.waiting, name)
 	f, n := in.file(name), in.node(name)
 	in.noteTwice(name, f, "")
@@ -427,9 +413,9 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 		}
 	}
 	if !n.live() {
-		return edit{}, false
+		return nil
 	}
-	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}, true
+	return &edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}
 }
 
 // noteTwice reports that a member stands twice in a file that is served, until that is mended.
@@ -510,13 +496,7 @@ func (in *intake) mayBeDir(name string) bool {
 // gatherDir handles a name that is, was or may be a directory.
 func (in *intake) gatherDir(dir string) {
 	delete(in.tree.linkedDirs, dir)
-	var had []string
-	for known := range in.tree.dirs {
-		if known == dir || below(known, dir) {
-			delete(in.tree.dirs, known)
-			had = append(had, known)
-		}
-	}
+	maps.DeleteFunc(in.tree.dirs, func(known string, _ struct{}) bool { return known == dir || below(known, dir) })
 	list := &listing{}
 	if info, err := in.dir.root.Lstat(dir); err == nil {
 		if info.Mode()&fs.ModeSymlink != 0 {
@@ -525,7 +505,7 @@ func (in *intake) gatherDir(dir string) {
 		list = in.dir.walker(in.dir.watchDir).walk(dir)
 	}
 	in.noteListing(list)
-	for _, known := range had {
+	for known := range in.dir.blind {
 		if _, there := in.tree.dirs[known]; !there {
 			in.dir.sees(known, true) // there is nothing to watch
 		}
