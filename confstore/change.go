@@ -21,7 +21,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
 		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
 	}
-	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check, behind: req.Behind, asked: req.Asked, approved: req.Approved}
+	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), several: true, done: func(s *step, err error) { done(s.changed(), err) }, check: req.Check, behind: req.Behind, asked: req.Asked, approved: req.Approved}
 	for i, d := range req.Documents {
 		job.reqs[i] = SetRequest{Name: d.Name, Contents: d.File, Exact: true, Base: d.Base, Actor: req.Actor, file: true, keep: d.Keep}
 	}
@@ -173,7 +173,7 @@ func (s *step) refusal() error {
 			list = append(list, err)
 		}
 	}
-	if len(list) == 0 || s.job.changed == nil {
+	if len(list) == 0 || !s.job.several {
 		return s.files[0].err
 	}
 	code := codes.Of(list[0])

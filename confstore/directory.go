@@ -138,8 +138,8 @@ func (d *directory) reopen() (replaced bool, err error) {
 	return replaced, nil
 }
 
-// look notes which directories there are, and are not watched.
-func (d *directory) look(dirs []foundDir) {
+// noteDirs notes which directories there are, and are not watched.
+func (d *directory) noteDirs(dirs []foundDir) {
 	there := make(map[string]struct{}, len(dirs))
 	for _, dir := range dirs {
 		if there[dir.name] = struct{}{}; d.watch == nil {
@@ -244,6 +244,13 @@ func (d *directory) read(name string, keep bool) reading {
 	default:
 		r.fault = unreadable(d.root, name, err)
 	}
+	return r
+}
+
+// look reads a file for a moment: what is read is not kept.
+func (d *directory) look(name string) reading {
+	r := d.read(name, true)
+	d.room.done([]reading{r})
 	return r
 }
 

@@ -47,6 +47,14 @@ type fileSetting struct {
 // errLate is the result of a request that was answered because it took too long.
 var errLate = codes.Errorf(codes.Storage, "the request was answered before its turn came")
 
+// result is that of a Set.
+func (s *step) result() SetResult {
+	if len(s.files) == 0 {
+		return SetResult{} // nothing was tried
+	}
+	return s.files[0].result
+}
+
 // tell says what is served now.
 func (f *fileSetting) tell(now *Snapshot) {
 	if n := now.Node(f.req.Name); n.known() {
@@ -57,11 +65,11 @@ func (f *fileSetting) tell(now *Snapshot) {
 // collect takes waiting requests that can share a commit. A change of several is alone.
 func (w *writer) collect(first *setJob) []*setJob {
 	jobs, size := []*setJob{first}, first.size
-	for len(jobs) < maxGroup && first.changed == nil && !w.alone(first) {
+	for len(jobs) < maxGroup && !first.several && !w.alone(first) {
 		select {
 		case job := <-w.queue.next():
 			size += job.size
-			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, job.meets) || w.alone(job) {
+			if job.several || size > maxGroupBytes || slices.ContainsFunc(jobs, job.meets) || w.alone(job) {
 				w.queue.held <- job
 				return jobs
 			}
@@ -91,7 +99,7 @@ func (s *step) begin(job *setJob, limit int64, ring *seal.Ring) {
 		f := &s.files[i]
 		f.text, f.err = requestText(f.req, limit, ring)
 	}
-	if job.changed == nil {
+	if !job.several {
 		s.err = s.files[0].err
 	}
 }
@@ -157,7 +165,7 @@ func (w *writer) plan(steps []step) []step {
 // read reads the files of a request as they are, and returns how long those are that are kept:
 // the layout of a new file is taken from the old one.
 func (w *writer) read(s *step) (size int) {
-	keep := s.job.changed == nil
+	keep := !s.job.several
 	each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.dir.read(s.files[i].req.Name, keep && i == 0) })
 	for i := range s.files {
 		size += len(s.files[i].before.data)

@@ -183,7 +183,7 @@ func (in *intake) takeScan(list *listing) {
 		in.dir.problems.set(OfRoot, "files", "")
 	}
 	in.noteRoom()
-	in.dir.look(list.dirs)
+	in.dir.noteDirs(list.dirs)
 	if in.dir.watch != nil {
 		for _, dir := range list.dirs {
 			if in.dir.watch.missing(dir) {

@@ -112,8 +112,7 @@ func (p *placer) meant(r reading) reading {
 // retry tries to put files in place. It returns the names of those that were changed meanwhile.
 func (p *placer) retry() (edited []string) {
 	for name, o := range p.owed {
-		now := p.dir.read(name, true)
-		p.dir.room.done([]reading{now})
+		now := p.dir.look(name)
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
 			p.inPlace(placedFile{name: name, rev: o.version.Revision})
@@ -163,8 +162,7 @@ func (p *placer) bytesOf(n *Node) []byte {
 	if n.Deleted() {
 		return nil
 	}
-	now := p.dir.read(n.name, true)
-	p.dir.room.done([]reading{now})
+	now := p.dir.look(n.name)
 	if now.raw == n.own.hash && now.data != nil {
 		return now.data
 	}

@@ -9,7 +9,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -135,9 +134,9 @@ func (q *queue) refuse(why error) {
 	for {
 		select {
 		case job := <-q.held:
-			q.answer(job, nil, why)
+			q.answer(job, &step{}, why)
 		case job := <-q.jobs:
-			q.answer(job, nil, why)
+			q.answer(job, &step{}, why)
 		default:
 			return
 		}
@@ -155,14 +154,15 @@ func (q *queue) next() <-chan *setJob {
 // setJob is a request that has been queued.
 type setJob struct {
 	// set before put
-	reqs    []SetRequest // of a Set one
-	done    func(SetResult, error)
-	changed func(change.Result, error) // of a Change, in place of done
-	check   bool                       // of a Change: nothing is written
-	behind  kv.Revision                // of a Change, if not 0: no document was changed after it
-	asked   doclog.Digest              // of a Change: what was asked for, if that is not what reqs say
+	reqs []SetRequest // of a Set one
+	done func(s *step, err error)
 
-	approved []string // of a Change: the documents that the approver has approved of
+	// of a Change
+	several  bool          // it is one
+	check    bool          // nothing is written
+	behind   kv.Revision   // if not 0: no document was changed after it
+	asked    doclog.Digest // what was asked for, if that is not what reqs say
+	approved []string      // the documents that the approver has approved of
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents
@@ -173,7 +173,7 @@ type setJob struct {
 
 // newSet is the request of a Set.
 func newSet(req SetRequest, done func(SetResult, error)) *setJob {
-	j := &setJob{done: done}
+	j := &setJob{done: func(s *step, err error) { done(s.result(), err) }}
 	j.one[0] = req
 	j.reqs = j.one[:]
 	return j
@@ -181,7 +181,7 @@ func newSet(req SetRequest, done func(SetResult, error)) *setJob {
 
 // String is what errors call the request.
 func (j *setJob) String() string {
-	if j.changed == nil {
+	if !j.several {
 		return j.reqs[0].Name
 	}
 	return fmt.Sprintf("the change of %d documents", len(j.reqs))
@@ -211,7 +211,7 @@ func (j *setJob) begin() bool {
 	return j.state.CompareAndSwap(jobQueued, jobBegun) || j.state.Load() == jobBegun
 }
 
-// answer ends a request; s is nil if nothing was tried. One that was answered because it took too
+// answer ends a request. One that was answered because it took too
 // long is not answered again.
 func (q *queue) answer(j *setJob, s *step, err error) {
 	q.left(j)
@@ -220,20 +220,7 @@ func (q *queue) answer(j *setJob, s *step, err error) {
 		j.reqs[i].Contents = nil // the list of those that wait keeps it for a moment
 	}
 	if j.state.Swap(jobAnswered) != jobAnswered {
-		j.end(s, err)
-	}
-}
-
-func (j *setJob) end(s *step, err error) {
-	switch {
-	case j.changed == nil && s == nil:
-		j.done(SetResult{}, err)
-	case j.changed == nil:
-		j.done(s.files[0].result, err)
-	case s == nil:
-		j.changed(change.Result{}, err)
-	default:
-		j.changed(s.changed(), err)
+		j.done(s, err)
 	}
 }
 
@@ -270,9 +257,9 @@ func (q *queue) giveUpAll() {
 func (q *queue) giveUp(j *setJob) {
 	switch {
 	case j.state.CompareAndSwap(jobQueued, jobAnswered):
-		j.end(nil, codes.Errorf(codes.Storage, "%s: the server's disk has not answered for %s, so nothing was written; try again later", j, q.cfg.SetTimeout))
+		j.done(&step{}, codes.Errorf(codes.Storage, "%s: the server's disk has not answered for %s, so nothing was written; try again later", j, q.cfg.SetTimeout))
 	case j.state.CompareAndSwap(jobBegun, jobAnswered):
-		j.end(nil, codes.Errorf(codes.Timeout, "%s: the server's disk has not answered for %s; whether it will be written is not known: read it again later", j, q.cfg.SetTimeout))
+		j.done(&step{}, codes.Errorf(codes.Timeout, "%s: the server's disk has not answered for %s; whether it will be written is not known: read it again later", j, q.cfg.SetTimeout))
 	}
 }
 
@@ -280,7 +267,7 @@ func (q *queue) giveUp(j *setJob) {
 func (q *queue) abandon() {
 	for _, j := range q.open() {
 		if j.state.Load() == jobBegun {
-			q.answer(j, nil, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
+			q.answer(j, &step{}, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestALongQueueInFrontOfASlowDiskIsNotOverdue(t *testing.T) {
 	require.Len(t, q.overdue(), 2)
 	first := <-q.jobs
 	require.True(t, first.begin())
-	q.answer(first, &step{files: make([]fileSetting, 1)}, nil)
+	q.answer(first, &step{}, nil)
 	require.Equal(t, 1, answered)
 	require.Empty(t, q.overdue(), "the disk has just answered")
 	now.Advance(5 * time.Second)

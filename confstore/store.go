@@ -220,9 +220,9 @@ func (s *Store) idle() bool {
 		s.queue.refuse(errClosed)
 		return false
 	case job := <-s.queue.held:
-		s.queue.answer(job, nil, errPanicked)
+		s.queue.answer(job, &step{}, errPanicked)
 	case job := <-s.queue.jobs:
-		s.queue.answer(job, nil, errPanicked)
+		s.queue.answer(job, &step{}, errPanicked)
 	case done := <-s.reloads:
 		close(done)
 	}
