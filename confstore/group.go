@@ -83,10 +83,7 @@ func (w *writer) collect(first *setJob) []*setJob {
 
 // begin reads what a request asks for.
 func (s *step) begin(job *setJob, limit int64, ring *seal.Ring) {
-	s.job, s.files = job, s.one[:]
-	if len(job.reqs) != 1 {
-		s.files = make([]fileSetting, len(job.reqs))
-	}
+	s.job, s.files = job, make([]fileSetting, len(job.reqs))
 	for i := range job.reqs {
 		s.files[i].req = &job.reqs[i]
 	}

@@ -373,7 +373,7 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 		what = "putting a document in place from the backup that was restored"
 	}
 	log.Msg(what)
-	placed, _ := st.writer.placer.place([]*owedFile{{version: v}}, []reading{*r})
+	placed, _ := st.writer.placer.place(&owedFile{version: v, before: *r})
 	st.writer.placer.inPlace(placed...)
 	st.placed = true
 	st.read(r)

@@ -30,6 +30,7 @@ type placer struct {
 // owedFile is a version whose file has to be put in place.
 type owedFile struct {
 	version doclog.Version      // with its file
+	before  reading             // what is there when it is to be placed
 	pending *atomicfile.Pending // nil: not made yet, or not needed
 	with    string              // the name of the file that it comes in place with, to which it is a link; "": it is a file
 }
@@ -61,10 +62,10 @@ func (p *placer) bound() (first kv.Revision) {
 	return first
 }
 
-// place puts the files of versions in place, given what was there. Until all are, none of them counts
+// place puts the files of versions in place. Until all are, none of them counts
 // as the last one that is missing. A file that was changed since it was read is someone's edit, and
 // stays for retry to look at: overtaken. Those that are in place are for inPlace.
-func (p *placer) place(list []*owedFile, before []reading) (placed []placedFile, overtaken bool) {
+func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
@@ -72,13 +73,14 @@ func (p *placer) place(list []*owedFile, before []reading) (placed []placedFile,
 		delete(p.owed, o.version.Name)
 		placed = append(placed, placedFile{name: o.version.Name, rev: o.version.Revision})
 	}
-	for i, o := range list {
+	for _, o := range list {
 		switch {
 		case o.with != "":
-		case p.dir.changedSince(&before[i]):
+		case p.dir.changedSince(&o.before):
 			overtaken = true
 		default:
-			if err := p.put(o, before[i]); err != nil {
+			err := p.put(o)
+			if o.before = (reading{}); err != nil {
 				p.trouble(o.version.Name, err)
 				continue
 			}
@@ -117,7 +119,8 @@ func (p *placer) retry() (edited []string) {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
 			p.inPlace(placedFile{name: name, rev: o.version.Revision})
 		case p.stale(now):
-			placed, _ := p.place([]*owedFile{o}, []reading{now})
+			o.before = now
+			placed, _ := p.place(o)
 			p.inPlace(placed...)
 		default:
 			p.forgive(name)
@@ -138,8 +141,8 @@ func (o *owedFile) discard() {
 	}
 }
 
-// put makes the file what its version says, given what is there.
-func (p *placer) put(o *owedFile, before reading) error {
+// put makes the file what its version says.
+func (p *placer) put(o *owedFile) error {
 	v := &o.version
 	if v.Deleted {
 		if err := p.dir.root.Remove(v.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +152,7 @@ func (p *placer) put(o *owedFile, before reading) error {
 	}
 	if o.pending == nil {
 		var err error
-		if o.pending, err = p.dir.prepare(v.Name, v.File, v.Given, before); err != nil {
+		if o.pending, err = p.dir.prepare(v.Name, v.File, v.Given, o.before); err != nil {
 			return err
 		}
 	}

@@ -168,15 +168,11 @@ type setJob struct {
 	size  int64     // set at put: bytes of contents
 
 	state atomic.Int32
-	one   [1]SetRequest // the array of reqs of a Set
 }
 
 // newSet is the request of a Set.
 func newSet(req SetRequest, done func(SetResult, error)) *setJob {
-	j := &setJob{done: func(s *step, err error) { done(s.result(), err) }}
-	j.one[0] = req
-	j.reqs = j.one[:]
-	return j
+	return &setJob{reqs: []SetRequest{req}, done: func(s *step, err error) { done(s.result(), err) }}
 }
 
 // String is what errors call the request.
@@ -211,8 +207,7 @@ func (j *setJob) begin() bool {
 	return j.state.CompareAndSwap(jobQueued, jobBegun) || j.state.Load() == jobBegun
 }
 
-// answer ends a request. One that was answered because it took too
-// long is not answered again.
+// answer ends a request. One that was answered because it took too long is not answered again.
 func (q *queue) answer(j *setJob, s *step, err error) {
 	q.left(j)
 	q.moved.Store(q.cfg.Clock.Now().UnixNano())

@@ -48,8 +48,6 @@ type step struct {
 	made  *doclog.Made // when it was asked for before
 
 	approval []string // the documents because of which someone has to approve
-
-	one [1]fileSetting // the array of files of a Set
 }
 
 // happens reports whether the step changes anything: it is neither refused nor only to be checked.
@@ -375,7 +373,7 @@ func (w *writer) place(s *step) (placed []placedFile, edited bool) {
 		}
 		return placed, false
 	}
-	owed, before := make([]*owedFile, 0, len(s.files)), make([]reading, 0, len(s.files))
+	owed := make([]*owedFile, 0, len(s.files))
 	for i := range s.files {
 		f := &s.files[i]
 		if !f.written() {
@@ -384,13 +382,13 @@ func (w *writer) place(s *step) (placed []placedFile, edited bool) {
 		name := f.req.Name
 		doc := s.plan.doc(name)
 		v := doclog.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
-		o := &owedFile{version: v, pending: f.file}
+		o := &owedFile{version: v, before: f.before, pending: f.file}
 		if f.leads > 0 {
 			o.with = s.files[f.leads-1].req.Name
 		}
-		owed, before = append(owed, o), append(before, f.before)
+		owed = append(owed, o)
 	}
-	placed, edited = w.placer.place(owed, before)
+	placed, edited = w.placer.place(owed...)
 	for _, o := range owed {
 		w.in.placed(o.version.Name, !o.version.Deleted)
 	}
