@@ -39,7 +39,7 @@ func way(root linkReader, name string) (places []string) {
 			at = path.Dir(at)
 			continue
 		}
-		next := join(at, part)
+		next := path.Join(at, part)
 		if len(rest) == 0 {
 			places = append(places, next)
 		}
@@ -113,7 +113,7 @@ func (t *tree) otherNames(root atomicfile.Root, name string) (names []string) {
 	names = append(names, entry[0])
 	for link := range t.linkedDirs {
 		if places := way(root, link); places != nil && below(entry[0], places[len(places)-1]) {
-			names = append(names, join(link, strings.TrimPrefix(entry[0], places[len(places)-1]+"/")))
+			names = append(names, path.Join(link, strings.TrimPrefix(entry[0], places[len(places)-1]+"/")))
 		}
 	}
 	for link, places := range t.linked {

@@ -57,6 +57,7 @@ type plan struct {
 	// which may affect the check of _meta.json.
 	existence bool
 	lists     []doclog.List // of documents that are or become known, sorted by name
+	ghosts    []string      // names that are not known and get other lists
 	seq       uint64
 	revision  kv.Revision // under which it is in the log; 0: it is not
 
@@ -149,6 +150,8 @@ func (pl *plan) planLists(recheck bool) {
 			pl.lists = append(pl.lists, doclog.List{Name: name, Floor: after(seconds(pl.now, pl.now), n.Mtime(true)), Digest: list})
 		case !n.known() && pl.doc(name) != nil && list != doclog.Digest{}:
 			pl.lists = append(pl.lists, doclog.List{Name: name, Digest: list})
+		case n == nil || n.list != list:
+			pl.ghosts = append(pl.ghosts, name)
 		}
 	}
 }
@@ -299,15 +302,7 @@ func (pl *plan) affected() []string {
 	for _, l := range pl.lists {
 		names = append(names, l.Name)
 	}
-	if pl.newRules {
-		for _, r := range [...]*rules{pl.prev.rules, pl.rules} {
-			for _, name := range r.meta.Names() {
-				if n := pl.prev.Node(name); n == nil || n.list != pl.rules.listDigest(name) {
-					names = append(names, name)
-				}
-			}
-		}
-	}
+	names = append(names, pl.ghosts...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -198,22 +197,16 @@ const (
 	OfLog       Kind = "log"       // what cannot be remembered: nothing can be written
 )
 
-type problemKey struct {
-	kind Kind
-	name string
-	text string
-}
-
 // problems is written by the store's goroutine and read by any.
 type problems struct {
 	log  zerolog.Logger
 	now  func() time.Time
-	open map[problemKey]time.Time // store's goroutine only
+	open map[Problem]time.Time // store's goroutine only: since when there is each
 	list atomic.Pointer[[]Problem]
 }
 
 func newProblems(log zerolog.Logger, now func() time.Time) *problems {
-	return &problems{log: log, now: now, open: make(map[problemKey]time.Time)}
+	return &problems{log: log, now: now, open: make(map[Problem]time.Time)}
 }
 
 // all is sorted by name; the slice is the caller's.
@@ -226,21 +219,20 @@ func (p *problems) all() []Problem {
 
 // set makes text the only problem of name from src; "" means that it is solved.
 func (p *problems) set(src Kind, name, text string) {
-	if text != "" {
-		if _, known := p.open[problemKey{src, name, text}]; known {
-			return
-		}
+	problem := Problem{Kind: src, Name: name, Text: text}
+	if _, known := p.open[problem]; known {
+		return
 	}
 	since, healed := p.now(), ""
 	for key, t := range p.open {
-		if key.kind == src && key.name == name {
+		if key.Kind == src && key.Name == name {
 			delete(p.open, key)
-			since, healed = t, key.text
+			since, healed = t, key.Text
 		}
 	}
 	switch {
 	case text != "":
-		p.open[problemKey{src, name, text}] = since
+		p.open[problem] = since
 		p.log.Warn().Str("name", name).Str("kind", string(src)).Msg(text)
 	case healed != "":
 		p.log.Info().Str("name", name).Str("kind", string(src)).Str("was", healed).Msg("healed")
@@ -252,10 +244,10 @@ func (p *problems) set(src Kind, name, text string) {
 
 // replace makes found the only problems from src.
 func (p *problems) replace(src Kind, found []Problem) {
-	next := make(map[problemKey]bool, len(found))
+	next := make(map[Problem]bool, len(found))
 	changed := false
 	for _, f := range found {
-		key := problemKey{src, f.Name, f.Text}
+		key := Problem{Kind: src, Name: f.Name, Text: f.Text}
 		next[key] = true
 		if _, known := p.open[key]; !known {
 			p.open[key] = p.now()
@@ -264,9 +256,9 @@ func (p *problems) replace(src Kind, found []Problem) {
 		}
 	}
 	for key := range p.open {
-		if key.kind == src && !next[key] {
+		if key.Kind == src && !next[key] {
 			delete(p.open, key)
-			p.log.Info().Str("name", key.name).Str("kind", string(src)).Str("was", key.text).Msg("healed")
+			p.log.Info().Str("name", key.Name).Str("kind", string(src)).Str("was", key.Text).Msg("healed")
 			changed = true
 		}
 	}
@@ -284,8 +276,9 @@ func (p *problems) remind() {
 
 func (p *problems) publish() {
 	list := make([]Problem, 0, len(p.open))
-	for key := range maps.Keys(p.open) {
-		list = append(list, Problem{Kind: key.kind, Name: key.name, Text: key.text, Since: p.open[key]})
+	for problem, since := range p.open {
+		problem.Since = since
+		list = append(list, problem)
 	}
 	slices.SortFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))

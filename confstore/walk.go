@@ -147,7 +147,7 @@ func (w *walker) dir(dir string, chain []fileID, linked bool) {
 }
 
 func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
-	name := join(dir, e.Name())
+	name := path.Join(dir, e.Name())
 	switch {
 	case atomicfile.IsTemp(name):
 		w.out.temps = append(w.out.temps, name)
@@ -319,12 +319,4 @@ func hidden(rel string) bool {
 // below reports whether name is in directory dir or deeper.
 func below(name, dir string) bool {
 	return dir == "." || len(name) > len(dir) && name[len(dir)] == '/' && name[:len(dir)] == dir
-}
-
-// join is path.Join for a clean directory that may be ".".
-func join(dir, base string) string {
-	if dir == "." {
-		return base
-	}
-	return path.Join(dir, base)
 }
