@@ -27,3 +27,26 @@ func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
 	_, through = s.take()
 	require.Equal(t, kv.Revision(7), through)
 }
+
+// A push does not wait for the marks on the disk, however the change was made.
+func TestFilesAreHandedOverWhenTheirChangeIsPublished(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `1`})
+	through := func() kv.Revision {
+		k.syncer.mu.Lock()
+		defer k.syncer.mu.Unlock()
+		return k.syncer.through
+	}
+	var published, handedOver kv.Revision
+	defer k.Subscribe(func(b *Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
+	for what, change := range map[string]func(){
+		"a request": func() { k.mustSet("a.json", `2`) },
+		"an edit":   func() { k.put("a.json", `3`) },
+	} {
+		change()
+		k.next()
+		k.inside(func() {}) // the step has ended
+		require.Positive(t, published, what)
+		require.Less(t, handedOver, published, what)
+		require.GreaterOrEqual(t, through(), published, what)
+	}
+}
