@@ -57,7 +57,7 @@ func (r *SetRequest) overrules(b *Broken) error {
 }
 
 // keepAside keeps what the broken files hold that a request replaces: no version has it.
-func (w *writer) keepAside(s *setting) error {
+func (w *writer) keepAside(s *step) error {
 	for i := range s.files {
 		f := &s.files[i]
 		if !f.write || f.broken == nil {
@@ -65,7 +65,7 @@ func (w *writer) keepAside(s *setting) error {
 		}
 		data, err := f.before.data, error(nil)
 		if data == nil { // there was no memory for it
-			data, _, err = atomicfile.ReadFile(w.in.dir.root, f.req.Name, w.cfg.MaxFileBytes)
+			data, _, err = atomicfile.ReadFile(w.dir.root, f.req.Name, w.cfg.MaxFileBytes)
 		}
 		if f.before.fault == sealFault {
 			if concealed, failed := w.cfg.Ring().Seal(seal.OfDocument+f.req.Name, data); failed == nil {
@@ -75,7 +75,7 @@ func (w *writer) keepAside(s *setting) error {
 		now := w.cfg.Clock.Now()
 		kept := fmt.Sprintf("%s/%s/%s-%s", asideDir, f.req.Name, now.UTC().Format("20060102T150405.000Z"), f.before.raw.String()[:8])
 		if err == nil {
-			err = w.rec.troubles.during(func() error { return writeAside(w.data, kept, data, now) })
+			err = w.dir.troubles.during(func() error { return writeAside(w.data, kept, data, now) })
 		}
 		if err != nil {
 			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, cause(err))

@@ -21,7 +21,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
 		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
 	}
-	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check, behind: req.Behind, asked: req.Asked, approved: req.Approved}
+	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), several: true, done: func(s *step, err error) { done(s.changed(), err) }, check: req.Check, behind: req.Behind, asked: req.Asked, approved: req.Approved}
 	for i, d := range req.Documents {
 		job.reqs[i] = SetRequest{Name: d.Name, Contents: d.File, Exact: true, Base: d.Base, Actor: req.Actor, file: true, keep: d.Keep}
 	}
@@ -29,7 +29,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if err := checkTogether(job.reqs); err != nil {
 		return err
 	}
-	return s.writer.put(job)
+	return s.queue.put(job)
 }
 
 // checkTogether refuses documents that cannot be in one directory. They are sorted.
@@ -51,7 +51,7 @@ func checkTogether(reqs []SetRequest) error {
 }
 
 // changed is what became of a change.
-func (s *setting) changed() (r change.Result) {
+func (s *step) changed() (r change.Result) {
 	for i := range s.files {
 		if f := &s.files[i]; f.err != nil {
 			r.Refused = append(r.Refused, change.Refusal{Name: f.req.Name, Err: f.err})
@@ -60,27 +60,27 @@ func (s *setting) changed() (r change.Result) {
 	if s.made != nil {
 		r.Revision, r.Replayed = s.made.Revision, true
 	}
-	if s.out == nil || s.err != nil {
+	if s.plan == nil || s.err != nil {
 		return r
 	}
 	r.Documents, r.Approval = s.documents(), s.approval
-	for _, c := range s.out.changes {
+	for _, c := range s.plan.changes {
 		r.Told = append(r.Told, c.Name)
 	}
 	if !s.job.check {
-		r.Revision = s.out.plan.docs[0].revision()
+		r.Revision = s.plan.revision
 	}
 	return r
 }
 
-func (s *setting) documents() (list []change.Changed) {
+func (s *step) documents() (list []change.Changed) {
 	for i := range s.files {
 		f := &s.files[i]
 		if !f.edited {
 			continue
 		}
-		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.out.plan.doc(f.req.Name).hash}
-		if prev := s.out.plan.prev.Node(f.req.Name); prev.live() {
+		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.doc(f.req.Name).hash}
+		if prev := s.plan.prev.Node(f.req.Name); prev.live() {
 			d.Was = prev.own.hash
 		} else {
 			d.Kind = doclog.Created
@@ -114,15 +114,15 @@ func (w *writer) overtaken(j *setJob) error {
 	if j.check || j.behind == 0 {
 		return nil
 	}
-	for name, by := range w.rec.unsaved {
+	for name, by := range w.unsaved {
 		if by != nil {
 			return codes.Errorf(codes.Conflict, "%s is served, but the log does not have it yet; nothing was changed: try again later", name)
 		}
 	}
-	if w.rec.known <= j.behind {
+	if w.known <= j.behind {
 		return nil
 	}
-	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.rec.known)
+	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.known)
 }
 
 // question identifies what a request asks for.
@@ -143,16 +143,16 @@ func (j *setJob) question() doclog.Digest {
 }
 
 // replayed finds out whether a change was asked for before, with the same token.
-func (w *writer) replayed(s *setting) error {
+func (w *writer) replayed(s *step) error {
 	by := s.job.reqs[0].Actor
 	if by == nil || by.Token == "" || s.job.check {
 		return nil
 	}
-	if w.rec.fault != nil { // it may have been made without anyone knowing
-		return w.rec.fault
+	if w.fault != nil { // it may have been made without anyone knowing
+		return w.fault
 	}
 	s.asked = s.job.question()
-	made, err := w.rec.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
+	made, err := w.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
 	if err == nil && made != nil {
 		s.made = made
 		if n := w.in.node(s.files[0].req.Name); n.known() {
@@ -166,14 +166,14 @@ func (w *writer) replayed(s *setting) error {
 const maxRefusals = 20
 
 // refusal is why a request cannot be carried out, given why its documents cannot; nil if they can.
-func (s *setting) refusal() error {
+func (s *step) refusal() error {
 	var list []error
 	for i := range s.files {
 		if err := s.files[i].err; err != nil {
 			list = append(list, err)
 		}
 	}
-	if len(list) == 0 || s.job.changed == nil {
+	if len(list) == 0 || !s.job.several {
 		return s.files[0].err
 	}
 	code := codes.Of(list[0])
@@ -191,4 +191,85 @@ func (s *setting) refusal() error {
 		fmt.Fprintf(&text, "; and %d more", more)
 	}
 	return &codes.Error{Code: code, Text: text.String(), Err: list[0]}
+}
+
+// marked are the documents because of which a change needs another person's approval, by name. They
+// include those that only inherit from what it changes, because they are served again as well, and
+// those that it takes away from a program whose main configurations they are.
+func (w *writer) marked(s *step) (names []string) {
+	by := s.files[0].req.Actor
+	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil {
+		return nil
+	}
+	for _, c := range s.plan.changes {
+		if w.cfg.Approval.Marked(c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	for _, name := range s.plan.prev.rules.meta.TakenAway(s.plan.rules.meta) {
+		if w.cfg.Approval.Marked(name) {
+			names = append(names, name)
+		}
+	}
+	for i := range s.files { // of which perhaps only the layout changes
+		if f := &s.files[i]; f.written() && w.cfg.Approval.Marked(f.req.Name) {
+			names = append(names, f.req.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hold has the change kept if someone has to approve it; nil: it is to be made.
+func (w *writer) hold(s *step) error {
+	marked := w.marked(s)
+	if by := s.files[0].req.Actor; by != nil && by.Approver != "" {
+		return s.job.covers(append(marked, s.linked()...))
+	}
+	if s.approval = marked; marked == nil || s.job.check {
+		return nil
+	}
+	return w.dir.troubles.during(func() error { return w.cfg.Approval.Hold(s.held()) })
+}
+
+// linked are the names that change because symlinks lead from them to files that are written or removed,
+// by name.
+func (s *step) linked() (names []string) {
+	for i := range s.files {
+		if f := &s.files[i]; !f.write && f.written() {
+			names = append(names, f.req.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// covers refuses an approved change that by now changes one of these names that no one has approved:
+// since it was held, something else may have come to inherit from what it changes, or be marked, or
+// another symlink to lead there.
+func (j *setJob) covers(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(j.approved, name) {
+			return codes.Errorf(codes.Conflict, "%s would change as well, which no one has approved", shorten(name))
+		}
+	}
+	return nil
+}
+
+// held is a change as it is to be made when it is approved. What is to stay as it is, or is as
+// requested already, must be so then.
+func (s *step) held() *change.Held {
+	h := &change.Held{Marked: s.approval, Linked: s.linked(), Actor: s.files[0].req.Actor, Asked: s.job.question()}
+	for i := range s.job.reqs { // links to them are looked for again when it is made
+		f := &s.files[i]
+		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
+		if d.Base == nil {
+			d.Base = new(doclog.Digest)
+			if n := s.plan.prev.Node(f.req.Name); n.live() {
+				*d.Base = n.own.hash
+			}
+		}
+		h.Documents = append(h.Documents, d)
+	}
+	return h
 }

@@ -24,7 +24,7 @@ func TestALargeChangeIsOneRevision(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, k.next().Changes, 1000)
 	for _, d := range list {
-		known, err := k.recorder.log.Document(d.Name)
+		known, err := k.writer.log.Document(d.Name)
 		require.NoError(t, err)
 		require.Equal(t, r.Revision, known.Revision)
 		require.Equal(t, string(d.File), k.file(d.Name))

@@ -51,7 +51,7 @@ func TestAChangeIsWholeWhereverItStops(t *testing.T) {
 				seen[is] = true
 			}
 			require.Len(t, seen, 2)
-			d, err := i.store.recorder.log.Document("a.json")
+			d, err := i.store.writer.log.Document("a.json")
 			require.NoError(t, err)
 			require.Equal(t, r.Revision, d.Revision)
 		})

@@ -152,7 +152,7 @@ func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
 		}
 		require.NoError(t, k.Close())
 	}
-	d, err := p.recorder.log.Document("c.json")
+	d, err := p.writer.log.Document("c.json")
 	require.NoError(t, err)
 	require.Equal(t, d.Revision, r.Revision)
 }

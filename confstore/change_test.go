@@ -58,11 +58,11 @@ func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
 	require.Equal(t, []string{"a.json", "b.json", "heir.json", "new/x.json"}, names(b))
 	require.ElementsMatch(t, names(b), r.Told)
 	for _, name := range []string{"a.json", "b.json", "new/x.json"} {
-		d, err := k.recorder.log.Document(name)
+		d, err := k.writer.log.Document(name)
 		require.NoError(t, err)
 		require.Equal(t, r.Revision, d.Revision, name)
 	}
-	same, err := k.recorder.log.Document("same.json")
+	same, err := k.writer.log.Document("same.json")
 	require.NoError(t, err)
 	require.Less(t, same.Revision, r.Revision)
 	require.True(t, k.Snapshot().Node("b.json").Deleted())
@@ -180,10 +180,10 @@ func TestDocumentsFoundChangedTogetherAreOneRevisionAndOneBatch(t *testing.T) {
 	k.remove("gone.json")
 	require.Equal(t, []string{"a.json", "b.json", "gone.json", "new.json"}, names(k.next()))
 	require.Empty(t, k.batches)
-	a, err := k.recorder.log.Document("a.json")
+	a, err := k.writer.log.Document("a.json")
 	require.NoError(t, err)
 	for _, name := range []string{"b.json", "gone.json", "new.json"} {
-		d, err := k.recorder.log.Document(name)
+		d, err := k.writer.log.Document(name)
 		require.NoError(t, err)
 		require.Equal(t, a.Revision, d.Revision)
 	}

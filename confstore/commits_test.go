@@ -211,7 +211,7 @@ func TestACommitMadeSinceTheStartWasNotThereBefore(t *testing.T) {
 	c := k.publisher.commits
 	q := &question{commits: c, atHead: map[*found]bool{}}
 	for after, back := range map[time.Duration]bool{-time.Hour: true, time.Second: false} {
-		got, err := q.back(t.Context(), &found{name: "a.json", n: 9}, &git.Commit{Hash: "none", Time: c.opened.Add(after)})
+		got, err := q.back(t.Context(), &found{placedFile: placedFile{name: "a.json"}, n: 9}, &git.Commit{Hash: "none", Time: c.opened.Add(after)})
 		require.NoError(t, err)
 		require.Equal(t, back, got, after)
 	}
@@ -232,7 +232,7 @@ func TestEachOfManyCommitsIsNamedForItsOwnVersion(t *testing.T) {
 		}
 	}
 	k.asked()
-	versions, err := k.recorder.log.Versions(t.Context(), "a.json", 0, 100)
+	versions, err := k.writer.log.Versions(t.Context(), "a.json", 0, 100)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(versions), 5)
 	for _, v := range versions {

@@ -12,9 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
 )
 
 // directory is the directory of the documents. It reads, writes and watches files. Only the
@@ -39,18 +42,24 @@ type directory struct {
 }
 
 func (d *directory) open() error {
-	root, err := d.cfg.FS.OpenRoot(d.path)
-	if err != nil {
+	var err error
+	if d.root, d.rootID, err = d.there(); err != nil {
 		return missingDir(d.path, err)
 	}
-	d.root = root
-	info, err := root.Stat(".")
-	if err != nil {
-		return missingDir(d.path, err)
-	}
-	d.rootID = idOf(info)
 	d.openEvents()
 	return nil
+}
+
+// there opens the directory that is there now.
+func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
+	if root, err = d.cfg.FS.OpenRoot(d.path); err != nil {
+		return nil, id, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, id, errors.Join(err, root.Close())
+	}
+	return root, idOf(info), nil
 }
 
 // openEvents has file events come, if they do not yet: with each scan it is tried again.
@@ -96,32 +105,26 @@ func missingDir(dir string, err error) error {
 // present reports whether the directory is there and the one that is open. It may have
 // been moved away with everything in it.
 func (d *directory) present() bool {
-	root, err := d.cfg.FS.OpenRoot(d.path)
+	root, id, err := d.there()
 	if err != nil {
 		return false
 	}
-	defer root.Close()
-	info, err := root.Stat(".")
-	return err == nil && idOf(info) == d.rootID
+	root.Close()
+	return id == d.rootID
 }
 
 // reopen opens the directory that is there now and watches for its replacement. replaced
 // reports whether it is a different one.
 func (d *directory) reopen() (replaced bool, err error) {
-	root, err := d.cfg.FS.OpenRoot(d.path)
+	root, id, err := d.there()
 	if err != nil {
 		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
 		d.troubles.ofRoot(false)
 		return false, err
 	}
-	info, err := root.Stat(".")
-	if err != nil {
-		root.Close()
-		return false, err
-	}
 	d.problems.set(OfRoot, ".", "")
 	d.troubles.ofRoot(true)
-	if id := idOf(info); id == d.rootID {
+	if id == d.rootID {
 		root.Close()
 	} else {
 		d.cfg.Log.Info().Str("dir", d.path).Msg("the configuration directory was replaced")
@@ -135,8 +138,8 @@ func (d *directory) reopen() (replaced bool, err error) {
 	return replaced, nil
 }
 
-// look notes which directories there are, and are not watched.
-func (d *directory) look(dirs []foundDir) {
+// noteDirs notes which directories there are, and are not watched.
+func (d *directory) noteDirs(dirs []foundDir) {
 	there := make(map[string]struct{}, len(dirs))
 	for _, dir := range dirs {
 		if there[dir.name] = struct{}{}; d.watch == nil {
@@ -244,6 +247,13 @@ func (d *directory) read(name string, keep bool) reading {
 	return r
 }
 
+// look reads a file for a moment: what is read is not kept.
+func (d *directory) look(name string) reading {
+	r := d.read(name, true)
+	d.room.done([]reading{r})
+	return r
+}
+
 // changedSince reports whether a file is another than the one that was read.
 func (d *directory) changedSince(r *reading) bool {
 	if r.info == nil && !r.missing || r.isDir {
@@ -308,4 +318,96 @@ func (d *directory) fileText(compact []byte, before reading) []byte {
 		}
 	}
 	return layout.Append(make([]byte, 0, size), compact)
+}
+
+// signature shows with one stat whether a file may have changed. No file has the zero
+// value.
+type signature struct {
+	size, mtime, ctime int64
+	ino, dev           uint64
+}
+
+func signatureOf(info fs.FileInfo) signature {
+	stat, _ := atomicfile.StatOf(info) // where there is none, size and time must do
+	return signature{size: info.Size(), mtime: info.ModTime().UnixNano(), ctime: stat.Changed, ino: stat.Inode, dev: stat.Device}
+}
+
+// tick is longer than the resolution of file times. A file changed less than that ago may
+// change again and look the same.
+const tick = 50 * time.Millisecond
+
+func (s signature) settled(now time.Time) bool {
+	return max(s.mtime, s.ctime) < now.Add(-tick).UnixNano()
+}
+
+// reading is a file as it is on the disk.
+//
+// wide: all that is found in one look, of which each later step needs some.
+type reading struct {
+	name    string
+	missing bool
+	isDir   bool   // a directory that has a document's name
+	fault   string // why it cannot be served, or ""
+	twice   string // that a member stands twice in it though it is served, or ""
+	noRoom  bool   // because there is no memory for it, and it was not read
+	room    int64  // reserved for it; see intake.done
+	sig     signature
+	raw     doclog.Digest // zero if the bytes could not be read
+	data    []byte        // the bytes, if they were to be kept
+	text    []byte        // compact, if there is no fault
+	layout  jsontext.Layout
+	mtime   int32
+	changed time.Time   // contents, name or attributes; zero if missing
+	ahead   bool        // the file's time is too far ahead; mtime is the present
+	info    fs.FileInfo // nil: it could not be looked at
+}
+
+func unreadable(root atomicfile.Root, name string, err error) string {
+	if info, statErr := root.Lstat(name); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + cause(err)
+	}
+	return "cannot be read: " + cause(err)
+}
+
+// cause returns the innermost text of an error, without paths, which peers must not see.
+func cause(err error) string {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// check takes ownership of data and may change it. What is in service stays so though a member stands
+// twice in it, as it could before that was refused.
+func (r *reading) check(data []byte, serves bool) {
+	kind, err := jsontext.CheckUTF8(data)
+	if err != nil {
+		r.fault = "is not valid JSON: " + faultAt(data, err)
+		return
+	}
+	if r.name == meta.FileName && kind != jsontext.Object {
+		r.fault = "must hold a JSON object"
+		return
+	}
+	if seal.Asks(data) {
+		r.fault = sealFault
+		return
+	}
+	if err := jsontext.Twice(data); err != nil {
+		if !serves {
+			r.fault = "is not valid JSON: " + faultAt(data, err)
+			return
+		}
+		r.twice = "is served, but programs do not agree on what it says; mend it: " + faultAt(data, err)
+	}
+	r.layout = jsontext.LayoutOf(data, ownLayout)
+	r.text = fitted(jsontext.AppendCompact(data[:0], data))
+}
+
+func faultAt(text []byte, err error) string {
+	if syntax, ok := errors.AsType[*jsontext.SyntaxError](err); ok {
+		line, col := syntax.Position(text)
+		return fmt.Sprintf("line %d column %d: %s", line, col, syntax.Reason)
+	}
+	return err.Error()
 }

@@ -7,24 +7,26 @@
 // document of a snapshot, with what it inherits by _meta.json merged in, and is read without locks
 // and without allocation.
 //
-// A change passes through four parts, all owned by one goroutine:
+// One goroutine owns the way of a change, and every change takes it, whether it was asked for or
+// found on disk:
 //
-//   - The intake finds it. Edits are noticed by file events that settle (watch.go,
-//     settle.go, gather.go) or by scans (scan.go, walk.go), and read from the directory
-//     (directory.go), with who has made them (sign.go); requests wait in the writer's queue
-//     (set.go), and those that wait together share the disk's time (group.go).
-//   - The planner works out the consequences: the versions and the affected documents
-//     (plan.go), whether a request is refused (judge.go), the next snapshot (apply.go). It
-//     is pure.
-//   - The recorder commits it to a [confcenter/confstore/doclog.Log] in the state store, which
-//     remembers what a directory cannot: every version with its exact bytes, who made it and why,
-//     versions that never fall, tombstones of removed documents (recorder.go, recall.go). Files are
-//     put in place behind it (placer.go) and made durable in the background (syncer.go). A start puts
-//     in place what a stop has kept from it, and tells that from people's edits (start.go,
-//     [confcenter/confstore/placement.Judge]).
-//   - The publisher puts the snapshot in place and tells the subscribers (publish.go). Those
-//     who follow contents by revision are told of what the log has (revisions.go), and what
-//     they missed is read back from there (past.go).
+//   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, intake.go) or
+//     by scans (walk.go), and read from the directory (directory.go), with who owns them
+//     (commits.go); requests wait in a queue (queue.go), and those that wait together share the
+//     disk's time (group.go).
+//   - It is planned: the versions, the affected documents and the next snapshot (plan.go), and whether
+//     a request is refused (judge.go). This is pure.
+//   - It is carried out, by writer.carryOut in writer.go, which reads from top to bottom. The
+//     temporary files of requests are prepared. The change is committed to a
+//     [confcenter/confstore/doclog.Log] in the state store, which remembers what a directory cannot:
+//     every version with its exact bytes, who made it and why, versions that never fall, tombstones of
+//     removed documents. Files are put in place (placer.go). The publisher serves the snapshot and
+//     tells the subscribers (publish.go). Last, files are handed over to be made durable in the
+//     background, and git is asked who made what was found (commits.go, question.go).
+//
+// A start puts in place what a stop has kept from it, and tells that from people's edits (open.go,
+// [confcenter/confstore/placement.Judge]). Those who follow contents by revision are told of what the
+// log has (revisions.go), and what they missed is read back from there (past.go).
 //
 // A newcomer reads them in this order, then node.go. What a disk can do to them, and who hears
 // of it, is in trouble.go.

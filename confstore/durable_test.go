@@ -128,7 +128,7 @@ func (r *rig) synced() {
 	r.t.Helper()
 	var newest kv.Revision
 	for _, name := range r.store.Snapshot().Names() {
-		d, err := r.store.recorder.log.Document(name)
+		d, err := r.store.writer.log.Document(name)
 		require.NoError(r.t, err)
 		newest = max(newest, d.Revision)
 	}
@@ -337,7 +337,7 @@ func (m *moment) reopened(t *testing.T) (text string) {
 		if text = textOf(n, false); n.Deleted() {
 			text = ""
 		}
-		d, err := s.recorder.log.Document("a.json")
+		d, err := s.writer.log.Document("a.json")
 		require.NoError(t, err)
 		if i > 0 {
 			require.Equal(t, versions, d.N, m.label)
@@ -435,7 +435,7 @@ func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	require.NotEmpty(t, r.store.Problems())
 	require.ErrorIs(t, r.store.Remembered("a.json"), codes.Busy)
 	require.NoError(t, r.store.Remembered("none.json"))
-	_, err := changeNow(t, r.store, change.Request{Documents: []change.Document{write("b.json", "1")}, Behind: r.store.recorder.known + 1})
+	_, err := changeNow(t, r.store, change.Request{Documents: []change.Document{write("b.json", "1")}, Behind: r.store.writer.known + 1})
 	require.ErrorIs(t, err, codes.Conflict, "whoever has looked at all documents in the log has missed one")
 
 	r.log.SetFull(false)
@@ -443,7 +443,7 @@ func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.store.Problems())
 	require.NoError(t, r.store.Remembered("a.json"))
-	d, err := r.store.recorder.log.Document("a.json")
+	d, err := r.store.writer.log.Document("a.json")
 	require.NoError(t, err)
 	require.EqualValues(t, 1002, d.Served, "the files alone would give 1001")
 	require.Equal(t, `{"v":"edited"}`, r.left("", 1).reopened(t))

@@ -104,7 +104,7 @@ func TestTouchAndReformattingAreNoChange(t *testing.T) {
 	k.put("a.json", "{ \"v\" :\n1 }\n")
 	k.none()
 	require.Equal(t, before.Mtime(true), k.mtime("a.json"))
-	v, err := k.recorder.log.Version(t.Context(), "a.json", 2)
+	v, err := k.writer.log.Version(t.Context(), "a.json", 2)
 	require.NoError(t, err)
 	require.Equal(t, "{ \"v\" :\n1 }\n", string(v.File), "the log has the exact bytes")
 }
@@ -379,7 +379,7 @@ func TestFilesThatGoWithTheDirectoryAreNotRemoved(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	require.NoError(t, m.mem.Drop("/srv/conf"))
 	m.inside(func() {
-		m.intake.settle.missing["a.json"] = noon
+		m.intake.settle.waiting["a.json"] = wait{true, noon}
 		m.directory.root = m.emptyRoot()
 		m.intake.look([]string{"a.json"}, noon, false)
 	})

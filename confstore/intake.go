@@ -1,18 +1,19 @@
 package confstore
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
 // intake finds what people have changed in the directory, waits for it to settle, and hands it
-// to the recorder. Only the store's goroutine uses it.
+// to the writer. Only the store's goroutine uses it.
 type intake struct {
 	// set at open
 	cfg      *Config
 	dir      *directory
-	rec      *recorder
-	placer   *placer
+	w        *writer
 	scans    chan *listing
 	closing  <-chan struct{}
 	scanners sync.WaitGroup
@@ -44,7 +45,7 @@ func newTree() tree {
 	return tree{linked: make(map[string][]string), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
 }
 
-func (in *intake) node(name string) *Node { return in.rec.snapshot.Load().Node(name) }
+func (in *intake) node(name string) *Node { return in.w.snapshot.Load().Node(name) }
 
 func (in *intake) file(name string) *file {
 	f := in.files[name]
@@ -58,7 +59,7 @@ func (in *intake) file(name string) *file {
 
 // recall expects the files of the documents that existed in the last run.
 func (in *intake) recall() {
-	now := in.rec.snapshot.Load()
+	now := in.w.snapshot.Load()
 	for _, name := range now.names {
 		in.file(name).onDisk = !now.Node(name).Deleted() // if it is not, it was removed meanwhile
 	}
@@ -75,8 +76,7 @@ func (in *intake) list() []string {
 			in.cfg.Log.Warn().Str("name", temp).Msg("a temporary file of an interrupted write cannot be removed: " + cause(err))
 		}
 	}
-	in.dir.problems.replace(OfDirectory, list.problems)
-	in.noteListing(list)
+	in.noteAll(list)
 	names := make([]string, 0, len(list.files))
 	for _, f := range list.files {
 		names = append(names, f.name)
@@ -84,21 +84,10 @@ func (in *intake) list() []string {
 	return names
 }
 
-// taken returns how readings differ from what is served.
-func (in *intake) taken(readings []reading) (edits []edit) {
-	now := in.cfg.Clock.Now()
-	for _, r := range readings {
-		if ed, ok := in.takeReading(r, now, true); ok {
-			edits = append(edits, ed)
-		}
-	}
-	return edits
-}
-
 // retryPlacing tries to put in place the files that could not be put there before, and looks at
 // those that were changed meanwhile.
 func (in *intake) retryPlacing() {
-	for _, name := range in.placer.retry() {
+	for _, name := range in.w.placer.retry() {
 		in.settle.names[name] = struct{}{}
 		in.settle.soon()
 	}
@@ -107,53 +96,44 @@ func (in *intake) retryPlacing() {
 // rewatch reopens the directory if it was replaced, watches everything in it again and finds
 // what has changed. If there is no directory the last contents stay in service: treating a
 // directory that is being moved or not mounted yet as ten thousand removals would do more harm
-// than waiting. An empty directory does mean that everything was removed.
-func (in *intake) rewatch() bool {
+// than waiting. An empty directory does mean that everything was removed. The result is nil if there is
+// none.
+func (in *intake) rewatch() *listing {
 	replaced, err := in.dir.reopen()
 	if err != nil {
 		in.settle.rootDue = in.cfg.Clock.Now().Add(rootPoll)
-		return false
+		return nil
 	}
 	in.settle.rootDue = time.Time{}
 	if replaced {
 		in.settle.graceTo = in.cfg.Clock.Now().Add(in.cfg.ReplaceGrace)
 	}
 	in.tree = newTree()
-	in.compare()
+	list := in.compare()
 	if len(in.settle.names) > 0 {
 		in.settle.soon()
 	}
-	return true
+	return list
 }
 
 // compare finds all names whose files differ from those that were read.
-func (in *intake) compare() {
+func (in *intake) compare() *listing {
 	list := in.dir.walker(in.dir.watchDir).walk(".")
+	in.noteAll(list)
+	in.differing(list, ".")
+	return list
+}
+
+// noteAll takes note of a listing of the whole directory.
+func (in *intake) noteAll(list *listing) {
 	in.dir.problems.replace(OfDirectory, list.problems)
 	in.noteListing(list)
-	in.differing(list, ".")
 }
 
 // takeEdits publishes unseen edits of files as one batch. The readings are current.
 func (in *intake) takeEdits(readings []reading) {
-	var edits []edit
-	now := in.cfg.Clock.Now()
-	for _, r := range readings {
-		var ed edit
-		var ok bool
-		switch {
-		case r.fault != "", in.placer.stale(r): // not an edit yet, or none
-		case !r.missing:
-			ed, ok = in.takeGood(r)
-		case in.files[r.name] != nil:
-			ed, ok = in.removed(r.name, now)
-		}
-		if ok {
-			edits = append(edits, ed)
-		}
-	}
-	in.dir.sign(edits)
-	in.rec.found(edits)
+	good := slices.DeleteFunc(readings, func(r reading) bool { return r.fault != "" }) // no edit yet
+	in.w.found(in.take(good, in.cfg.Clock.Now(), true))
 }
 
 // placed records that a write has put name's file in place, or removed it.
@@ -161,7 +141,76 @@ func (in *intake) placed(name string, onDisk bool) {
 	f := in.file(name)
 	in.noteTwice(name, f, "")
 	*f = file{onDisk: onDisk}
-	delete(in.settle.missing, name)
-	delete(in.settle.suspect, name)
-	in.rec.setFault(name, "", true)
+	delete(in.settle.waiting, name)
+	in.w.setFault(name, "", true)
+}
+
+// startScan lists the whole directory on a goroutine of its own, to compare it with the known
+// state. There is one scan at a time.
+func (in *intake) startScan() {
+	switch {
+	case in.scanning:
+		return
+	case !in.dir.present():
+		in.rewatch()
+		return
+	}
+	in.dir.openEvents()
+	in.scanning = true
+	w := in.dir.walker(nil)
+	in.scanners.Go(func() {
+		list := w.walk(".")
+		select {
+		case in.scans <- list:
+		case <-in.closing:
+		}
+	})
+}
+
+// takeScan takes in the result of a scan. Differences are treated like events, so that they settle
+// too.
+func (in *intake) takeScan(list *listing) {
+	in.scanning = false
+	if in.scanAgain {
+		in.scanAgain = false
+		in.startScan()
+	}
+	if list.root != in.dir.root {
+		return
+	}
+	in.noteAll(list)
+	if len(in.files) < in.cfg.MaxFiles && !in.cfg.Documents.Over() {
+		in.dir.problems.set(OfRoot, "files", "")
+	}
+	in.noteRoom()
+	in.dir.noteDirs(list.dirs)
+	if in.dir.watch != nil {
+		for _, dir := range list.dirs {
+			if in.dir.watch.missing(dir) {
+				in.settle.dirs[dir.name] = struct{}{}
+			}
+		}
+	}
+	in.differing(list, ".")
+	if len(in.settle.names)+len(in.settle.dirs) > 0 {
+		in.settle.soon()
+	}
+}
+
+// reload does the work of Reload.
+func (in *intake) reload() {
+	list := in.rewatch()
+	if list == nil {
+		return
+	}
+	names := make(map[string]struct{}, len(in.files))
+	for _, f := range list.files {
+		names[f.name] = struct{}{}
+	}
+	for name, f := range in.files {
+		if f.onDisk {
+			names[name] = struct{}{}
+		}
+	}
+	in.look(slices.Sorted(maps.Keys(names)), in.cfg.Clock.Now(), true)
 }

@@ -224,7 +224,7 @@ func (k *kit) inside(fn func()) {
 // remember has the log know v at the next start.
 func (k *kit) remember(v doclog.Version) {
 	k.inside(func() {
-		_, err := k.recorder.log.Commit(k.t.Context(), []doclog.Change{{Seq: v.Seq, Versions: []doclog.Version{v}}})
+		_, err := k.writer.log.Commit(k.t.Context(), []doclog.Change{{Seq: v.Seq, Versions: []doclog.Version{v}}})
 		require.NoError(k.t, err)
 	})
 }

@@ -61,7 +61,7 @@ func TestAChangeThatTakesAwayIsMadeThoughTheDiskIsFull(t *testing.T) {
 // unsavedNames are the documents that the log does not have as they are served.
 func (k *kit) unsavedNames() (names []string) {
 	k.inside(func() {
-		for name := range k.recorder.unsaved {
+		for name := range k.writer.unsaved {
 			names = append(names, name)
 		}
 	})

@@ -39,7 +39,7 @@ func way(root linkReader, name string) (places []string) {
 			at = path.Dir(at)
 			continue
 		}
-		next := join(at, part)
+		next := path.Join(at, part)
 		if len(rest) == 0 {
 			places = append(places, next)
 		}
@@ -113,7 +113,7 @@ func (t *tree) otherNames(root atomicfile.Root, name string) (names []string) {
 	names = append(names, entry[0])
 	for link := range t.linkedDirs {
 		if places := way(root, link); places != nil && below(entry[0], places[len(places)-1]) {
-			names = append(names, join(link, strings.TrimPrefix(entry[0], places[len(places)-1]+"/")))
+			names = append(names, path.Join(link, strings.TrimPrefix(entry[0], places[len(places)-1]+"/")))
 		}
 	}
 	for link, places := range t.linked {
@@ -141,12 +141,12 @@ func circular(root atomicfile.Root, name string) bool {
 // alone reports whether a Set has to be carried out by itself, because other names have a part in it.
 func (w *writer) alone(j *setJob) bool {
 	name := j.reqs[0].Name
-	return w.in.tree.linked[name] != nil || len(w.in.tree.otherNames(w.in.dir.root, name)) > 0
+	return w.in.tree.linked[name] != nil || len(w.in.tree.otherNames(w.dir.root, name)) > 0
 }
 
 // follow adds the other names of the files that a request writes: they are documents that change with
 // them.
-func (w *writer) follow(s *setting) error {
+func (w *writer) follow(s *step) error {
 	if !w.in.tree.hasLinks() {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (w *writer) follow(s *setting) error {
 	for i := range s.files {
 		f := &s.files[i]
 		asked[f.req.Name] = i
-		places := way(w.in.dir.root, f.req.Name)
+		places := way(w.dir.root, f.req.Name)
 		if f.req.keep || f.err != nil || places == nil {
 			continue
 		}
@@ -169,7 +169,7 @@ func (w *writer) follow(s *setting) error {
 	}
 	for i := range s.files { // a link to a file that is to hold the same may stay
 		f := &s.files[i]
-		if places := way(w.in.dir.root, f.req.Name); f.text != nil && len(places) > 1 && !f.req.keep {
+		if places := way(w.dir.root, f.req.Name); f.text != nil && len(places) > 1 && !f.req.keep {
 			for _, place := range places[1:] {
 				if to, ok := entries[place]; ok && bytes.Equal(f.req.Contents, s.files[to].req.Contents) {
 					delete(entries, places[0])
@@ -179,12 +179,12 @@ func (w *writer) follow(s *setting) error {
 	}
 	names := make(map[string]bool)
 	for _, i := range entries {
-		for _, name := range w.in.tree.otherNames(w.in.dir.root, s.files[i].req.Name) {
+		for _, name := range w.in.tree.otherNames(w.dir.root, s.files[i].req.Name) {
 			names[name] = true
 		}
 	}
 	for name := range names {
-		for _, place := range way(w.in.dir.root, name) {
+		for _, place := range way(w.dir.root, name) {
 			to, ok := entries[place]
 			if !ok {
 				continue

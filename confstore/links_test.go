@@ -36,11 +36,11 @@ func (k *kit) sameChange(who string, names ...string) {
 	newest := k.Snapshot().Node(names[0]).own.revision()
 	for _, name := range names {
 		require.Equal(k.t, newest, k.Snapshot().Node(name).own.revision(), name)
-		versions, err := k.recorder.log.Versions(k.t.Context(), name, 0, 1)
+		versions, err := k.writer.log.Versions(k.t.Context(), name, 0, 1)
 		require.NoError(k.t, err)
-		change, err := k.recorder.log.Change(k.t.Context(), versions[0].Seq)
+		change, err := k.writer.log.Change(k.t.Context(), versions[0].Seq)
 		require.NoError(k.t, err)
-		by, err := k.recorder.log.Who(k.t.Context(), &versions[0], &change)
+		by, err := k.writer.log.Who(k.t.Context(), &versions[0], &change)
 		require.NoError(k.t, err)
 		require.Equal(k.t, who, by.Author, name)
 	}
@@ -244,7 +244,7 @@ func TestWritesThatMeetInALinkAreMadeInOrder(t *testing.T) {
 	k.drainedNone()
 	var versions []doclog.Version
 	for _, name := range fiveNames {
-		v, err := k.recorder.log.Versions(t.Context(), name, 0, 1)
+		v, err := k.writer.log.Versions(t.Context(), name, 0, 1)
 		require.NoError(t, err)
 		versions = append(versions, v...)
 	}

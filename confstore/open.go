@@ -3,14 +3,21 @@ package confstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // Open recalls from cfg.State what was served, puts in place what a stop has kept from it, takes in
@@ -46,21 +53,17 @@ func prepare(cfg Config) (*Store, error) {
 	problems := newProblems(cfg.Log, cfg.Clock.Now)
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
 	s.publisher.snapshot.Store(emptySnapshot())
-	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, state: cfg.State, patience: 3 * cfg.DiskPatience}
-	s.recorder = recorder{
-		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
-		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]*doclog.By), placer: &s.placer,
-	}
-	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
-	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
+	s.troubles = troubles{cfg: &s.cfg, dir: filepath.Clean(cfg.Dir)}
+	s.syncer = syncer{cfg: &s.cfg, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
-		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, placer: &s.placer, scans: make(chan *listing), closing: s.closing,
-		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
+		cfg: &s.cfg, dir: &s.directory, w: &s.writer, scans: make(chan *listing), closing: s.closing,
+		files: make(map[string]*file), settle: settling{cfg: &s.cfg, names: map[string]struct{}{}, dirs: map[string]struct{}{}, waiting: map[string]wait{}}, tree: newTree(),
 	}
+	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}
 	s.writer = writer{
-		cfg: &s.cfg, in: &s.intake, rec: &s.recorder,
-		jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1),
+		publisher: &s.publisher, cfg: &s.cfg, dir: &s.directory, in: &s.intake, queue: &s.queue,
+		placer: placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}, unsaved: make(map[string]*doclog.By),
 	}
 	if cfg.FS != atomicfile.OS() {
 		return s, checkApart(s.directory.path, filepath.Clean(cfg.DataDir))
@@ -82,7 +85,7 @@ func (s *Store) prepareOS() error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return codes.Errorf(codes.Storage, "data directory: %w", err)
 	}
-	s.cfg.DataDir, s.troubles.dir, s.troubles.data = data, s.directory.path, data
+	s.cfg.DataDir, s.troubles.dir = data, s.directory.path
 	return nil
 }
 
@@ -155,7 +158,7 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	s.recorder.log = log
+	s.writer.log = log
 	s.syncer.marks = marks
 	s.directory.gitWorks(nil)
 	readings, err := s.recall(marks, restored)
@@ -184,9 +187,9 @@ func (s *Store) open() error {
 // load publishes the differences between directory and log. There are no subscribers yet.
 func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
-	edits := s.intake.taken(readings)
+	edits := s.intake.take(readings, s.cfg.Clock.Now(), true)
 	s.directory.sign(edits)
-	planner := s.recorder.planner()
+	planner := s.writer.planner()
 	if len(planner.prev.names) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.
 		planner.floor = seconds(planner.now, planner.now)
@@ -198,7 +201,7 @@ func (s *Store) load(readings []reading) error {
 	if removed := removals(edits); removed > 0 && removed == len(s.intake.files) {
 		s.cfg.Log.Warn().Str("dir", s.directory.path).Int("documents", removed).Msg("the configuration directory is empty, so all documents count as removed; is it the right one, is it mounted?")
 	}
-	s.recorder.take(p) // a full disk must not keep what is on it from being served
+	s.writer.carryOut([]step{{plan: p.apply(&s.publisher.limits)}}) // a full disk must not keep what is on it from being served
 	s.intake.noteRoom()
 	s.cfg.Log.Info().Str("dir", s.directory.path).Int("documents", len(s.Snapshot().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil
@@ -211,4 +214,329 @@ func removals(edits []edit) (n int) {
 		}
 	}
 	return n
+}
+
+// asideDir is where, in the data directory, contents go that a crash has left in place of newer
+// ones.
+const asideDir = "aside"
+
+// start works out what is served at first: what the log knows, with the files that are in place,
+// and what people have changed since.
+type start struct {
+	*Store
+	found    placement.Start
+	files    map[string]*reading
+	known    map[string]doclog.Document
+	placed   bool // a file was put in place, which links may lead to
+	restored bool // from a backup: it is right, and the files are not
+}
+
+// recall restores the last run's state and puts in place what it could not. The readings are
+// those of all files by then.
+func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error) {
+	ctx := context.Background()
+	docs, newest, err := s.writer.log.Behind(0)
+	if err != nil {
+		return nil, err
+	}
+	docs = slices.DeleteFunc(docs, func(d doclog.Document) bool { return nameFault(d.Name) != "" })
+	names, known := s.intake.list(), make(map[string]doclog.Document, len(docs))
+	listed := make(map[string]bool, len(names))
+	for _, name := range names {
+		listed[name] = true
+	}
+	for _, d := range docs {
+		known[d.Name] = d
+		if !listed[d.Name] {
+			names = append(names, d.Name)
+		}
+	}
+	if restored {
+		if names, err = s.removeStrangers(names, known); err != nil {
+			return nil, err
+		}
+	}
+	s.directory.room.recalled, s.directory.first = known, len(known) == 0
+	readings := s.directory.readAll(names)
+	s.directory.first = false
+	st := &start{Store: s, files: make(map[string]*reading, len(readings)), known: known, restored: restored}
+	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
+	for i := range readings {
+		st.files[readings[i].name] = &readings[i]
+	}
+	list := make([]recalledDocument, len(docs))
+	for _, links := range [...]bool{false, true} { // to what is in place then
+		for i, d := range docs {
+			if _, is := s.intake.tree.linked[d.Name]; is != links {
+				continue
+			}
+			if links && st.placed {
+				st.read(st.files[d.Name])
+			}
+			st.found.Placed = marks.Placed(d.Name, d.Revision)
+			if list[i], err = st.document(ctx, d); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.directory.room.recalled = nil
+	if first := s.writer.placer.bound(); first > 0 { // found later than some that are in place
+		s.syncer.through = min(s.syncer.through, first-1)
+	}
+	// Sequences go on above what the last run may have served without recording it.
+	seq := max(newest, uint64(s.cfg.Clock.Now().UnixMicro()))
+	s.writer.recall(recalled(list, seq, &s.publisher.limits))
+	s.intake.recall()
+	return readings, nil
+}
+
+// document is what a start knows of a document. Its file is put in place if it is not.
+func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocument, error) {
+	r := st.files[d.Name]
+	if !d.Deleted && r.raw == d.Hash && r.text != nil {
+		if d.Revision > st.found.Synced {
+			st.writer.placer.inPlace(placedFile{name: d.Name, rev: d.Revision})
+		}
+		return recalledDocument{d, r.text}, nil
+	}
+	if d.Deleted && r.missing {
+		return recalledDocument{Document: d}, nil
+	}
+	v, err := st.writer.log.Version(ctx, d.Name, d.N)
+	if err != nil {
+		return recalledDocument{}, err
+	}
+	known := recalledDocument{Document: d}
+	if !d.Deleted {
+		known.text = compactText(v.File)
+	}
+	if st.restored && !r.isDir {
+		err := st.place(v, r, !r.missing)
+		if errors.Is(err, errUnreadable) { // so it stays, and is reported as a broken one
+			err = nil
+		}
+		return known, err
+	}
+	verdict, err := placement.Judge(
+		placement.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},
+		placement.Known{Revision: d.Revision, Deleted: d.Deleted, Hash: d.Hash, Replaces: v.Replaces, Since: func(rev kv.Revision) ([]doclog.Digest, error) {
+			return st.digests(ctx, d, rev)
+		}}, st.found)
+	if err == nil && (verdict == placement.Place || verdict == placement.PlaceAside) && !r.isDir {
+		err = st.place(v, r, verdict == placement.PlaceAside)
+	}
+	return known, err
+}
+
+// digests are those of the version that was current at a revision, and of those after it.
+func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision) (list []doclog.Digest, err error) {
+	const page = 100
+	for before := int64(0); ; {
+		versions, err := st.writer.log.Versions(ctx, d.Name, before, page)
+		if err != nil || len(versions) == 0 {
+			return list, err
+		}
+		for _, v := range versions {
+			list = append(list, v.Hash)
+			if before = v.N; v.Revision <= rev {
+				return list, nil
+			}
+		}
+		if before == 1 {
+			return list, nil
+		}
+	}
+}
+
+// place puts a version in place that the last run could not, or that a crash took away.
+func (st *start) place(v doclog.Version, r *reading, aside bool) error {
+	with := st.writer.placer.comesWith(&v, func(name string) bool {
+		d := st.known[name]
+		return d.Revision == v.Revision && d.Hash == v.Hash
+	})
+	if with != "" {
+		if st.writer.placer.owed[with] != nil {
+			st.writer.placer.owed[v.Name] = &owedFile{version: v, with: with}
+		}
+		return nil
+	}
+	log := st.cfg.Log.Info().Str("name", v.Name).Int64("revision", int64(v.Revision))
+	if aside {
+		kept, err := st.setAside(v)
+		if err != nil {
+			return err
+		}
+		log = log.Str("found", kept)
+	}
+	what := "putting the newest version of a document in place, which was interrupted"
+	if st.restored {
+		what = "putting a document in place from the backup that was restored"
+	}
+	log.Msg(what)
+	placed, _ := st.writer.placer.place(&owedFile{version: v, before: *r})
+	st.writer.placer.inPlace(placed...)
+	st.placed = true
+	st.read(r)
+	return nil
+}
+
+// read reads a file again.
+func (st *start) read(r *reading) {
+	st.directory.room.done([]reading{*r})
+	*r = st.directory.read(r.name, true)
+}
+
+// setAside keeps the bytes of the file that a version replaces in the data directory, and returns
+// where.
+func (st *start) setAside(v doclog.Version) (string, error) {
+	kept, err := st.keepAside(v.Name, v.Revision, time.Unix(int64(v.Given), 0))
+	if errors.Is(err, errUnreadable) && !st.restored {
+		return "", nil
+	}
+	if err != nil {
+		return "", codes.Errorf(codes.Storage, "what was found of %s cannot be set aside in the data directory: %w", v.Name, err)
+	}
+	return kept, nil
+}
+
+var errUnreadable = errors.New("it cannot be read")
+
+// keepAside copies a file to the data directory, and returns where.
+func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string, error) {
+	data, _, err := atomicfile.ReadFile(s.directory.root, name, s.cfg.MaxFileBytes)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
+	return kept, writeAside(s.data, kept, data, given)
+}
+
+// recalledDocument is what the log knows of a document, with its compact text; nil if it is
+// deleted.
+type recalledDocument struct {
+	doclog.Document
+	text []byte
+}
+
+// recalled returns a snapshot of what the log knows, with which later edits are compared. Its
+// nodes have the lists of bases they were served with.
+func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
+	b := newBuilder(emptySnapshot())
+	b.next.seq = seq
+	docs := make(map[string]*document, len(list))
+	for _, d := range list {
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: seal.Has(d.text)}
+		doc.setRevision(d.Revision)
+		if doc.deleted {
+			doc.text = []byte("{}")
+		}
+		docs[d.Name] = doc
+	}
+	rulesSeq := uint64(0)
+	if doc := docs[meta.FileName]; doc != nil {
+		rulesSeq = doc.seq
+		if rules, err := parseRules(doc.text); err == nil && !doc.deleted {
+			b.next.rules = rules
+		}
+	}
+	of := func(name string) *document { return docs[name] }
+	for _, d := range list {
+		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.Floor}
+		if d.Floor != 0 || d.Bases != (doclog.Digest{}) {
+			// The log does not know when, but it was not after the last change of _meta.json.
+			n.listSeq = rulesSeq
+		}
+		n.inherit(b.next.rules)
+		n.list = d.Bases
+		n.resolve(nil, of)
+		b.put(n)
+	}
+	for _, name := range b.next.rules.meta.Names() {
+		if docs[name] == nil {
+			n := &Node{name: name, limits: l}
+			n.inherit(b.next.rules)
+			n.resolve(nil, of)
+			b.put(n)
+		}
+	}
+	return b.finish()
+}
+
+// remembered returns a document's state for the log; file is the file's bytes.
+func (d *document) remembered(name string, file []byte) doclog.Version {
+	v := doclog.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
+	if !d.deleted {
+		v.File = file
+	}
+	return v
+}
+
+// RestoredMark is a file in the data directory that says that its state store was restored from a
+// backup. The first Open that finds it makes the configuration directory what the backup says:
+// files that differ, and documents that it does not know, are set aside in the data directory.
+// Clients may know of what came after the backup, so the epoch is a new one, and everything is
+// served as a new version. Then the mark goes.
+const RestoredMark = "config.restored"
+
+// isRestored reports whether there is a mark.
+func (s *Store) isRestored() (bool, error) {
+	_, err := s.data.Lstat(RestoredMark)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err == nil, nil
+	}
+	return false, codes.Errorf(codes.Storage, "data directory: %w", err)
+}
+
+// forgetRestore removes the mark once everything is in place.
+func (s *Store) forgetRestore() error {
+	err := s.data.Remove(RestoredMark)
+	if err == nil {
+		err = s.data.SyncDir(".")
+	}
+	if err != nil {
+		return codes.Errorf(codes.Storage, "data directory: %w", err)
+	}
+	return nil
+}
+
+// removeStrangers sets aside documents that a backup does not know, and returns the names of the
+// others.
+func (s *Store) removeStrangers(names []string, known map[string]doclog.Document) ([]string, error) {
+	var err error
+	names = slices.DeleteFunc(names, func(name string) bool {
+		if known[name].N > 0 || err != nil {
+			return false
+		}
+		var kept string
+		if kept, err = s.keepAside(name, 0, time.Time{}); err == nil {
+			err = s.directory.root.Remove(name)
+		}
+		if err != nil {
+			err = codes.Errorf(codes.Storage, "%s is not in the backup that was restored, and cannot be removed: %w; empty the configuration directory", name, err)
+			return false
+		}
+		s.cfg.Log.Warn().Str("name", name).Str("found", kept).Msg("a document is not in the backup that was restored: its file is set aside in the data directory")
+		return true
+	})
+	return names, err
+}
+
+// journalName is where builds before the state store had documents kept their versions.
+const journalName = "config.journal"
+
+// openLog opens the log. What only a journal knows would fall silently, so that one is refused.
+func (s *Store) openLog(restored bool) (*doclog.Log, error) {
+	if _, err := s.data.Lstat(journalName); err == nil {
+		return nil, codes.Errorf(codes.Storage, "the data directory has a %s, of a build before versions of files were in the state store, which this one cannot read: start the server once with a build that takes it over, or move it away, and all files are new to the server, in a new epoch", journalName)
+	}
+	epoch := ""
+	if restored {
+		epoch = s.cfg.State.Identity()
+	}
+	log, err := doclog.Open(context.Background(), s.cfg.State, epoch)
+	if err == nil && restored {
+		now := s.cfg.Clock.Now()
+		err = log.Reissue(context.Background(), seconds(now, now)) // it begins a new life
+	}
+	return log, err
 }

@@ -67,9 +67,9 @@ func TestAnEditDuringAWriteComesAfterIt(t *testing.T) {
 			require.Equal(t, c.want, served())
 			text, _ := os.ReadFile(k.path("a.json"))
 			require.Equal(t, c.want, string(text))
-			d, err := k.recorder.log.Document("a.json")
+			d, err := k.writer.log.Document("a.json")
 			require.NoError(t, err)
-			versions, err := k.recorder.log.Versions(t.Context(), "a.json", 0, 10)
+			versions, err := k.writer.log.Versions(t.Context(), "a.json", 0, 10)
 			require.NoError(t, err)
 			if c.want != c.written {
 				require.Greater(t, d.Revision, result.Revision, "a version of its own")

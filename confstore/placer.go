@@ -3,9 +3,17 @@ package confstore
 import (
 	"errors"
 	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
 
 	"confcenter/confstore/doclog"
+	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -22,6 +30,7 @@ type placer struct {
 // owedFile is a version whose file has to be put in place.
 type owedFile struct {
 	version doclog.Version      // with its file
+	before  reading             // what is there when it is to be placed
 	pending *atomicfile.Pending // nil: not made yet, or not needed
 	with    string              // the name of the file that it comes in place with, to which it is a link; "": it is a file
 }
@@ -53,25 +62,25 @@ func (p *placer) bound() (first kv.Revision) {
 	return first
 }
 
-// place puts the files of versions in place, given what was there. Until all are, none of them counts
+// place puts the files of versions in place. Until all are, none of them counts
 // as the last one that is missing. A file that was changed since it was read is someone's edit, and
-// stays for retry to look at: overtaken.
-func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
+// stays for retry to look at: overtaken. Those that are in place are for inPlace.
+func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
-	var placed []placedFile
 	done := func(o *owedFile) {
 		delete(p.owed, o.version.Name)
-		placed = append(placed, placedFile{o.version.Name, o.version.Revision})
+		placed = append(placed, placedFile{name: o.version.Name, rev: o.version.Revision})
 	}
-	for i, o := range list {
+	for _, o := range list {
 		switch {
 		case o.with != "":
-		case p.dir.changedSince(&before[i]):
+		case p.dir.changedSince(&o.before):
 			overtaken = true
 		default:
-			if err := p.put(o, before[i]); err != nil {
+			err := p.put(o)
+			if o.before = (reading{}); err != nil {
 				p.trouble(o.version.Name, err)
 				continue
 			}
@@ -84,8 +93,7 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 			done(o)
 		}
 	}
-	p.syncer.add(placed, p.bound())
-	return overtaken
+	return placed, overtaken
 }
 
 // stale reports whether a file is not an edit, but what a version that is owed replaces.
@@ -106,13 +114,14 @@ func (p *placer) meant(r reading) reading {
 // retry tries to put files in place. It returns the names of those that were changed meanwhile.
 func (p *placer) retry() (edited []string) {
 	for name, o := range p.owed {
-		now := p.dir.read(name, true)
-		p.dir.room.done([]reading{now})
+		now := p.dir.look(name)
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.inPlace(placedFile{name, o.version.Revision})
+			p.inPlace(placedFile{name: name, rev: o.version.Revision})
 		case p.stale(now):
-			p.place([]*owedFile{o}, []reading{now})
+			o.before = now
+			placed, _ := p.place(o)
+			p.inPlace(placed...)
 		default:
 			p.forgive(name)
 			edited = append(edited, name)
@@ -132,8 +141,8 @@ func (o *owedFile) discard() {
 	}
 }
 
-// put makes the file what its version says, given what is there.
-func (p *placer) put(o *owedFile, before reading) error {
+// put makes the file what its version says.
+func (p *placer) put(o *owedFile) error {
 	v := &o.version
 	if v.Deleted {
 		if err := p.dir.root.Remove(v.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +152,7 @@ func (p *placer) put(o *owedFile, before reading) error {
 	}
 	if o.pending == nil {
 		var err error
-		if o.pending, err = p.dir.prepare(v.Name, v.File, v.Given, before); err != nil {
+		if o.pending, err = p.dir.prepare(v.Name, v.File, v.Given, o.before); err != nil {
 			return err
 		}
 	}
@@ -156,10 +165,173 @@ func (p *placer) bytesOf(n *Node) []byte {
 	if n.Deleted() {
 		return nil
 	}
-	now := p.dir.read(n.name, true)
-	p.dir.room.done([]reading{now})
+	now := p.dir.look(n.name)
 	if now.raw == n.own.hash && now.data != nil {
 		return now.data
 	}
 	return ownLayout.Append(nil, n.own.text)
+}
+
+// syncer makes files that are in place durable, in the background, and marks how far that has
+// got: the log has their contents, so no one has to wait. Its goroutine runs from start to end.
+type syncer struct {
+	// set at open
+	cfg     *Config
+	dir     string
+	marks   *placement.Marks // of its goroutine
+	wake    chan struct{}    // capacity 1
+	closing chan struct{}
+	running sync.WaitGroup
+
+	failed bool // of its goroutine: what is on the disk is not known, so nothing is marked any more
+
+	mu sync.Mutex
+
+	// guarded by mu
+	placed  []placedFile
+	through kv.Revision // all files of versions through it are in place
+}
+
+// placedFile is the file of a version that is in place.
+type placedFile struct {
+	name  string
+	rev   kv.Revision
+	state string // of its repository, if it was found on disk; "": not known
+}
+
+// start begins marks for this boot of the machine, so that a process that comes after this one
+// knows what it finds however early this one is killed, and then makes files durable.
+func (s *syncer) start() {
+	if !s.marks.Again() {
+		if err := s.marks.Advance(s.marks.Synced()); err != nil {
+			s.cfg.Log.Warn().Err(err).Msg("what files are in place cannot be marked yet; a start after a crash takes what it finds for edits")
+		}
+	}
+	s.running.Go(s.run)
+}
+
+// add has files made durable that are in place: those of a change together, since none of them
+// counts as durable before all do. bound is the revision from which on there are files that are not
+// in place; 0: there are none.
+func (s *syncer) add(files []placedFile, bound kv.Revision) {
+	if len(files) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.placed = append(s.placed, files...)
+	for _, f := range files {
+		through := f.rev
+		if bound > 0 {
+			through = min(through, bound-1)
+		}
+		s.through = max(s.through, through)
+	}
+	clock.Nudge(s.wake)
+}
+
+// end makes durable what is left, and waits.
+func (s *syncer) end() error {
+	close(s.closing)
+	s.running.Wait()
+	return s.marks.Close()
+}
+
+func (s *syncer) run() {
+	timer := s.cfg.Clock.NewTimer(syncDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.closing:
+			s.sync(s.take())
+			return
+		case <-s.wake:
+		}
+		files, through := s.take()
+		s.mark(files)
+		timer.Stop()
+		timer.Reset(syncDelay)
+		select {
+		case <-s.closing:
+		case <-timer.C():
+		}
+		s.sync(files, through)
+	}
+}
+
+// syncDelay is how long files are gathered before they are made durable together.
+const syncDelay = 100 * time.Millisecond
+
+func (s *syncer) take() ([]placedFile, kv.Revision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files := s.placed
+	s.placed = nil
+	return files, s.through
+}
+
+// mark says, to a process that comes after this one, which files are in place.
+func (s *syncer) mark(files []placedFile) {
+	root, err := s.cfg.FS.OpenRoot(s.dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for _, f := range files {
+		var id placement.Identity
+		if info, err := root.Stat(f.name); err == nil {
+			sig := signatureOf(info)
+			id = placement.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
+		}
+		if err := s.marks.Place(f.name, f.rev, id); err != nil {
+			s.cfg.Log.Warn().Err(err).Msg("what files are in place cannot be marked; the next start compares them")
+			return
+		}
+	}
+}
+
+// sync makes files durable, and says so. If it cannot be done, the next start compares them with
+// the log.
+func (s *syncer) sync(files []placedFile, through kv.Revision) {
+	if len(files) == 0 || s.failed {
+		return
+	}
+	names, dirs := map[string]struct{}{}, map[string]struct{}{}
+	for _, f := range files {
+		names[f.name], dirs[path.Dir(f.name)] = struct{}{}, struct{}{}
+	}
+	root, err := s.cfg.FS.OpenRoot(s.dir)
+	if err == nil {
+		err = errors.Join(all(names, func(name string) error { return syncFile(root, name) }), all(dirs, func(dir string) error { return unlessGone(root.SyncDir(dir)) }), root.Close())
+	}
+	if err == nil {
+		err = s.marks.Advance(through)
+	}
+	if s.failed = err != nil; s.failed {
+		s.cfg.Log.Warn().Err(err).Msg("files of configurations cannot be made durable; the state store has them, and the next start compares them")
+	}
+}
+
+// all calls fn for all names, several at a time.
+func all(names map[string]struct{}, fn func(string) error) error {
+	list := slices.Collect(maps.Keys(names))
+	errs := make([]error, len(list))
+	each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
+	return errors.Join(errs...)
+}
+
+func syncFile(root atomicfile.Root, name string) error {
+	f, err := root.OpenFile(name, syscall.O_RDONLY, 0)
+	if err != nil {
+		return unlessGone(err)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// unlessGone is err, unless what was to be made durable has been removed since.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
 }

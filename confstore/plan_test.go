@@ -16,7 +16,7 @@ import (
 )
 
 // planned is a snapshot that edits lead to, without a store, a directory or a log.
-func planned(t require.TestingT, prev *Snapshot, now time.Time, edits ...edit) *outcome {
+func planned(t require.TestingT, prev *Snapshot, now time.Time, edits ...edit) *plan {
 	p, err := planner{prev: prev, now: now}.plan(edits, false)
 	require.NoError(t, err)
 	return p.apply(testLimits)
@@ -77,12 +77,12 @@ func TestPlansAreWhatAStartWouldMake(t *testing.T) {
 			out := planned(rt, now, noon, edits...)
 			require.Equal(rt, before, now.looks(), "the snapshot before is as it was")
 			checkOutcome(rt, out)
-			for _, v := range out.plan.change().Versions {
+			for _, v := range out.change().Versions {
 				d := memory[v.Name]
-				d.Name, d.Seq, d.Served, d.Given, d.Deleted, d.text = v.Name, out.plan.seq, v.Served, v.Given, v.Deleted, out.plan.doc(v.Name).text
+				d.Name, d.Seq, d.Served, d.Given, d.Deleted, d.text = v.Name, out.seq, v.Served, v.Given, v.Deleted, out.doc(v.Name).text
 				memory[v.Name] = d
 			}
-			for _, l := range out.plan.change().Lists {
+			for _, l := range out.change().Lists {
 				d := memory[l.Name]
 				d.Floor, d.Bases = l.Floor, l.Digest
 				memory[l.Name] = d
@@ -101,8 +101,8 @@ func TestPlansAreWhatAStartWouldMake(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func checkOutcome(t require.TestingT, out *outcome) {
-	prev, next := out.plan.prev, out.next
+func checkOutcome(t require.TestingT, out *plan) {
+	prev, next := out.prev, out.next
 	told := map[string]Change{}
 	for i, c := range out.changes {
 		told[c.Name] = c
@@ -115,7 +115,7 @@ func checkOutcome(t require.TestingT, out *outcome) {
 			}
 		}
 	}
-	for _, e := range out.plan.edits {
+	for _, e := range out.edits {
 		require.Equal(t, !e.quiet, told[e.name].Own, e.name)
 		if !e.quiet {
 			require.Greater(t, next.Node(e.name).Mtime(false), prev.highestOf(e.name))

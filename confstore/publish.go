@@ -83,9 +83,9 @@ func (s *subscribers[T]) tell(v T) {
 	}
 }
 
-// publish starts serving an outcome: the snapshot is readable before subscribers are told.
-func (p *publisher) publish(out *outcome) {
-	prev := out.plan.prev
+// publish starts serving a plan: the snapshot is readable before subscribers are told.
+func (p *publisher) publish(out *plan) {
+	prev := out.prev
 	for _, name := range out.names {
 		next := out.next.Node(name)
 		if next != nil && !next.Known() && next.broken == "" {
@@ -94,20 +94,15 @@ func (p *publisher) publish(out *outcome) {
 		p.retire(prev.Node(name), next)
 	}
 	p.snapshot.Store(out.next)
-	if rev := out.plan.revision; rev > 0 {
+	if rev := out.revision; rev > 0 {
 		now := &exact{out.next, rev}
 		p.exact.Store(now)
 		p.records.tell(record{exact: now, changes: out.changes})
 	}
 	p.seen.tell(sight{out.next, out.names})
 	if len(out.changes) > 0 {
-		p.batches.tell(out.batch())
+		p.batches.tell(&Batch{Seq: out.seq, Snapshot: out.next, Prev: prev, Changes: out.changes})
 	}
-}
-
-// batch is the outcome as subscribers are told of it.
-func (out *outcome) batch() *Batch {
-	return &Batch{Seq: out.next.seq, Snapshot: out.next, Prev: out.plan.prev, Changes: out.changes}
 }
 
 // retire releases the resources of a node that is no longer in the snapshot. next may be

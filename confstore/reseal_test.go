@@ -77,10 +77,10 @@ func TestAFileIsSealedAnewWithoutAnybodyBeingTold(t *testing.T) {
 	changes, err := k.Revisions().ChangesOf(t.Context(), []kv.Filter{watched.Filter, {NS: documents.Own}}, told, 1<<20)
 	require.NoError(t, err)
 	require.Empty(t, changes, "who reads it back is not told either")
-	d, err := k.recorder.log.Document("a.json")
+	d, err := k.writer.log.Document("a.json")
 	require.NoError(t, err)
 	require.Equal(t, int64(2), d.N)
-	v, err := k.recorder.log.Version(t.Context(), "a.json", 2)
+	v, err := k.writer.log.Version(t.Context(), "a.json", 2)
 	require.NoError(t, err)
 	require.True(t, v.Resealed)
 

@@ -25,7 +25,7 @@ func TestAGroupOfWritesIsBoundedByItsFiles(t *testing.T) {
 	for i := range 12 {
 		jobs = append(jobs, newSet(SetRequest{Name: fmt.Sprintf("%d.json", i), Contents: []byte(deep)}, nil))
 	}
-	var groups [][]setting
+	var groups [][]step
 	m.inside(func() {
 		for rest := jobs; len(rest) > 0; rest = rest[len(groups[len(groups)-1]):] {
 			group := m.writer.group(rest)

@@ -74,9 +74,9 @@ func TestAValueIsSealedBeforeAnythingKeepsIt(t *testing.T) {
 	require.Contains(t, k.text("d.json"), ":config:d.json")
 
 	for _, name := range []string{"a.json", "b.json", "c.json", "d.json"} {
-		d, err := k.recorder.log.Document(name)
+		d, err := k.writer.log.Document(name)
 		require.NoError(t, err)
-		v, err := k.recorder.log.Version(t.Context(), name, d.N)
+		v, err := k.writer.log.Version(t.Context(), name, d.N)
 		require.NoError(t, err)
 		require.Contains(t, string(v.File), "$secret:v1:")
 		require.NotContains(t, string(v.File), plain)

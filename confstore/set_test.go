@@ -393,7 +393,7 @@ func TestContentsAreTheWritersAgainWhenItIsDone(t *testing.T) {
 		for name, text := range want {
 			served, _ := k.Snapshot().Node(name).Contents(false)
 			require.True(t, text == string(served), name)
-			v, err := k.recorder.log.Version(t.Context(), name, 1)
+			v, err := k.writer.log.Version(t.Context(), name, 1)
 			require.NoError(t, err)
 			file, err := os.ReadFile(k.path(name))
 			require.NoError(t, err)

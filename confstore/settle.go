@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -19,11 +20,17 @@ const (
 	// look for a missing directory.
 	gitPoll  = 20 * time.Millisecond
 	rootPoll = 250 * time.Millisecond
+	// maxLinked is how many files behind symlinks are checked with each batch; beyond it they are
+	// left to events beside them and to scans.
+	maxLinked = 256
 	// gitLately is how long after git has written its index a work tree may be what it has just made it.
 	gitLately = time.Second
 )
 
-// settling collects changes on the disk that have not been taken in yet.
+// settling is what may have changed on the disk and has not been taken in. It is read together when
+// events have been quiet for QuietPeriod, at most MaxSettle after the first of them. What is gone or
+// does not parse then waits by itself, because its writer may not have finished, and while git works all
+// does.
 type settling struct {
 	cfg   *Config             // set at open
 	names map[string]struct{} // to be read
@@ -32,15 +39,19 @@ type settling struct {
 	first time.Time           // of the events not taken in
 	due   time.Time           // when to take them in, zero = nothing to do
 
-	heldTo time.Time // nothing is taken in before
-	git    gitWork
+	waiting map[string]wait // known files that are not there, and good ones that do not parse
+	heldTo  time.Time       // nothing is taken in before
+	git     gitWork
 
-	missing map[string]time.Time // known files that are not there, and when they count as removed
-	suspect map[string]time.Time // good files that do not parse, and when they count as broken
-	rootDue time.Time            // when to look for the directory again, zero = it is there
-	graceTo time.Time            // until then removals wait longer
-
+	rootDue     time.Time // when to look for the directory again, zero = it is there
+	graceTo     time.Time // until then removals wait longer
 	lastRemoval time.Time // the latest time given out for a removal
+}
+
+// wait is that for a file to come back, or to be complete.
+type wait struct {
+	missing bool
+	due     time.Time // when it counts as removed, or as broken
 }
 
 // gitWork is what is known of git commands that change files.
@@ -49,14 +60,6 @@ type gitWork struct {
 	last    time.Time // when one has last changed files, as far as was looked
 	changed bool      // what has changed may be what git has done
 	partly  bool      // and it may be a part of it
-}
-
-func newSettling(cfg *Config) settling {
-	return settling{
-		cfg:   cfg,
-		names: make(map[string]struct{}), dirs: make(map[string]struct{}),
-		missing: make(map[string]time.Time), suspect: make(map[string]time.Time),
-	}
 }
 
 // soon schedules a look after a quiet period, twice as long if several files change, because
@@ -72,11 +75,26 @@ func (t *settling) soon() {
 	t.due = earlier(now.Add(quiet), t.first.Add(t.cfg.MaxSettle))
 }
 
+// earlier is the first of two times, of which zero is none.
 func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
 	return b
+}
+
+// over reports whether a file has been missing, or has not parsed, for as long as its writer may take.
+func (t *settling) over(name string, missing bool, now time.Time) bool {
+	w, waits := t.waiting[name]
+	switch {
+	case waits && w.missing == missing:
+		return due(w.due, now)
+	case missing:
+		t.waiting[name] = wait{true, t.removedAt(now)}
+	default:
+		t.waiting[name] = wait{false, now.Add(t.cfg.BreakDelay)}
+	}
+	return false
 }
 
 // takeEvents takes over what the watcher has collected.
@@ -105,7 +123,7 @@ func (in *intake) noteEvent(rel string) bool {
 	}
 	if hidden(rel) {
 		in.settle.links = true
-		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
+		return in.tree.hasLinks()
 	}
 	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
 		if fault := otherFormat(rel); fault != "" && !known {
@@ -133,18 +151,9 @@ func (in *intake) reportName(rel, fault string) {
 
 // deadline returns when something is due next; zero = only after an event.
 func (t *settling) deadline() time.Time {
-	next := t.due
-	take := func(at time.Time) {
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	take(t.rootDue)
-	for _, at := range t.missing {
-		take(at)
-	}
-	for _, at := range t.suspect {
-		take(at)
+	next := earlier(t.due, t.rootDue)
+	for _, w := range t.waiting {
+		next = earlier(next, w.due)
 	}
 	if !next.IsZero() && next.Before(t.heldTo) {
 		return t.heldTo
@@ -170,11 +179,9 @@ func (in *intake) settleNow() {
 		}
 		in.gather(names)
 	}
-	for _, waiting := range [...]map[string]time.Time{in.settle.missing, in.settle.suspect} {
-		for name, t := range waiting {
-			if due(t, now) {
-				names[name] = struct{}{}
-			}
+	for name, w := range in.settle.waiting {
+		if due(w.due, now) {
+			names[name] = struct{}{}
 		}
 	}
 	in.look(slices.Collect(maps.Keys(names)), now, false)
@@ -185,18 +192,17 @@ func (in *intake) settleNow() {
 // store.
 func (in *intake) waitForGit(now time.Time) bool {
 	works, last := in.dir.gitWorks(in.settle.changing())
-	lately := now.Sub(last).Abs() < gitLately
-	in.settle.git.changed = lately || !in.settle.git.since.IsZero()
-	in.settle.git.partly = in.settle.git.partly || lately && !last.Equal(in.settle.git.last) || !in.settle.git.since.IsZero()
+	g, lately := &in.settle.git, now.Sub(last).Abs() < gitLately
+	g.changed = lately || !g.since.IsZero()
+	g.partly = g.partly || lately && !last.Equal(g.last) || !g.since.IsZero()
 	if !works {
-		in.settle.git.last = last
-		in.settle.git.since = time.Time{}
+		g.last, g.since = last, time.Time{}
 		return false
 	}
-	if in.settle.git.since.IsZero() {
-		in.settle.git.since = now
+	if g.since.IsZero() {
+		g.since = now
 	}
-	if now.After(in.settle.git.since.Add(in.cfg.GitLockWait)) {
+	if now.After(g.since.Add(in.cfg.GitLockWait)) {
 		return false
 	}
 	in.settle.heldTo = now.Add(gitPoll)
@@ -209,7 +215,7 @@ func (t *settling) changing() map[string]struct{} {
 	for name := range t.names {
 		dirs[path.Dir(name)] = struct{}{}
 	}
-	for name := range t.missing {
+	for name := range t.waiting {
 		dirs[path.Dir(name)] = struct{}{}
 	}
 	return dirs
@@ -217,124 +223,100 @@ func (t *settling) changing() map[string]struct{} {
 
 func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
-// settled clears the events that were taken in.
-func (t *settling) settled(now time.Time) {
-	if due(t.due, now) {
-		clear(t.names)
-		t.due = time.Time{}
-	}
-}
-
 // look reads names and takes in what has changed. final means that the directory is known to
 // be complete, so nothing waits any longer. now is the time by which names were chosen: what
 // has become due since is not among them.
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	defer in.dir.room.done(readings)
-	if !final && (in.hold(readings, now) || in.awaitsRemovals(readings, now)) {
+	if !final && in.hold(readings, now) {
 		return
 	}
-	in.settle.settled(now)
+	if due(in.settle.due, now) {
+		clear(in.settle.names)
+		in.settle.due = time.Time{}
+	}
 	if !final && in.anyRemoval(readings, now) && !in.dir.present() {
 		// The directory is gone, not the files. Look again when it is back.
 		in.postpone(readings, now)
 		return
 	}
-	var edits []edit
-	for _, r := range readings {
-		if ed, ok := in.takeReading(r, now, final); ok {
-			edits = append(edits, ed)
-		}
-	}
-	in.dir.sign(edits)
-	in.rec.found(edits)
-	if in.rec.faulted {
-		in.rec.checkMeta()
+	in.w.found(in.take(readings, now, final))
+	if in.w.faulted {
+		in.w.checkMeta()
 	}
 }
 
-// hold reports whether to wait because a good file of this batch does not parse and
-// there is time left for its writer to finish.
+// hold holds the batch back, and reports that, while a good file in it does not parse and there is time
+// left for its writer to finish; and while files are gone that git may have taken away, because they
+// count as removed after RemoveDelay only, and what git does is one change.
 func (in *intake) hold(readings []reading, now time.Time) bool {
-	if !due(in.settle.due, now) || now.After(in.settle.first.Add(in.cfg.MaxSettle)) {
-		return false
-	}
+	t, last := &in.settle, now
+	young := due(t.due, now) && !now.After(t.first.Add(in.cfg.MaxSettle))
+	git := t.git.changed && !now.Before(t.graceTo) // a replaced directory may take long to be filled
 	for _, r := range readings {
-		if _, suspected := in.settle.suspect[r.name]; r.fault != "" && !r.noRoom && !suspected {
-			if f := in.files[r.name]; f == nil || f.broken == "" {
-				in.settle.heldTo = now.Add(holdPeriod)
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// awaitsRemovals reports whether to wait because git has taken files away: they count as removed
-// after RemoveDelay only, and what git does is one change.
-func (in *intake) awaitsRemovals(readings []reading, now time.Time) bool {
-	if !in.settle.git.changed || now.Before(in.settle.graceTo) { // a replaced directory may take long to be filled
-		return false
-	}
-	last := now
-	for _, r := range readings {
-		if !r.missing || !in.node(r.name).live() {
-			continue
-		}
-		at, waiting := in.settle.missing[r.name]
-		if !waiting {
-			at = in.settle.removedAt(now)
-			in.settle.missing[r.name] = at
+		at := now
+		w, waits := t.waiting[r.name]
+		switch f := in.files[r.name]; {
+		case young && r.fault != "" && !r.noRoom && (!waits || w.missing) && (f == nil || f.broken == ""):
+			at = now.Add(holdPeriod)
+		case git && r.missing && in.node(r.name).live():
+			t.over(r.name, true, now)
+			at = t.waiting[r.name].due
 		}
 		if at.After(last) {
-			last = at
+			last, t.heldTo = at, at
 		}
 	}
-	in.settle.heldTo = last
 	return last.After(now)
 }
 
-// takeReading updates what is known of one file and returns the change, if any.
-func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
-	in.tree.noteLink(in.dir, r.name)
-	switch {
-	case in.placer.stale(r):
-		return edit{}, false
-	case r.missing:
-		return in.takeMissing(r, now, final)
-	case r.fault != "":
-		in.takeFault(r, now, final)
-		return edit{}, false
+// take updates what is known of files, and returns what has become of documents. final: see look.
+func (in *intake) take(readings []reading, now time.Time, final bool) (edits []edit) {
+	for _, r := range readings {
+		var ed *edit
+		in.tree.noteLink(in.dir, r.name)
+		switch {
+		case in.w.placer.stale(r):
+		case r.missing:
+			ed = in.takeMissing(r, now, final)
+		case r.fault != "":
+			in.takeFault(r, now, final)
+		default:
+			ed = in.takeGood(r)
+		}
+		if ed != nil {
+			edits = append(edits, *ed)
+		}
 	}
-	return in.takeGood(r)
+	return edits
 }
 
-func (in *intake) takeGood(r reading) (edit, bool) {
+func (in *intake) takeGood(r reading) *edit {
 	if !in.admit(r.name) {
-		return edit{}, false
+		return nil
 	}
-	delete(in.settle.missing, r.name)
-	delete(in.settle.suspect, r.name)
+	delete(in.settle.waiting, r.name)
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
 	in.setBroken(r.name, "")
 	in.noteTwice(r.name, f, r.twice)
 	n := in.node(r.name)
 	if n.live() && n.own.hash == r.raw {
-		return edit{}, false
+		return nil
 	}
-	ed := edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
+	ed := &edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
 	if n.known() {
 		ed.replaces = n.own.hash
 	}
 	if sameContents(n, r.text) { // only its layout has changed
 		ed.quiet, ed.given = true, n.own.given
-		return ed, true
+		return ed
 	}
 	if r.ahead {
 		in.cfg.Log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
 	}
-	return ed, true
+	return ed
 }
 
 // admit enforces the limit on the number of names.
@@ -358,47 +340,34 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 	if !in.admit(r.name) {
 		return
 	}
-	delete(in.settle.missing, r.name)
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
-	if f.broken == "" && !final {
-		if t, ok := in.settle.suspect[r.name]; !ok || !due(t, now) {
-			if !ok {
-				in.settle.suspect[r.name] = now.Add(in.cfg.BreakDelay)
-			}
-			return
-		}
+	if f.broken == "" && !final && !in.settle.over(r.name, false, now) {
+		return
 	}
-	delete(in.settle.suspect, r.name)
+	delete(in.settle.waiting, r.name)
 	if r.noRoom && f.broken != r.fault {
 		in.cfg.Documents.Refuse()
 	}
 	in.setBroken(r.name, r.fault)
 }
 
-func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
-	if r.isDir {
+func (in *intake) takeMissing(r reading, now time.Time, final bool) *edit {
+	if r.isDir && !final {
 		in.settle.dirs[r.name] = struct{}{}
 		in.settle.soon()
 	}
-	if in.files[r.name] == nil {
-		return edit{}, false
-	}
-	if !final {
-		since, waiting := in.settle.missing[r.name]
-		if !waiting {
-			in.settle.missing[r.name] = in.settle.removedAt(now)
-		}
-		if !waiting || !due(since, now) {
-			return edit{}, false
-		}
+	if in.files[r.name] == nil || !final && !in.settle.over(r.name, true, now) {
+		return nil
 	}
 	return in.removed(r.name, now)
 }
 
 // anyRemoval reports whether taking readings in would remove a document.
 func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
-	return slices.ContainsFunc(readings, func(r reading) bool { return r.missing && due(in.settle.missing[r.name], now) })
+	return slices.ContainsFunc(readings, func(r reading) bool {
+		return r.missing && in.settle.waiting[r.name].missing && due(in.settle.waiting[r.name].due, now)
+	})
 }
 
 // postpone schedules the readings again because the directory was not there.
@@ -406,7 +375,7 @@ func (in *intake) postpone(readings []reading, now time.Time) {
 	in.settle.rootDue = now
 	for _, r := range readings {
 		if r.missing {
-			in.settle.missing[r.name] = now.Add(rootPoll)
+			in.settle.waiting[r.name] = wait{true, now.Add(rootPoll)}
 		} else {
 			in.settle.names[r.name] = struct{}{}
 			in.settle.soon()
@@ -429,9 +398,8 @@ func (t *settling) removedAt(now time.Time) time.Time {
 }
 
 // removed takes in the removal of a file.
-func (in *intake) removed(name string, now time.Time) (edit, bool) {
-	delete(in.settle.missing, name)
-	delete(in.settle.suspect, name)
+func (in *intake) removed(name string, now time.Time) *edit {
+	delete(in.settle.waiting, name)
 	f, n := in.file(name), in.node(name)
 	in.noteTwice(name, f, "")
 	f.onDisk, f.sig = false, signature{}
@@ -441,13 +409,13 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.rec.seen.tell(sight{in.rec.snapshot.Load(), []string{name}})
+			in.w.seen.tell(sight{in.w.snapshot.Load(), []string{name}})
 		}
 	}
 	if !n.live() {
-		return edit{}, false
+		return nil
 	}
-	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}, true
+	return &edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}
 }
 
 // noteTwice reports that a member stands twice in a file that is served, until that is mended.
@@ -465,10 +433,139 @@ func (in *intake) setBroken(name, fault string) {
 		return
 	}
 	f.broken, f.twice = fault, false // which the problem is about from now on
-	in.rec.setBroken(name, fault)
-	in.rec.faulted = in.rec.faulted || !in.node(name).known()
+	in.w.setBroken(name, fault)
+	in.w.faulted = in.w.faulted || !in.node(name).known()
 	if fault != "" && in.node(name).live() {
 		fault += "; the last good version stays in service"
 	}
 	in.dir.problems.set(OfFile, name, fault)
+}
+
+// gather collects the names that events refer to, directly or through directories and
+// symlinks.
+func (in *intake) gather(names map[string]struct{}) {
+	in.forgetWatches()
+	for dir := range in.settle.dirs {
+		in.gatherDir(dir)
+	}
+	clear(in.settle.dirs)
+	for name := range in.settle.names {
+		if info, err := in.dir.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			in.tree.linked[name] = way(in.dir.root, name)
+		} else if in.tree.linked[name] != nil {
+			in.tree.linked[name] = nil
+		}
+	}
+	if in.settle.links || len(in.tree.linked) <= maxLinked {
+		before := len(in.settle.names)
+		in.gatherLinks()
+		if len(in.settle.names) > before {
+			// The symlink that all lead through may have been replaced halfway, and what changes
+			// with it belongs together.
+			in.gatherLinks()
+		}
+	}
+	in.settle.links = false
+	maps.Copy(names, in.settle.names)
+}
+
+// forgetWatches ends the watches on the directories that are going to be listed: the kernel's
+// watch ends with the directory, and a new directory can look the same. It ends all of them
+// first, because a directory may have moved from one name to another. Names that neither were
+// nor are directories are dropped.
+func (in *intake) forgetWatches() {
+	for dir := range in.settle.dirs {
+		if _, known := in.tree.dirs[dir]; !known && !in.mayBeDir(dir) {
+			delete(in.settle.dirs, dir)
+			continue
+		}
+		if in.dir.watch != nil {
+			in.dir.watch.remove(dir)
+		}
+		if _, linked := in.tree.linkedDirs[dir]; linked {
+			in.startScan() // the directory may have been watched under this name only
+		}
+	}
+}
+
+func (in *intake) mayBeDir(name string) bool {
+	info, err := in.dir.root.Lstat(name)
+	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
+}
+
+// gatherDir handles a name that is, was or may be a directory.
+func (in *intake) gatherDir(dir string) {
+	delete(in.tree.linkedDirs, dir)
+	maps.DeleteFunc(in.tree.dirs, func(known string, _ struct{}) bool { return known == dir || below(known, dir) })
+	list := &listing{}
+	if info, err := in.dir.root.Lstat(dir); err == nil {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			in.tree.linkedDirs[dir] = struct{}{} // its target may appear later
+		}
+		list = in.dir.walker(in.dir.watchDir).walk(dir)
+	}
+	in.noteListing(list)
+	for known := range in.dir.blind {
+		if _, there := in.tree.dirs[known]; !there {
+			in.dir.sees(known, true) // there is nothing to watch
+		}
+	}
+	in.differing(list, dir)
+}
+
+// gatherLinks finds changes behind symlinks, which may cause no events.
+func (in *intake) gatherLinks() {
+	for dir := range in.tree.linkedDirs {
+		list := in.dir.walker(in.dir.watchDir).walk(dir)
+		in.noteListing(list)
+		in.differing(list, dir)
+	}
+	for name, places := range in.tree.linked {
+		if places != nil { // a symlink that it leads through may be another
+			in.tree.linked[name] = way(in.dir.root, name)
+		}
+		info, err := in.dir.root.Stat(name)
+		f := in.files[name]
+		if err == nil && (f == nil || signatureOf(info) != f.sig) || err != nil && f != nil && f.onDisk {
+			in.settle.names[name] = struct{}{}
+		}
+		if err == nil {
+			continue
+		}
+		if _, err := in.dir.root.Lstat(name); err != nil {
+			in.tree.noteLink(in.dir, name)
+			delete(in.tree.linked, name)
+		}
+	}
+}
+
+// differing records the names below dir whose files differ from those that were read.
+func (in *intake) differing(list *listing, dir string) {
+	listed := make(map[string]struct{}, len(list.files))
+	for _, f := range list.files {
+		listed[f.name] = struct{}{}
+		if known := in.files[f.name]; known == nil || known.sig != f.sig || f.sig == (signature{}) {
+			in.settle.names[f.name] = struct{}{}
+		}
+	}
+	for name, f := range in.files {
+		if _, ok := listed[name]; !ok && f.onDisk && below(name, dir) {
+			in.settle.names[name] = struct{}{}
+		}
+	}
+}
+
+// noteListing records which directories exist and what lies behind symlinks.
+func (in *intake) noteListing(list *listing) {
+	for _, dir := range list.dirs {
+		in.tree.dirs[dir.name] = struct{}{}
+	}
+	for _, f := range list.files {
+		if f.linked {
+			in.tree.linked[f.name] = f.way
+		}
+	}
+	for _, dir := range list.links {
+		in.tree.linkedDirs[dir] = struct{}{}
+	}
 }

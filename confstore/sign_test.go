@@ -17,7 +17,7 @@ import (
 // by is who made the newest version of a document.
 func (k *kit) by(name string) doclog.By {
 	k.t.Helper()
-	d, err := k.recorder.log.Document(name)
+	d, err := k.writer.log.Document(name)
 	require.NoError(k.t, err)
 	return k.byOf(name, d.N)
 }
@@ -25,11 +25,11 @@ func (k *kit) by(name string) doclog.By {
 // byOf is who made a version of a document.
 func (k *kit) byOf(name string, n int64) doclog.By {
 	k.t.Helper()
-	v, err := k.recorder.log.Version(k.t.Context(), name, n)
+	v, err := k.writer.log.Version(k.t.Context(), name, n)
 	require.NoError(k.t, err)
-	change, err := k.recorder.log.Change(k.t.Context(), v.Seq)
+	change, err := k.writer.log.Change(k.t.Context(), v.Seq)
 	require.NoError(k.t, err)
-	by, err := k.recorder.log.Who(k.t.Context(), &v, &change)
+	by, err := k.writer.log.Who(k.t.Context(), &v, &change)
 	require.NoError(k.t, err)
 	require.NotZero(k.t, by.Time)
 	by.Time = 0
@@ -91,8 +91,8 @@ func TestEditsAreTheOwners(t *testing.T) {
 
 func TestAuthorsOfEditsAreKeptWhileTheLogTakesNone(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{}`})
-	k.recorder.unsaved = map[string]*doclog.By{"a.json": {Author: "eve", Time: 7}, "b.json": nil}
-	c, names := k.recorder.missed()
+	k.writer.unsaved = map[string]*doclog.By{"a.json": {Author: "eve", Time: 7}, "b.json": nil}
+	c, names := k.writer.missed()
 	require.ElementsMatch(t, []string{"a.json"}, names)
 	require.Equal(t, doclog.By{Author: "eve", Time: 7}, c.By)
 	require.Equal(t, "a.json", c.Versions[0].Name)

@@ -16,14 +16,37 @@ func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
 	s := &syncer{wake: make(chan struct{}, 1)}
 	p := &placer{dir: &directory{problems: newProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
 	p.owed["late.json"].version.Revision = 7
-	p.inPlace(placedFile{"a.json", 5}, placedFile{"b.json", 5})
+	p.inPlace(placedFile{name: "a.json", rev: 5}, placedFile{name: "b.json", rev: 5})
 	files, through := s.take()
-	require.Equal(t, []placedFile{{"a.json", 5}, {"b.json", 5}}, files)
+	require.Equal(t, []placedFile{{name: "a.json", rev: 5}, {name: "b.json", rev: 5}}, files)
 	require.Equal(t, kv.Revision(5), through)
-	p.inPlace(placedFile{"c.json", 7})
+	p.inPlace(placedFile{name: "c.json", rev: 7})
 	_, through = s.take()
 	require.Equal(t, kv.Revision(6), through, "late.json is not in place")
-	p.inPlace(placedFile{"late.json", 7})
+	p.inPlace(placedFile{name: "late.json", rev: 7})
 	_, through = s.take()
 	require.Equal(t, kv.Revision(7), through)
+}
+
+// A push does not wait for the marks on the disk, however the change was made.
+func TestFilesAreHandedOverWhenTheirChangeIsPublished(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `1`})
+	through := func() kv.Revision {
+		k.syncer.mu.Lock()
+		defer k.syncer.mu.Unlock()
+		return k.syncer.through
+	}
+	var published, handedOver kv.Revision
+	defer k.Subscribe(func(b *Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
+	for what, change := range map[string]func(){
+		"a request": func() { k.mustSet("a.json", `2`) },
+		"an edit":   func() { k.put("a.json", `3`) },
+	} {
+		change()
+		k.next()
+		k.inside(func() {}) // the step has ended
+		require.Positive(t, published, what)
+		require.Less(t, handedOver, published, what)
+		require.GreaterOrEqual(t, through(), published, what)
+	}
 }

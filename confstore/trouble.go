@@ -1,9 +1,11 @@
 package confstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -12,18 +14,14 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
 	"confcenter/internal/health"
 )
 
 // troubles are why the store takes no writes. Any goroutine may read them.
 type troubles struct {
 	// set at open
-	clock     clock.Clock
-	log       zerolog.Logger
-	dir, data string
-	state     State
-	patience  time.Duration // with a turn of the store's goroutine
+	cfg *Config
+	dir string // cfg.Dir, absolute
 
 	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
@@ -57,9 +55,9 @@ func (t *troubles) hanging() *health.Trouble {
 	trouble := &health.Trouble{Kind: health.Hanging, Dir: t.dir, Err: errDirHanging}
 	began := t.turn.Load()
 	if data := t.ofData.Load(); data != 0 {
-		began, trouble.Dir, trouble.Err = data, t.data, errDataHanging
+		began, trouble.Dir, trouble.Err = data, t.cfg.DataDir, errDataHanging
 	}
-	if trouble.Since = time.Unix(0, began); began == 0 || t.clock.Now().Sub(trouble.Since) < t.patience {
+	if trouble.Since = time.Unix(0, began); began == 0 || t.cfg.Clock.Now().Sub(trouble.Since) < 3*t.cfg.DiskPatience {
 		return nil
 	}
 	return trouble
@@ -72,7 +70,7 @@ var (
 
 // during does what may have to wait for the data directory.
 func (t *troubles) during(step func() error) error {
-	t.ofData.Store(t.clock.Now().UnixNano())
+	t.ofData.Store(t.cfg.Clock.Now().UnixNano())
 	defer t.ofData.Store(0)
 	return step()
 }
@@ -80,7 +78,7 @@ func (t *troubles) during(step func() error) error {
 // panicked counts a panic, logs what it left and returns it as an error that peers may see.
 func (t *troubles) panicked(what any) error {
 	t.panics.Add(1)
-	t.log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
+	t.cfg.Log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
 	return errPanicked
 }
 
@@ -90,11 +88,11 @@ func (t *troubles) ofLog(err error) {
 		t.writing.Store(nil)
 		return
 	}
-	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
+	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.cfg.DataDir, Since: t.cfg.Clock.Now(), Err: err}
 	trouble.Restart = trouble.Kind == health.Stopped || codes.Of(err) == codes.Timeout
 	t.ofState = false
 	if trouble.Kind == health.Failed {
-		if of := t.state.Trouble(); of != nil {
+		if of := t.cfg.State.Trouble(); of != nil {
 			trouble.Kind, trouble.Restart, t.ofState = of.Kind, of.Restart, true
 		}
 	}
@@ -114,7 +112,7 @@ func (t *troubles) stillFailed() error {
 }
 
 // over reports whether what the last write failed of is over.
-func (t *troubles) over() bool { return t.ofState && t.state.Trouble() == nil }
+func (t *troubles) over() bool { return t.ofState && t.cfg.State.Trouble() == nil }
 
 // ofRoot takes note of whether the directory of the documents is there.
 func (t *troubles) ofRoot(there bool) {
@@ -122,9 +120,13 @@ func (t *troubles) ofRoot(there bool) {
 	case there:
 		t.root.Store(nil)
 	case t.root.Load() == nil:
-		t.root.Store(&health.Trouble{Kind: health.Missing, Dir: t.dir, Since: t.clock.Now(), Err: errDirGone})
+		t.root.Store(&health.Trouble{Kind: health.Missing, Dir: t.dir, Since: t.cfg.Clock.Now(), Err: errDirGone})
 	}
 }
+
+// errPanicked is why nothing is written after a panic of the store's goroutine: what it leaves is
+// not to be used.
+var errPanicked = codes.Errorf(codes.Storage, "the configuration store has failed and takes no changes until a restart; the server's log says why")
 
 var errDirGone = codes.Errorf(codes.Storage, "the configuration directory is gone; put it back and write again")
 
@@ -146,8 +148,8 @@ func (t *troubles) remind() {
 	trouble := t.now()
 	begins := trouble != nil && !t.troubled && trouble != t.writing.Load() && trouble != t.root.Load()
 	t.troubled = trouble != nil
-	if t.reminder.Due(t.clock.Now(), trouble) || begins {
-		t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+	if t.reminder.Due(t.cfg.Clock.Now(), trouble) || begins {
+		t.cfg.Log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
 			Msg("configurations are served, but not written: " + trouble.Err.Error())
 	}
 }
@@ -166,10 +168,120 @@ func (s *Store) watch() {
 			return
 		case <-timer.C():
 			timer.Reset(watchPeriod)
-			for _, j := range s.writer.overdue() {
-				s.writer.giveUp(j)
+			for _, j := range s.queue.overdue() {
+				s.queue.giveUp(j)
 			}
 			s.troubles.remind()
 		}
 	}
+}
+
+// Problem is something that a person should look at. It stays until it is solved.
+type Problem struct {
+	Kind  Kind
+	Name  string    // the document, directory or profile section concerned
+	Text  string    // one sentence
+	Since time.Time // when it was first seen by this process
+}
+
+// Kind is the part of the store that reports a problem; each part replaces only its own.
+type Kind string
+
+// The kinds of problems.
+const (
+	OfFile      Kind = "file"      // a document that does not parse or cannot be read
+	OfMeta      Kind = "meta"      // what _meta.json says
+	OfDirectory Kind = "directory" // what is in the directory but cannot be served
+	OfWatch     Kind = "watch"     // events that may be missed
+	OfRoot      Kind = "root"      // the directory itself
+	OfLog       Kind = "log"       // what cannot be remembered: nothing can be written
+)
+
+// problems is written by the store's goroutine and read by any.
+type problems struct {
+	log  zerolog.Logger
+	now  func() time.Time
+	open map[Problem]time.Time // store's goroutine only: since when there is each
+	list atomic.Pointer[[]Problem]
+}
+
+func newProblems(log zerolog.Logger, now func() time.Time) *problems {
+	return &problems{log: log, now: now, open: make(map[Problem]time.Time)}
+}
+
+// all is sorted by name; the slice is the caller's.
+func (p *problems) all() []Problem {
+	if list := p.list.Load(); list != nil {
+		return slices.Clone(*list)
+	}
+	return nil
+}
+
+// set makes text the only problem of name from src; "" means that it is solved.
+func (p *problems) set(src Kind, name, text string) {
+	problem := Problem{Kind: src, Name: name, Text: text}
+	if _, known := p.open[problem]; known {
+		return
+	}
+	since, healed := p.now(), ""
+	for key, t := range p.open {
+		if key.Kind == src && key.Name == name {
+			delete(p.open, key)
+			since, healed = t, key.Text
+		}
+	}
+	switch {
+	case text != "":
+		p.open[problem] = since
+		p.log.Warn().Str("name", name).Str("kind", string(src)).Msg(text)
+	case healed != "":
+		p.log.Info().Str("name", name).Str("kind", string(src)).Str("was", healed).Msg("healed")
+	default:
+		return
+	}
+	p.publish()
+}
+
+// replace makes found the only problems from src.
+func (p *problems) replace(src Kind, found []Problem) {
+	next := make(map[Problem]bool, len(found))
+	changed := false
+	for _, f := range found {
+		key := Problem{Kind: src, Name: f.Name, Text: f.Text}
+		next[key] = true
+		if _, known := p.open[key]; !known {
+			p.open[key] = p.now()
+			p.log.Warn().Str("name", f.Name).Str("kind", string(src)).Msg(f.Text)
+			changed = true
+		}
+	}
+	for key := range p.open {
+		if key.Kind == src && !next[key] {
+			delete(p.open, key)
+			p.log.Info().Str("name", key.Name).Str("kind", string(src)).Str("was", key.Text).Msg("healed")
+			changed = true
+		}
+	}
+	if changed {
+		p.publish()
+	}
+}
+
+// remind logs everything that is still wrong.
+func (p *problems) remind() {
+	for _, problem := range p.all() {
+		p.log.Warn().Str("name", problem.Name).Time("since", problem.Since).Msg("still: " + problem.Text)
+	}
+}
+
+func (p *problems) publish() {
+	list := make([]Problem, 0, len(p.open))
+	for problem, since := range p.open {
+		problem.Since = since
+		list = append(list, problem)
+	}
+	slices.SortFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
+	})
+	p.list.Store(&list)
 }

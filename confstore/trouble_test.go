@@ -16,7 +16,7 @@ import (
 func TestTroubleThatStaysIsLoggedOnceAMinute(t *testing.T) {
 	m := newMemKit(t, nil)
 	var log syncBuffer
-	troubles := &troubles{clock: m.clock, log: zerolog.New(&log), data: sickData, patience: time.Second}
+	troubles := &troubles{cfg: &Config{Clock: m.clock, Log: zerolog.New(&log), DataDir: sickData, DiskPatience: time.Second / 3}}
 	troubles.ofLog(codes.Errorf(codes.Storage, "the disk is full: %w", syscall.ENOSPC))
 	for range 130 {
 		troubles.remind()

@@ -14,7 +14,7 @@ const mostFaults = 20
 // Checker checks the entries of a log that no one writes to, as they come by: that what they
 // refer to is there, and is what it says. Entries come in any order, but the newest of a key last.
 type Checker struct {
-	docs     map[string]Document
+	docs     map[string]Document   // by key
 	newest   map[string][2]Version // of each name, newest first; the first may be of a change that does not count
 	chunks   map[Digest]struct{}
 	missing  map[Digest]string // the version that needs each
@@ -22,10 +22,11 @@ type Checker struct {
 	faults   []string
 	more     int // faults that are not described
 
-	versions  map[string]made     // by key: which change made each
-	completed map[string]struct{} // keys of completions
-	changes   map[uint64]Made
-	parts     map[string][]Touch // by key
+	// by key
+	versions  map[string]made // which change made each
+	completed map[string]struct{}
+	changes   map[string]Made
+	parts     map[string][]Touch
 }
 
 // made says which change made a version, and what it did.
@@ -37,7 +38,7 @@ type made struct {
 // NewChecker returns a Checker that has seen nothing.
 func NewChecker() *Checker {
 	return &Checker{docs: map[string]Document{}, newest: map[string][2]Version{}, chunks: map[Digest]struct{}{}, missing: map[Digest]string{},
-		versions: map[string]made{}, changes: map[uint64]Made{}, parts: map[string][]Touch{}, completed: map[string]struct{}{}}
+		versions: map[string]made{}, changes: map[string]Made{}, parts: map[string][]Touch{}, completed: map[string]struct{}{}}
 }
 
 func (c *Checker) fault(format string, args ...any) {
@@ -57,21 +58,14 @@ func (c *Checker) Entry(e *kv.Entry) {
 	case versions:
 		err = c.version(e)
 	case changes:
-		err = c.change(e)
+		err = note(c.changes, e, decodeMade)
 	case completed:
-		delete(c.completed, e.Key)
-		if !e.Deleted() {
-			var by By
-			err = decode(e.Key, e.Value.Data, &by)
-			c.completed[e.Key] = struct{}{}
-		}
+		err = note(c.completed, e, func(e *kv.Entry) (struct{}, error) {
+			_, err := decoded[By](e)
+			return struct{}{}, err
+		})
 	case touched:
-		delete(c.parts, e.Key)
-		if !e.Deleted() {
-			var part []Touch
-			err = decode(e.Key, e.Value.Data, &part)
-			c.parts[e.Key] = part
-		}
+		err = note(c.parts, e, decoded)
 	case space:
 		err = c.current(e)
 	}
@@ -80,38 +74,34 @@ func (c *Checker) Entry(e *kv.Entry) {
 	}
 }
 
-// current takes an entry of what is known now.
-func (c *Checker) current(e *kv.Entry) error {
-	name, isDoc := strings.CutPrefix(e.Key, docPrefix)
-	switch {
-	case isDoc && e.Deleted():
-		delete(c.docs, name)
-	case isDoc:
-		d, err := document(e)
-		if err != nil {
-			return err
-		}
-		c.docs[name] = d
-	case e.Key == stateKey && !e.Deleted():
-		var now state
-		if err := decode(e.Key, e.Value.Data, &now); err != nil {
-			return err
-		}
-		c.unplaced = now.Parts > 0
+// note has a map say what the newest entry of a key does.
+func note[T any](m map[string]T, e *kv.Entry, read func(*kv.Entry) (T, error)) error {
+	delete(m, e.Key)
+	if e.Deleted() {
+		return nil
 	}
-	return nil
+	what, err := read(e)
+	if err == nil {
+		m[e.Key] = what
+	}
+	return err
 }
 
-func (c *Checker) change(e *kv.Entry) error {
-	if e.Deleted() {
-		m, err := decodeMade(&kv.Entry{NS: e.NS, Key: e.Key, Value: kv.JSONValue([]byte("{}"))})
-		delete(c.changes, m.Seq)
-		return err
+func decoded[T any](e *kv.Entry) (what T, err error) {
+	err = decode(e.Key, e.Value.Data, &what)
+	return what, err
+}
+
+// current takes an entry of what is known now.
+func (c *Checker) current(e *kv.Entry) error {
+	if strings.HasPrefix(e.Key, docPrefix) {
+		return note(c.docs, e, document)
 	}
-	m, err := decodeMade(e)
-	if err == nil {
-		c.changes[m.Seq] = m
+	if e.Key != stateKey || e.Deleted() {
+		return nil
 	}
+	now, err := decoded[state](e)
+	c.unplaced = now.Parts > 0
 	return err
 }
 
@@ -174,8 +164,8 @@ func (c *Checker) End() (faults []string, documents, count int) {
 		c.fault("version %s: chunk %s is missing", key, digest)
 	}
 	if !c.unplaced { // else what is staged makes them right
-		for name, d := range c.docs {
-			c.document(name, &d)
+		for _, d := range c.docs {
+			c.document(d.Name, &d)
 		}
 		c.judgeChanges()
 	}
@@ -208,7 +198,8 @@ func (c *Checker) judgeChanges() {
 			oldest[name] = n
 		}
 	}
-	for seq, m := range c.changes {
+	for _, m := range c.changes {
+		seq := m.Seq
 		touches := m.First
 		if m.Parts > 0 {
 			touches = nil
@@ -232,7 +223,7 @@ func (c *Checker) judgeChanges() {
 		}
 	}
 	for key := range c.versions {
-		if name, n, ok := splitVersionKey(key); !ok || n <= c.docs[name].N {
+		if name, n, ok := splitVersionKey(key); !ok || n <= c.docs[docPrefix+name].N {
 			c.fault("version %s: no change has made it", key)
 		}
 	}

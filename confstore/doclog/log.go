@@ -29,6 +29,8 @@ package doclog
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"strings"
 
 	"confcenter/codes"
@@ -190,6 +192,47 @@ func document(e *kv.Entry) (Document, error) {
 	d.Name = strings.TrimPrefix(e.Key, docPrefix)
 	d.Revision = cmp.Or(d.Revision, e.Mod)
 	return d, err
+}
+
+// Renumber begins versions again: all documents of the log, and the deleted ones, are at version served,
+// whatever they were at, in a new epoch. What they were before stays in the log. It returns how many
+// documents there are, and can be repeated.
+func (l *Log) Renumber(ctx context.Context, served int32) (documents int, err error) {
+	var epoch [16]byte
+	if _, err := rand.Read(epoch[:]); err != nil {
+		return 0, err
+	}
+	return l.renew(ctx, hex.EncodeToString(epoch[:]), func(d *Document) {
+		d.Served, d.Given, d.Floor = served, served, min(d.Floor, served)
+	})
+}
+
+// Reissue has all documents served as versions that no client has seen: above those they had, and
+// not below served. It is for a log that was restored from a backup: clients may know of versions
+// that came after it. Open it with a new epoch as well.
+func (l *Log) Reissue(ctx context.Context, served int32) error {
+	_, err := l.renew(ctx, l.epoch, func(d *Document) { d.Served = max(d.Served+1, served) })
+	return err
+}
+
+// renew writes what is known of all documents again, as change makes it.
+func (l *Log) renew(ctx context.Context, epoch string, change func(*Document)) (documents int, err error) {
+	docs, _, err := l.Behind(0)
+	if err != nil || len(docs) == 0 {
+		return 0, err
+	}
+	now, text, err := l.state()
+	if err != nil {
+		return 0, err
+	}
+	now.Epoch = epoch
+	txn := l.txn(text, now)
+	for _, d := range docs {
+		change(&d)
+		txn.Then = append(txn.Then, put(space, docPrefix+d.Name, encode(d)))
+	}
+	_, err = l.write(ctx, txn)
+	return len(docs), err
 }
 
 func damaged(key string, err error) error {

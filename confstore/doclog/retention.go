@@ -238,7 +238,17 @@ func remove(ns, key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: ns, Key:
 
 // chunks removes chunks that versions had which are gone, unless others have them.
 func (p *removal) chunks(ctx context.Context) error {
-	unused, used, err := p.freed(ctx)
+	unused, used := digests{}, digests{}
+	err := p.each(ctx, freed, func(e *kv.Entry) error {
+		var digest Digest
+		if err := digest.UnmarshalText([]byte(e.Key)); err != nil {
+			return damaged(e.Key, err)
+		}
+		if p.out.More = p.out.More || len(unused) == mostRemoved; len(unused) < mostRemoved {
+			unused[digest] = struct{}{}
+		}
+		return nil
+	})
 	if err != nil || len(unused) == 0 {
 		return err
 	}
@@ -246,12 +256,16 @@ func (p *removal) chunks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.keepUsed(ctx, unused, used); err != nil {
+	if err := p.each(ctx, versions, func(e *kv.Entry) error {
+		v, err := decodeVersion(e)
+		keep(&v, unused, used)
+		return err
+	}); err != nil {
 		return err
 	}
-	for list := slices.Collect(maps.Keys(used)); len(list) > 0; list = list[min(removeOps, len(list)):] {
+	for list := range slices.Chunk(slices.Collect(maps.Keys(used)), removeOps) {
 		var ops []kv.Op
-		for _, digest := range list[:min(removeOps, len(list))] {
+		for _, digest := range list {
 			ops = append(ops, remove(freed, digest.String()))
 		}
 		if err := p.write(ctx, ops, 0); err != nil {
@@ -261,54 +275,27 @@ func (p *removal) chunks(ctx context.Context) error {
 	return p.removeChunks(ctx, unused, before.Seq)
 }
 
-type digests map[Digest]struct{}
-
-// freed lists the chunks that may be unused.
-func (p *removal) freed(ctx context.Context) (unused, used digests, err error) {
-	unused, used = digests{}, digests{}
-	for after := ""; ; {
-		page, err := p.log.store.ListArchive(ctx, kv.List{NS: freed, After: after})
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, e := range page.Entries {
-			var digest Digest
-			if err := digest.UnmarshalText([]byte(e.Key)); err != nil {
-				return nil, nil, damaged(e.Key, err)
-			}
-			if len(unused) == mostRemoved {
-				p.out.More = true
-				return unused, used, nil
-			}
-			unused[digest], after = struct{}{}, e.Key
-		}
-		if !page.More {
-			return unused, used, nil
-		}
-	}
-}
-
-// keepUsed moves chunks that any version has to used.
-func (p *removal) keepUsed(ctx context.Context, unused, used digests) error {
-	for after := ""; ; {
-		page, err := p.log.store.ListArchive(ctx, kv.List{NS: versions, After: after})
+// each calls fn for the entries of an archive.
+func (p *removal) each(ctx context.Context, ns string, fn func(*kv.Entry) error) error {
+	for after, more := "", true; more; {
+		page, err := p.log.store.ListArchive(ctx, kv.List{NS: ns, After: after})
 		if err != nil {
 			return err
 		}
+		more = page.More
 		for _, e := range page.Entries {
-			v, err := decodeVersion(e)
-			if err != nil {
+			if err := fn(e); err != nil {
 				return err
 			}
-			keep(&v, unused, used)
 			after = e.Key
 		}
-		if !page.More {
-			return nil
-		}
 	}
+	return nil
 }
 
+type digests map[Digest]struct{}
+
+// keep moves chunks that a version has from unused to used.
 func keep(v *Version, unused, used digests) {
 	for _, digest := range v.Chunks {
 		if _, is := unused[digest]; is {

@@ -15,18 +15,18 @@ import (
 func TestALongQueueInFrontOfASlowDiskIsNotOverdue(t *testing.T) {
 	now := clocktest.NewFake(time.Unix(1_000_000, 0))
 	cfg := &Config{Clock: now, SetTimeout: 4 * time.Second, Queues: memory.NewPool(1 << 20), QueueLength: 8}
-	w := &writer{cfg: cfg, jobs: make(chan *setJob, 8)}
+	q := &queue{cfg: cfg, jobs: make(chan *setJob, 8)}
 	answered := 0
 	for range 2 {
-		require.NoError(t, w.put(newSet(SetRequest{Name: "a.json", Contents: []byte("1")}, func(SetResult, error) { answered++ })))
+		require.NoError(t, q.put(newSet(SetRequest{Name: "a.json", Contents: []byte("1")}, func(SetResult, error) { answered++ })))
 	}
 	now.Advance(5 * time.Second)
-	require.Len(t, w.overdue(), 2)
-	first := <-w.jobs
+	require.Len(t, q.overdue(), 2)
+	first := <-q.jobs
 	require.True(t, first.begin())
-	w.answer(first, &setting{files: make([]fileSetting, 1)}, nil)
+	q.answer(first, &step{}, nil)
 	require.Equal(t, 1, answered)
-	require.Empty(t, w.overdue(), "the disk has just answered")
+	require.Empty(t, q.overdue(), "the disk has just answered")
 	now.Advance(5 * time.Second)
-	require.Len(t, w.overdue(), 1)
+	require.Len(t, q.overdue(), 1)
 }
