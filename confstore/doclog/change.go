@@ -80,7 +80,8 @@ func decodeMade(e *kv.Entry) (m Made, err error) {
 		return m, damaged(e.Key, err)
 	}
 	m.Seq, m.Revision = ^m.Seq, e.Mod
-	return m, decode(e.Key, e.Value.Data, &m)
+	err = decode(e.Key, e.Value.Data, &m)
+	return m, err
 }
 
 // Change returns a change by its sequence.
@@ -338,7 +339,8 @@ func (l *Log) Who(ctx context.Context, v *Version, change *Made) (By, error) {
 		return by, err
 	}
 	last := list[len(list)-1]
-	return by, decode(last.Key, last.Value.Data, &by)
+	err = decode(last.Key, last.Value.Data, &by)
+	return by, err
 }
 
 // completions are those of a version, the one that counts last.

@@ -109,7 +109,8 @@ func (l *Log) state() (now state, text []byte, err error) {
 	if e == nil {
 		return state{Epoch: l.epoch}, nil, nil
 	}
-	return now, e.Value.Data, decode(stateKey, e.Value.Data, &now)
+	err = decode(stateKey, e.Value.Data, &now)
+	return now, e.Value.Data, err
 }
 
 // txn begins a transaction that follows the one that left text in log.

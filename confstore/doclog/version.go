@@ -249,7 +249,8 @@ func (l *Log) Version(ctx context.Context, name string, n int64) (Version, error
 	if err != nil {
 		return v, err
 	}
-	return v, l.Fill(ctx, &v)
+	err = l.Fill(ctx, &v)
+	return v, err
 }
 
 // Find is Version without the file, if that is long.

@@ -303,7 +303,8 @@ func (r *shelf) things(rec *record) (list []thing, err error) {
 	if e == nil {
 		return nil, gone(rec.Number)
 	}
-	return list, decode(e, &list)
+	err = decode(e, &list)
+	return list, err
 }
 
 // body is what is to be done.
