@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"op":                                 {"access/policy", "kv", "storage/field"},
 	"kv":                                 {"access", "codes", "internal/jsontext"},
 	"kv/documents":                       {"codes", "kv", "kv/kvjson", "meta", "internal/jsonpath"},
-	"kv/follow":                          {"codes", "kv", "internal/memory"},
+	"kv/follow":                          {"codes", "kv", "internal/clock", "internal/memory"},
 	"kv/kvjson":                          {"codes", "kv", "internal/jsontext"},
 	"kvstore":                            {"kv", "internal/health"},
 	"kvstore/backup":                     {"codes", "kv"},

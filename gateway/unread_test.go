@@ -142,7 +142,7 @@ func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
 	for _, path := range []string{"/v1/store/stream?ns=n&state=1", "/v1/store/stream?ns=n&state=1&prev=1", "/v1/store/stream?ns=n"} {
 		peers = append(peers, k.ask("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
-	require.Eventually(t, func() bool { return k.hub.open.Load() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return k.hub.Open() == 3 }, patience, time.Millisecond)
 	for i := range writes { // more than the hub keeps
 		k.putLong("n", i, keys)
 		if i == 2*keys {

@@ -6,9 +6,13 @@
 // gets changes in two ways: [Cursor.Offer] takes what a feed brought and never
 // waits; [Cursor.Fetch] reads what the follower missed from the store, or the state
 // if the changes are no longer kept, and may wait for a disk. [Cursor.Next] returns
-// what the cursor has, one notice at a time, and never waits. A caller that may
-// wait uses [Cursor.Poll], which combines all three.
+// what the cursor has, one notice at a time, and never waits.
 //
 // A [Source] is the store as the cursors of one user share it. A [Recent] keeps the
 // newest changes for all of them, so that only cursors that fall behind read back.
+// [Topics] find the filters that an event matches.
+//
+// An [Exact] is all of that for followers that have a goroutine, as streams and
+// models have: each [Follower] is woken when something matches, and takes or waits
+// for its notices. Event loops, which must not wait, drive their cursors themselves.
 package follow

@@ -74,9 +74,8 @@ type fanOut struct {
 
 	begun         bool
 	change, event int // next event to match
-	topic         int // of the hub's work
 	form          form
-	watches       []*watch // of topic and form; nil: not begun
+	watches       []*watch // of the current topic and form; nil: not begun
 	frame         frame    // being sent; without bytes: none
 	next          int      // of watches
 	spent         int      // in this turn
@@ -92,18 +91,16 @@ func (f *fanOut) Deliver(_ *loop.Loop, budget int) (int, bool) {
 		f.hub.told = max(f.hub.told, f.batch.Last())
 	}
 	done := f.match(f.hub, budget)
-	for done && f.topic < len(f.hub.work) {
-		if done = f.tellTopic(budget); !done {
+	for done {
+		t := f.hub.topics.Matched()
+		if t == nil {
 			break
 		}
-		t := f.hub.work[f.topic]
-		clear(t.parts)
-		t.parts = t.parts[:0]
-		f.hub.work[f.topic] = nil
-		f.topic++
+		if done = f.tellTopic(t, budget); done {
+			f.hub.topics.Taken()
+		}
 	}
 	if done {
-		f.hub.work = f.hub.work[:0]
 		f.hub.waiting.Add(-f.weight)
 		f.hub.loop.Group.Memory.Give(f.weight)
 	}
@@ -118,7 +115,7 @@ func (f *fanOut) match(h *hub, budget int) bool {
 			if f.spent >= budget {
 				return false
 			}
-			f.spent += h.match(c.Revision, c.Events, f.event)
+			f.spent += h.topics.Match(c.Revision, c.Events, f.event)
 		}
 		f.event = 0
 	}
@@ -127,15 +124,14 @@ func (f *fanOut) match(h *hub, budget int) bool {
 
 // tellTopic continues with the watches of one topic. It returns false if the budget ended
 // first.
-func (f *fanOut) tellTopic(budget int) bool {
-	t := f.hub.work[f.topic]
+func (f *fanOut) tellTopic(t *topic, budget int) bool {
 	for ; f.form < lists; f.form++ {
 		if f.watches == nil {
-			if len(t.watches[f.form]) == 0 {
+			if len(t.Of[f.form]) == 0 {
 				continue
 			}
-			f.watches = slices.Clone(t.watches[f.form])
-			f.hub.cursor.Hand(t.parts)
+			f.watches = slices.Clone(t.Of[f.form])
+			f.hub.cursor.Hand(t.Parts)
 		}
 		if f.form == apart {
 			if !f.tellApart(t, budget) {
@@ -171,7 +167,7 @@ func (f *fanOut) tellApart(t *topic, budget int) bool {
 		if w.dead || w.behind || w.of.s.Ending() {
 			continue
 		}
-		w.cursor.Skip(follow.Mark{Rev: t.parts[0].Rev - 1})
+		w.cursor.Skip(follow.Mark{Rev: t.Parts[0].Rev - 1})
 		w.fallBehind()
 		w.of.catchUp()
 	}

@@ -52,8 +52,7 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 		require.Equal(t, want, got[id], "%+v", f)
 	}
 	p.s.Abort("the test ends it")
-	require.Empty(t, k.hub().topics)
-	require.Empty(t, k.hub().lengths)
+	require.Zero(t, k.hub().topics.Len())
 	require.Zero(t, k.hub().watched.Load())
 	require.Zero(t, k.Group.Memory.Held())
 	require.Zero(t, k.Group.Readings().Get("server_watches"))
