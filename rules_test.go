@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 	"server/edge":          {"kv/kvjson", "codes", "access", "access/guard", "access/quota", "access/seal", "internal/admission", "kv", "op"},
 	"server/gate":          {"access/seal", "access", "access/control", "access/guard", "access/policy", "access/quota", "codes", "internal/admission", "internal/memory", "internal/roster", "kv", "op", "protocol", "server/edge", "server/loop"},
 	"server/gate/gatetest": {"internal/clock/clocktest", "internal/memory", "access/seal", "access", "codes", "confstore", "kv", "kvstore/memory", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
-	"server/config":        {"internal/roster", "op", "server/edge", "internal/memory", "internal/jsonpath", "access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
+	"server/config":        {"internal/roster", "kv/follow", "op", "server/edge", "internal/memory", "internal/jsonpath", "access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"internal/roster", "codes", "kv", "kvlock", "protocol", "server/edge", "server/gate", "server/loop"},
 	"server/model":         {"codes", "internal/memory", "protocol", "server/gate", "state"},
 	"server/storage":       {"internal/roster", "access/policy", "codes", "kv", "op", "protocol", "server/edge", "server/gate", "server/loop", "storage", "storage/field"},

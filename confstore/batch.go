@@ -12,6 +12,8 @@ type Batch struct {
 	// Changes has one item per document whose own or resolved form changed, a base
 	// before those that inherit it, else by name. It is never empty.
 	Changes []Change
+
+	joined map[string]*access.Actor // the names of what was joined, and who changed them last; nil: Changes is complete
 }
 
 // Change is the change of one document in a Batch.

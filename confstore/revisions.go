@@ -43,11 +43,7 @@ type Revisions struct {
 
 	lapses atomic.Uint64 // how often a change was too much to be told; any goroutine
 
-	left struct {
-		mu      sync.Mutex
-		records []record // guarded by mu
-		bytes   int64    // guarded by mu: what they retain, and those that are being told
-	}
+	left follow.Queue[record] // steps that are not told yet; set at open
 
 	mu sync.Mutex
 	// guarded by mu
@@ -71,7 +67,17 @@ func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 		held: memory.NewPool(recentRevisions),
 	}
 	r.recent = follow.NewRecent(recentRevisions, r.held)
-	r.unhook = p.records.add(r.leave)
+	r.left.Limit, r.left.Weigh = maxUntold, func(step record) int64 { return weight(step.changes) }
+	r.left.Join = func(last, next record) record {
+		if !last.gap {
+			r.lapses.Add(1)
+		}
+		return record{exact: next.exact, gap: true}
+	}
+	r.unhook = p.records.add(func(step record) {
+		r.left.Put(step)
+		clock.Nudge(r.wake)
+	})
 	r.told = r.Revision()
 	r.recent.Pass(r.told)
 	return r
@@ -80,26 +86,6 @@ func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 func (r *Revisions) close() {
 	r.unhook()
 	close(r.closing)
-}
-
-// leave runs on the store's goroutine.
-func (r *Revisions) leave(step record) {
-	r.left.mu.Lock()
-	if r.left.bytes > 0 && r.left.bytes+weight(step.changes) > maxUntold {
-		for i := range r.left.records {
-			r.left.bytes -= weight(r.left.records[i].changes)
-		}
-		clear(r.left.records)
-		r.left.records, step.gap = r.left.records[:0], true
-		r.lapses.Add(1)
-	}
-	if step.gap {
-		step.changes = nil
-	}
-	r.left.records = append(r.left.records, step)
-	r.left.bytes += weight(step.changes)
-	r.left.mu.Unlock()
-	clock.Nudge(r.wake)
 }
 
 // run tells followers what happens. The contents are made here, because merging them may take
@@ -111,26 +97,10 @@ func (r *Revisions) run() {
 			return
 		case <-r.wake:
 		}
-		r.left.mu.Lock()
-		steps := r.left.records
-		r.left.records = nil
-		r.left.mu.Unlock()
-		for i := range steps {
-			size := weight(steps[i].changes)
-			r.tell(&steps[i])
-			steps[i] = record{}
-			r.left.mu.Lock()
-			r.left.bytes -= size
-			r.left.mu.Unlock()
+		for step, ok := r.left.Take(); ok; step, ok = r.left.Take() {
+			r.tell(&step)
 		}
 	}
-}
-
-// untold returns what is retained by steps that are not told yet, in bytes.
-func (r *Revisions) untold() int64 {
-	r.left.mu.Lock()
-	defer r.left.mu.Unlock()
-	return r.left.bytes
 }
 
 // tell passes on one step. Contents that no follower wants are not made; so if a follower came

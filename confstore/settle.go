@@ -441,7 +441,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.rec.seen.tell(sight{in.rec.snapshot.Load(), []string{name}})
+			in.rec.shown(name)
 		}
 	}
 	if !n.live() {

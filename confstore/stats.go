@@ -39,7 +39,7 @@ func (s *Store) Stats() Stats {
 	stats.Unwatched = s.directory.unwatched.Load()
 	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
 	r := s.Revisions()
-	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()
+	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.left.Weight(), r.lapses.Load()
 	if c := s.publisher.commits; c != nil {
 		stats.GitAsked, stats.GitFailed, stats.Uncommitted = c.asked.Load(), c.failures.Load(), c.waiting.Load()
 	}

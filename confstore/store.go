@@ -48,7 +48,13 @@ func (s *Store) Problems() []Problem { return s.recorder.problems.all() }
 // changes while it runs, and it must not call Reload, Close or Subscribe. Once cancel has
 // returned fn is not called again. cancel waits for a call in progress, so fn must not call
 // it either.
-func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) { return s.publisher.batches.add(fn) }
+func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
+	return s.publisher.seen.add(func(v sight) {
+		if v.batch != nil {
+			fn(v.batch)
+		}
+	})
+}
 
 // Follow calls fn with the names of files for which anything shown to people has changed: own
 // or resolved contents or version, the list of bases, whether the file is broken and why.

@@ -16,7 +16,6 @@ const (
 	recentBytes = 8 << 20 // of the newest changes
 	maxHolders  = 4       // streams that may hold a whole state
 	maxReads    = 4       // streams that read the log at a time
-	maxNotes    = 16      // streams that are woken at a time
 )
 
 // hubKind is how hubs differ.

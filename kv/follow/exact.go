@@ -3,7 +3,6 @@ package follow
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -16,7 +15,6 @@ import (
 const (
 	glanceBytes = 1 << 20  // of changes that an Exact looks at in one go
 	takeBytes   = 64 << 10 // of changes that a Follower takes in one go
-	maxWakes    = 16       // followers that are woken before all else may go first
 )
 
 // Config says what the followers of an Exact share.
@@ -39,16 +37,12 @@ type Exact struct {
 	cut    Cut
 	recent *Recent
 	unhook func()
-	wake   chan struct{} // capacity 1
 	reads  chan struct{} // holds one per follower that reads the log
-	life   context.Context
-	end    context.CancelFunc
-	done   chan struct{}
+	hand   hand
 
 	told   atomic.Int64 // all have been woken for changes up to this revision
 	behind atomic.Uint64
 	open   atomic.Int64 // followers
-	woken  int          // run only: followers since it last let others go first
 
 	mu sync.Mutex
 	// guarded by mu
@@ -63,24 +57,23 @@ func NewExact(cfg Config) *Exact {
 		source: Source{Store: cfg.Store, Piece: cfg.Piece, Holders: cfg.Holders, Long: cfg.Pool},
 		cut:    cfg.Cut,
 		recent: NewRecent(cfg.Keep, cfg.Pool),
-		wake:   make(chan struct{}, 1),
 		reads:  make(chan struct{}, cfg.Readers),
-		done:   make(chan struct{}),
 	}
-	e.life, e.end = context.WithCancel(context.Background())
+	e.hand.start(func() {
+		for e.notify() {
+		}
+	})
 	e.unhook = cfg.Store.Follow(e.follow)
 	newest := cfg.Store.Revision()
 	e.recent.Begin(newest)
 	e.told.Store(int64(newest))
-	go e.run()
 	return e
 }
 
 // Close ends all followers. They must still be stopped.
 func (e *Exact) Close() {
 	e.unhook()
-	e.end()
-	<-e.done
+	e.hand.stop()
 	e.recent.Pass(e.source.Store.Revision()) // others may go on using the pool
 }
 
@@ -101,20 +94,7 @@ func (e *Exact) follow(b *kv.Batch) {
 		return
 	}
 	e.recent.Add(b)
-	clock.Nudge(e.wake)
-}
-
-func (e *Exact) run() {
-	defer close(e.done)
-	for {
-		select {
-		case <-e.life.Done():
-			return
-		case <-e.wake:
-		}
-		for e.notify() {
-		}
-	}
+	clock.Nudge(e.hand.wake)
 }
 
 // notify wakes the followers that match something in one piece of what is new, and reports whether
@@ -144,13 +124,13 @@ func (e *Exact) notify() bool {
 }
 
 // note makes those who follow a topic look from a revision on. What came up to kept is no longer
-// kept. From time to time it lets all else go first: there may be thousands of followers.
+// kept.
 func (e *Exact) note(t *Topic[followers], revision, kept kv.Revision) {
 	for f := range t.Of {
-		f.note(revision, kept)
-		if e.woken++; e.woken%maxWakes == 0 {
-			runtime.Gosched()
+		if !f.pending.CompareAndSwap(0, int64(revision)) && f.pending.Load() <= int64(kept) && !f.lagging.Swap(true) {
+			e.behind.Add(1)
 		}
+		e.hand.rouse(f.wake)
 	}
 }
 
@@ -183,7 +163,7 @@ var errEnded = codes.Errorf(codes.Closed, "the watch has ended")
 func (e *Exact) Follow(want Request) (*Follower, error) {
 	f := &Follower{exact: e, wake: make(chan struct{}, 1), live: want.From == 0 && !want.Past && !want.State}
 	f.lagging.Store(!f.live)
-	if e.life.Err() != nil {
+	if e.hand.life.Err() != nil {
 		return nil, errEnded
 	}
 	e.mu.Lock()
@@ -231,14 +211,6 @@ func (f *Follower) leave() {
 	}
 }
 
-// note makes the follower look from a revision on.
-func (f *Follower) note(revision, kept kv.Revision) {
-	if !f.pending.CompareAndSwap(0, int64(revision)) && f.pending.Load() <= int64(kept) && !f.lagging.Swap(true) {
-		f.exact.behind.Add(1)
-	}
-	clock.Nudge(f.wake)
-}
-
 // Wake receives something once there may be more to take.
 func (f *Follower) Wake() <-chan struct{} { return f.wake }
 
@@ -282,7 +254,7 @@ func (f *Follower) Next(ctx context.Context) (kv.Notice, error) {
 		}
 		select {
 		case <-f.wake:
-		case <-f.exact.life.Done():
+		case <-f.exact.hand.life.Done():
 		case <-ctx.Done():
 			return kv.Notice{}, ctx.Err()
 		}
@@ -294,7 +266,7 @@ func (f *Follower) Next(ctx context.Context) (kv.Notice, error) {
 func (f *Follower) Take() (n kv.Notice, ok, far bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped || f.exact.life.Err() != nil {
+	if f.stopped || f.exact.hand.life.Err() != nil {
 		return kv.Notice{}, false, false, errEnded
 	}
 	for c := f.cursor; ; {

@@ -25,31 +25,29 @@ type Watcher struct {
 	// set at start
 	exact    *follow.Exact
 	follower *follow.Follower
-	deliver  func(kv.Notice) error
-	life     context.Context
-	end      context.CancelFunc
 	done     chan struct{}
 }
 
 // Watch passes what the request asks for to deliver, in notices of that cut, until Close or an
 // error. deliver may keep the notices.
 func Watch(store kv.Store, request follow.Request, cut follow.Cut, deliver func(kv.Notice) error) (*Watcher, error) {
-	w := &Watcher{
-		exact:   follow.NewExact(follow.Config{Store: store, Keep: Memory, Piece: piece, Holders: 1, Readers: 1, Cut: cut}),
-		deliver: deliver,
-		done:    make(chan struct{}),
-	}
-	var err error
-	if w.follower, err = w.exact.Follow(request); err != nil {
-		w.exact.Close()
+	exact := follow.NewExact(follow.Config{Store: store, Keep: Memory, Piece: piece, Holders: 1, Readers: 1, Cut: cut})
+	follower, err := exact.Follow(request)
+	if err != nil {
+		exact.Close()
 		return nil, err
 	}
-	w.life, w.end = context.WithCancel(context.Background())
+	w := &Watcher{exact, follower, make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		defer w.exact.Close()
-		defer w.follower.Stop()
-		for w.step() == nil {
+		defer exact.Close()
+		defer follower.Stop()
+		for err == nil {
+			var n kv.Notice
+			if n, err = follower.Next(context.Background()); err == nil {
+				n.Events = slices.Clone(n.Events)
+				err = deliver(n)
+			}
 		}
 	}()
 	return w, nil
@@ -57,18 +55,9 @@ func Watch(store kv.Store, request follow.Request, cut follow.Cut, deliver func(
 
 // Close ends the watch and waits until deliver has returned.
 func (w *Watcher) Close() {
-	w.end()
+	w.follower.Stop()
 	<-w.done
 }
 
 // Missed is how often what was kept did not reach back to where the watcher was.
 func (w *Watcher) Missed() uint64 { return w.exact.Behind() }
-
-func (w *Watcher) step() error {
-	n, err := w.follower.Next(w.life)
-	if err != nil {
-		return err
-	}
-	n.Events = slices.Clone(n.Events)
-	return w.deliver(n)
-}
