@@ -151,9 +151,8 @@ func TestOwnStreamsBeat(t *testing.T) {
 	}
 }
 
-func TestOwnStreamsEndWithTheGateway(t *testing.T) {
+func TestOwnStreamsTellUntilTheGatewayEnds(t *testing.T) {
 	k := start(t, nil)
-	require.Equal(t, 200, k.do("PUT", "/v1/store/key?ns=n&key=a", `{"value":1}`).status)
 	var all []*eventSource
 	for id, d := range operations(t, openapiDocument(t)) {
 		if d.stream() && id != "plum.stream" && id != "audit.stream" { // one tells nothing by itself, and here is no audit
@@ -163,11 +162,19 @@ func TestOwnStreamsEndWithTheGateway(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, len(all), 3)
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=new.json", "1").status)
+	for _, s := range all {
+		m, ok := s.next()
+		require.True(t, ok)
+		require.Contains(t, m.data, "new.json", "the state store has it, too")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(t, k.Shutdown(ctx))
 	for _, s := range all {
-		s.ends()
+		for more := true; more; { // a change is several keys
+			_, more = s.next()
+		}
 	}
 }
 
