@@ -14,8 +14,11 @@ import (
 // stay separate up to about limit bytes; beyond it the newest are joined, so that the queue is bounded
 // by the number of documents, however often they change. What is taken has to be completed.
 func NewBacklog(limit int64) *follow.Queue[*Batch] {
-	return &follow.Queue[*Batch]{Limit: limit, Join: (*Batch).join, Weigh: func(b *Batch) int64 { return weight(b.Changes) }}
+	return &follow.Queue[*Batch]{Limit: limit, Join: (*Batch).join}
 }
+
+// Weight is what a batch weighs in a backlog.
+func (b *Batch) Weight() int64 { return weight(b.Changes) }
 
 // unshared is about how many documents' worth of memory a batch retains besides its changes: the parts of
 // the snapshot that it does not share with the next.

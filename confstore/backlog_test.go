@@ -31,11 +31,11 @@ func TestBacklogKeepsBatchesApartUpToItsLimit(t *testing.T) {
 	l := NewBacklog(3 * weight(list[0].Changes))
 	require.Nil(t, taken(l))
 	for i, b := range list {
-		require.Equal(t, i < 3, l.Put(b))
+		require.Equal(t, i < 3, l.Put(b, b.Weight()))
 	}
 	require.Same(t, list[0], taken(l))
 	require.Same(t, list[1], taken(l))
-	require.True(t, l.Put(list[5]), "there is room again")
+	require.True(t, l.Put(list[5], list[5].Weight()), "there is room again")
 	joined := taken(l)
 	require.Equal(t, list[5].Seq, joined.Seq)
 	require.Same(t, list[5].Snapshot, joined.Snapshot)
@@ -57,7 +57,8 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 	put := func(req SetRequest) {
 		_, err := m.set(req)
 		require.NoError(t, err)
-		l.Put(m.next())
+		b := m.next()
+		l.Put(b, b.Weight())
 	}
 	put(SetRequest{Name: "a.json", Contents: []byte(`{"a":2}`), Actor: ann})
 	put(SetRequest{Name: "b.json", Contents: []byte(`{"b":2}`)})
@@ -106,7 +107,7 @@ func TestBacklogLosesNothing(t *testing.T) {
 			for len(m.batches) > 0 {
 				b := m.next()
 				note(b, all)
-				if l.Put(b) {
+				if l.Put(b, b.Weight()) {
 					waiting++
 				}
 			}

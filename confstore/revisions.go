@@ -67,7 +67,7 @@ func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 		held: memory.NewPool(recentRevisions),
 	}
 	r.recent = follow.NewRecent(recentRevisions, r.held)
-	r.left.Limit, r.left.Weigh = maxUntold, func(step record) int64 { return weight(step.changes) }
+	r.left.Limit = maxUntold
 	r.left.Join = func(last, next record) record {
 		if !last.gap {
 			r.lapses.Add(1)
@@ -75,7 +75,7 @@ func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 		return record{exact: next.exact, gap: true}
 	}
 	r.unhook = p.records.add(func(step record) {
-		r.left.Put(step)
+		r.left.Put(step, weight(step.changes))
 		clock.Nudge(r.wake)
 	})
 	r.told = r.Revision()

@@ -82,8 +82,8 @@ func NewNewest[S State](publisher func(fn func(now S, names []string)) (stop fun
 	n := &Newest[S]{
 		spare: spare,
 		left: Queue[sight[S]]{
-			Limit: maxLeft, Weigh: func(sight[S]) int64 { return 1 },
-			Join: func(_, next sight[S]) sight[S] { return sight[S]{now: next.now, lost: true} },
+			Limit: maxLeft,
+			Join:  func(_, next sight[S]) sight[S] { return sight[S]{now: next.now, lost: true} },
 		},
 		notes: list.New(), of: map[string]*list.Element{}, followers: map[chan struct{}]struct{}{},
 	}
@@ -103,7 +103,7 @@ func (n *Newest[S]) Close() {
 
 // leave runs on the store's goroutine, while the writer waits. So it only leaves what is to be noted.
 func (n *Newest[S]) leave(now S, names []string) {
-	n.left.Put(sight[S]{now: now, names: names})
+	n.left.Put(sight[S]{now: now, names: names}, 1)
 	clock.Nudge(n.hand.wake)
 }
 

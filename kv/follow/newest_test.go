@@ -136,19 +136,20 @@ func TestAPublisherDoesNotWait(t *testing.T) {
 }
 
 func TestAQueueJoinsWhatIsTooMuch(t *testing.T) {
-	q := Queue[[]int]{Limit: 3, Weigh: func(list []int) int64 { return int64(len(list)) }, Join: func(last, next []int) []int { return slices.Concat(last, next) }}
-	require.True(t, q.Put([]int{1, 2, 3, 4}), "one, however much it is")
-	require.False(t, q.Put([]int{5}))
+	put := func(q *Queue[[]int], list ...int) bool { return q.Put(list, int64(len(list))) }
+	q := &Queue[[]int]{Limit: 3, Join: func(last, next []int) []int { return slices.Concat(last, next) }}
+	require.True(t, put(q, 1, 2, 3, 4), "one, however much it is")
+	require.False(t, put(q, 5))
 	took, ok := q.Take()
 	require.True(t, ok)
 	require.Equal(t, []int{1, 2, 3, 4, 5}, took)
 	require.Zero(t, q.Weight())
-	require.True(t, q.Put([]int{1}))
-	require.True(t, q.Put([]int{2, 3}))
-	require.False(t, q.Put([]int{4}))
+	require.True(t, put(q, 1))
+	require.True(t, put(q, 2, 3))
+	require.False(t, put(q, 4))
 	took, _ = q.Take()
 	require.Equal(t, []int{1}, took)
-	require.True(t, q.Put([]int{5}), "there is room again")
+	require.True(t, put(q, 5), "there is room again")
 	for _, want := range [][]int{{2, 3, 4}, {5}} {
 		took, _ = q.Take()
 		require.Equal(t, want, took)

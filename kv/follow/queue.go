@@ -7,9 +7,8 @@ import "sync"
 // and who takes never has much left. All methods may be called from any goroutine.
 type Queue[T any] struct {
 	// set at open
-	Limit int64 // of what Weigh says, except for the first
-	Weigh func(T) int64
-	Join  func(last, next T) T // says both at once; last is no one else's, unless it has not been joined yet
+	Limit int64                // of the weight, except for the first
+	Join  func(last, next T) T // says both at once; others share last, unless it was joined before
 
 	mu sync.Mutex
 	// guarded by mu
@@ -24,8 +23,7 @@ type queued[T any] struct {
 
 // Put adds what was published. It reports whether Take has one more to return; otherwise it was
 // joined to the last one, which has not been taken yet.
-func (q *Queue[T]) Put(what T) (more bool) {
-	weight := q.Weigh(what)
+func (q *Queue[T]) Put(what T, weight int64) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n := len(q.waiting); n > 0 && q.weight+weight > q.Limit {

@@ -82,18 +82,13 @@ func (f *Handlers) publish(b *confstore.Batch) {
 		}
 		f.cfg.Changed(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
-	for _, d := range f.gate.Desks() {
-		f.postTo(d, b)
-	}
-}
-
-// postTo makes d's loop push b, by a new fanOut or by one that is on its way.
-func (f *Handlers) postTo(d *gate.Desk, b *confstore.Batch) {
-	hub := d.Part(gate.OfConfig).(*hub)
-	if hub.backlog.Put(b) {
-		d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
-	} else {
-		f.gate.Group.Count.WatchBacklog.Add(1)
+	weight := b.Weight()
+	for _, d := range f.gate.Desks() { // by a new fanOut, or by one that is on its way
+		if hub := d.Part(gate.OfConfig).(*hub); hub.backlog.Put(b, weight) {
+			d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
+		} else {
+			f.gate.Group.Count.WatchBacklog.Add(1)
+		}
 	}
 }
 

@@ -20,10 +20,14 @@ type hub struct {
 	frame  []byte        // scratch: the current frame
 
 	// any goroutine
-	watched  atomic.Int64 // number of watches; nothing is posted to a loop without any
-	waiting  atomic.Int64 // weight of the batches that are posted and not sent yet
-	missing  atomic.Bool  // a missed is on its way
-	missedTo atomic.Int64 // the last batch that was not posted; a kv.Revision
+	watched atomic.Int64            // number of watches; nothing is posted to a loop without any
+	backlog follow.Queue[*kv.Batch] // what fanOuts in the mailbox are going to send
+}
+
+func newHub(l *loop.Loop) *hub {
+	return &hub{loop: l, backlog: follow.Queue[*kv.Batch]{Limit: l.Group.Limits.Backlog, Join: func(_, next *kv.Batch) *kv.Batch {
+		return &kv.Batch{Changes: []kv.Change{{Revision: next.Last()}}, Reset: true}
+	}}}
 }
 
 // topic is the watches of one filter on one loop.

@@ -82,7 +82,7 @@ func add(g *gate.Gate, talk *talk, store follow.Store) *Handlers {
 		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true},
 		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true},
 	})
-	g.Keep(talk.family, func(d *gate.Desk) any { return &hub{loop: d.Loop} })
+	g.Keep(talk.family, func(d *gate.Desk) any { return newHub(d.Loop) })
 	return f
 }
 
