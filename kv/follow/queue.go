@@ -51,7 +51,11 @@ func (q *Queue[T]) Take() (what T, ok bool) {
 	}
 	first := q.waiting[0]
 	q.waiting[0] = queued[T]{}
-	q.waiting = q.waiting[1:]
+	if len(q.waiting) == 1 {
+		q.waiting = q.waiting[:0] // as mostly: the next one needs no memory
+	} else {
+		q.waiting = q.waiting[1:]
+	}
 	q.weight -= first.weight
 	return first.what, true
 }
