@@ -1,64 +1,24 @@
 package confstore
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"sync"
 
+	"confcenter/access"
 	"confcenter/internal/memory"
+	"confcenter/kv/follow"
 )
 
-// Backlog queues batches for a subscriber that processes them on another goroutine. Batches stay
-// separate while they are few; beyond a limit the newest are joined, so that the queue is bounded
-// by the number of documents, however often they change. Make one with NewBacklog; all methods
-// may be called from any goroutine.
-type Backlog struct {
-	limit int64 // set at open: bytes
-
-	mu sync.Mutex
-	// guarded by mu
-	waiting []queued
-	weight  int64
+// NewBacklog makes a queue of batches for a subscriber that processes them on another goroutine. They
+// stay separate up to about limit bytes; beyond it the newest are joined, so that the queue is bounded
+// by the number of documents, however often they change. What is taken has to be completed.
+func NewBacklog(limit int64) *follow.Queue[*Batch] {
+	return &follow.Queue[*Batch]{Limit: limit, Join: (*Batch).join}
 }
 
-// queued is a batch, or several in its place.
-type queued struct {
-	first, last *Batch
-	weight      int64
-	joined      map[string]*Change // nil: there is only one
-}
-
-// NewBacklog makes a Backlog that keeps batches separate up to about limit bytes.
-func NewBacklog(limit int64) *Backlog { return &Backlog{limit: limit} }
-
-// Put adds a batch. It reports whether Take has one more to return; otherwise the batch was
-// joined to the last one, which has not been taken yet.
-func (l *Backlog) Put(b *Batch) (more bool) {
-	size := weight(b.Changes)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) > 0 && l.weight+size > l.limit {
-		l.waiting[len(l.waiting)-1].join(b)
-		return false
-	}
-	l.waiting = append(l.waiting, queued{first: b, last: b, weight: size})
-	l.weight += size
-	return true
-}
-
-// Take returns the oldest batch, nil if there is none.
-func (l *Backlog) Take() *Batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		return nil
-	}
-	q := l.waiting[0]
-	l.waiting[0] = queued{}
-	l.waiting = l.waiting[1:]
-	l.weight -= q.weight
-	return q.batch()
-}
+// Weight is what a batch weighs in a backlog.
+func (b *Batch) Weight() int64 { return weight(b.Changes) }
 
 // unshared is about how many documents' worth of memory a batch retains besides its changes: the parts of
 // the snapshot that it does not share with the next.
@@ -76,53 +36,35 @@ func weight(changes []Change) int64 {
 	return n
 }
 
-// join merges the changes of b into the queued batch.
-func (q *queued) join(b *Batch) {
-	if q.joined == nil {
-		q.joined = make(map[string]*Change)
-		q.add(q.last)
+// join returns a batch for both, of which Complete finds out the changes. Others share b, unless it was
+// joined before.
+func (b *Batch) join(next *Batch) *Batch {
+	if b.joined == nil {
+		b = (&Batch{Prev: b.Prev, joined: map[string]*access.Actor{}}).join(b)
 	}
-	q.add(b)
-	q.last = b
+	for i := range next.Changes {
+		if c := &next.Changes[i]; c.Own || b.joined[c.Name] == nil {
+			b.joined[c.Name] = c.Actor
+		}
+	}
+	b.Seq, b.Snapshot = next.Seq, next.Snapshot
+	return b
 }
 
-func (q *queued) add(b *Batch) {
-	for _, c := range b.Changes {
-		before := q.joined[c.Name]
-		if before == nil {
-			q.joined[c.Name] = &c
-			continue
-		}
-		before.Node = c.Node
-		if c.Own {
-			before.Own, before.Actor = true, c.Actor
-		}
-		for _, base := range c.Bases {
-			if !slices.Contains(before.Bases, base) {
-				before.Bases = append(slices.Clip(before.Bases), base)
-			}
-		}
-		before.BasesListChanged = before.BasesListChanged || c.BasesListChanged
+// Complete finds out the changes of a batch in the place of several, as if they had been found together:
+// the two snapshots say what they are. It does nothing to any other.
+func (b *Batch) Complete() {
+	for name, actor := range b.joined {
+		node := cmp.Or(b.Snapshot.Node(name), &Node{name: name}) // _meta.json no longer has it
+		c := changeOf(b.Prev.Node(name), node, func(name string) bool {
+			before, now := b.Prev.Node(name), b.Snapshot.Node(name)
+			return now.known() && (!before.known() || before.own.served != now.own.served)
+		})
+		c.Actor = actor
+		b.Changes = append(b.Changes, c)
 	}
-}
-
-// batch returns the joined changes as if they had been found together.
-func (q *queued) batch() *Batch {
-	if q.joined == nil {
-		return q.first
+	if b.joined != nil {
+		slices.SortFunc(b.Changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+		b.Changes, b.joined = basesFirst(b.Changes), nil
 	}
-	changes := make([]Change, 0, len(q.joined))
-	for _, c := range q.joined {
-		// Weakest first, and only those that it has by now.
-		told := c.Bases
-		c.Bases = nil
-		for _, base := range c.Node.Bases() {
-			if slices.Contains(told, base) {
-				c.Bases = append(c.Bases, base)
-			}
-		}
-		changes = append(changes, *c)
-	}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
-	return &Batch{Seq: q.last.Seq, Snapshot: q.last.Snapshot, Prev: q.first.Prev, Changes: basesFirst(changes)}
 }

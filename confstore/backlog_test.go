@@ -9,7 +9,17 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/access"
+	"confcenter/kv/follow"
 )
+
+// taken is the next batch of a backlog, complete; nil: there is none.
+func taken(l *follow.Queue[*Batch]) *Batch {
+	b, ok := l.Take()
+	if ok {
+		b.Complete()
+	}
+	return b
+}
 
 func TestBacklogKeepsBatchesApartUpToItsLimit(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `0`, "b.json": `0`})
@@ -19,23 +29,23 @@ func TestBacklogKeepsBatchesApartUpToItsLimit(t *testing.T) {
 		list = append(list, m.next())
 	}
 	l := NewBacklog(3 * weight(list[0].Changes))
-	require.Nil(t, l.Take())
+	require.Nil(t, taken(l))
 	for i, b := range list {
-		require.Equal(t, i < 3, l.Put(b))
+		require.Equal(t, i < 3, l.Put(b, b.Weight()))
 	}
-	require.Same(t, list[0], l.Take())
-	require.Same(t, list[1], l.Take())
-	require.True(t, l.Put(list[5]), "there is room again")
-	joined := l.Take()
+	require.Same(t, list[0], taken(l))
+	require.Same(t, list[1], taken(l))
+	require.True(t, l.Put(list[5], list[5].Weight()), "there is room again")
+	joined := taken(l)
 	require.Equal(t, list[5].Seq, joined.Seq)
 	require.Same(t, list[5].Snapshot, joined.Snapshot)
 	require.Same(t, list[2].Prev, joined.Prev)
 	require.Len(t, joined.Changes, 1)
 	require.Equal(t, "6", textOf(joined.Changes[0].Node, false))
 	require.Equal(t, "2", textOf(joined.Changes[0].Prev, false))
-	require.Same(t, list[5], l.Take())
-	require.Nil(t, l.Take())
-	require.Zero(t, l.weight)
+	require.Same(t, list[5], taken(l))
+	require.Nil(t, taken(l))
+	require.Zero(t, l.Weight())
 }
 
 func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
@@ -47,11 +57,12 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 	put := func(req SetRequest) {
 		_, err := m.set(req)
 		require.NoError(t, err)
-		l.Put(m.next())
+		b := m.next()
+		l.Put(b, b.Weight())
 	}
 	put(SetRequest{Name: "a.json", Contents: []byte(`{"a":2}`), Actor: ann})
 	put(SetRequest{Name: "b.json", Contents: []byte(`{"b":2}`)})
-	b := l.Take()
+	b := taken(l)
 	require.Equal(t, []string{"a.json", "b.json", "heir.json"}, names(b))
 	require.Equal(t, []string{"b.json", "a.json"}, b.Changes[2].Bases)
 	require.Same(t, ann, b.Changes[0].Actor)
@@ -59,7 +70,7 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 
 	put(SetRequest{Name: "a.json", Contents: []byte(`{"a":3}`)})
 	put(SetRequest{Name: "_meta.json", Contents: []byte(`{"conf_inherit":{"heir.json":"b.json"}}`)})
-	b = l.Take()
+	b = taken(l)
 	heir := b.Changes[slices.IndexFunc(b.Changes, func(c Change) bool { return c.Name == "heir.json" })]
 	require.Empty(t, heir.Bases)
 	require.True(t, heir.BasesListChanged)
@@ -84,7 +95,7 @@ func TestBacklogLosesNothing(t *testing.T) {
 		}
 		take := func() {
 			waiting--
-			note(l.Take(), told)
+			note(taken(l), told)
 		}
 		for range rapid.IntRange(1, 40).Draw(rt, "changes") {
 			if waiting > 0 && rapid.IntRange(0, 3).Draw(rt, "take") == 0 {
@@ -96,7 +107,7 @@ func TestBacklogLosesNothing(t *testing.T) {
 			for len(m.batches) > 0 {
 				b := m.next()
 				note(b, all)
-				if l.Put(b) {
+				if l.Put(b, b.Weight()) {
 					waiting++
 				}
 			}
@@ -104,7 +115,7 @@ func TestBacklogLosesNothing(t *testing.T) {
 		for waiting > 0 {
 			take()
 		}
-		require.Nil(rt, l.Take())
+		require.Nil(rt, taken(l))
 		require.Equal(rt, all, told)
 	})
 }

@@ -332,6 +332,14 @@ func (s *Snapshot) Find(name []byte) *Node {
 // Node returns the node of exactly this name, nil if there is none.
 func (s *Snapshot) Node(name string) *Node { return s.shards[shardOf(name)][name] }
 
+// SeqOf returns the Seq of name's node, and whether it is known; 0 if there is none.
+func (s *Snapshot) SeqOf(name string) (seq uint64, known bool) {
+	if n := s.Node(name); n != nil {
+		return n.Seq(), n.Known()
+	}
+	return 0, false
+}
+
 // Names are the known names in byte order, tombstones included, ghosts not. The
 // slice is shared and must not be changed.
 func (s *Snapshot) Names() []string { return s.names }

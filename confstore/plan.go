@@ -363,14 +363,22 @@ func (n *Node) resolve(prev *Node, doc func(base string) *document) {
 	}
 }
 
-// tell describes the difference between two versions of a node.
+// tell describes what the plan does to a node.
 func (pl *plan) tell(prev, n *Node) Change {
-	c := Change{Name: n.name, Node: n, Prev: prev}
-	if ed := pl.tells(n.name); ed != nil {
-		c.Own, c.Actor = true, ed.actor
+	c := changeOf(prev, n, func(name string) bool { return pl.tells(name) != nil })
+	if c.Own {
+		c.Actor = pl.tells(n.name).actor
 	}
+	c.BasesListChanged = c.BasesListChanged && pl.newRules
+	return c
+}
+
+// changeOf describes the difference between two versions of a node; own says which documents' own
+// contents have changed.
+func changeOf(prev, n *Node, own func(name string) bool) Change {
+	c := Change{Name: n.name, Node: n, Prev: prev, Own: own(n.name)}
 	for _, base := range n.bases {
-		if pl.tells(base) != nil {
+		if own(base) {
 			c.Bases = append(c.Bases, base)
 		}
 	}
@@ -378,7 +386,7 @@ func (pl *plan) tell(prev, n *Node) Change {
 	if prev != nil {
 		before = prev.list
 	}
-	c.BasesListChanged = pl.newRules && before != n.list
+	c.BasesListChanged = before != n.list
 	return c
 }
 
@@ -394,6 +402,8 @@ type Batch struct {
 	// Changes has one item per document whose own or resolved form changed, a base
 	// before those that inherit it, else by name. It is never empty.
 	Changes []Change
+
+	joined map[string]*access.Actor // the names of what was joined, and who changed them last; nil: Changes is complete
 }
 
 // Change is the change of one document in a Batch.

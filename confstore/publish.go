@@ -17,7 +17,6 @@ type publisher struct {
 	revisions *Revisions // set at open
 	commits   *commits   // set at open; nil: the files are not on the machine's own file system
 	snapshot  atomic.Pointer[Snapshot]
-	batches   subscribers[*Batch]
 	seen      subscribers[sight]
 	exact     atomic.Pointer[exact]
 	records   subscribers[record]
@@ -48,10 +47,12 @@ func (p *publisher) logged(rev kv.Revision) {
 	p.records.tell(record{exact: now, gap: true})
 }
 
-// sight is what functions passed to Follow receive.
+// sight is what is published: the names of what people are shown otherwise, and what that means to
+// programs.
 type sight struct {
 	now   *Snapshot
 	names []string
+	batch *Batch // nil: nothing
 }
 
 // subscribers are callbacks. The mutex is held while they run, so that cancel waits for
@@ -99,10 +100,15 @@ func (p *publisher) publish(out *plan) {
 		p.exact.Store(now)
 		p.records.tell(record{exact: now, changes: out.changes})
 	}
-	p.seen.tell(sight{out.next, out.names})
-	if len(out.changes) > 0 {
-		p.batches.tell(&Batch{Seq: out.seq, Snapshot: out.next, Prev: prev, Changes: out.changes})
+	p.seen.tell(sight{out.next, out.names, out.batch()})
+}
+
+// batch is what a plan means to programs; nil: nothing.
+func (pl *plan) batch() *Batch {
+	if len(pl.changes) == 0 {
+		return nil
 	}
+	return &Batch{Seq: pl.seq, Snapshot: pl.next, Prev: pl.prev, Changes: pl.changes}
 }
 
 // retire releases the resources of a node that is no longer in the snapshot. next may be
@@ -133,7 +139,7 @@ func (p *publisher) setBroken(name, fault string) {
 	b.put(old.withBroken(fault))
 	p.snapshot.Store(b.finish())
 	old.retireAnswers()
-	p.seen.tell(sight{b.next, []string{name}})
+	p.shown(name)
 }
 
 // withBroken returns a copy of the node with another Broken text.
@@ -196,6 +202,11 @@ func (p *publisher) setFault(name, fault string, known bool) {
 	}
 	p.mu.Unlock()
 	if fresh { // one that heals is told of with its document, one that goes by removed
-		p.seen.tell(sight{p.snapshot.Load(), []string{name}})
+		p.shown(name)
 	}
+}
+
+// shown tells that people are shown something else of a file whose contents have not changed.
+func (p *publisher) shown(name string) {
+	p.seen.tell(sight{now: p.snapshot.Load(), names: []string{name}})
 }

@@ -43,15 +43,13 @@ type Revisions struct {
 
 	lapses atomic.Uint64 // how often a change was too much to be told; any goroutine
 
-	left struct {
-		mu      sync.Mutex
-		records []record // guarded by mu
-		bytes   int64    // guarded by mu: what they retain, and those that are being told
-	}
+	left follow.Queue[record] // steps that are not told yet; set at open
 
-	mu     sync.Mutex
-	wanted wanted      // guarded by mu
-	told   kv.Revision // guarded by mu: everything up to it went into recent, or is not there
+	mu sync.Mutex
+	// guarded by mu
+	wanted follow.Topics[struct{}]
+	news   int         // counts filters that no follower had before
+	told   kv.Revision // everything up to it went into recent, or is not there
 }
 
 // Limits of what Revisions keep, in bytes. One change is kept however long.
@@ -66,10 +64,20 @@ var _ follow.Selective = (*Revisions)(nil)
 func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 	r := &Revisions{
 		publisher: p, log: log, wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		held: memory.NewPool(recentRevisions), wanted: wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}},
+		held: memory.NewPool(recentRevisions),
 	}
 	r.recent = follow.NewRecent(recentRevisions, r.held)
-	r.unhook = p.records.add(r.leave)
+	r.left.Limit = maxUntold
+	r.left.Join = func(last, next record) record {
+		if !last.gap {
+			r.lapses.Add(1)
+		}
+		return record{exact: next.exact, gap: true}
+	}
+	r.unhook = p.records.add(func(step record) {
+		r.left.Put(step, weight(step.changes))
+		clock.Nudge(r.wake)
+	})
 	r.told = r.Revision()
 	r.recent.Pass(r.told)
 	return r
@@ -78,26 +86,6 @@ func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 func (r *Revisions) close() {
 	r.unhook()
 	close(r.closing)
-}
-
-// leave runs on the store's goroutine.
-func (r *Revisions) leave(step record) {
-	r.left.mu.Lock()
-	if r.left.bytes > 0 && r.left.bytes+weight(step.changes) > maxUntold {
-		for i := range r.left.records {
-			r.left.bytes -= weight(r.left.records[i].changes)
-		}
-		clear(r.left.records)
-		r.left.records, step.gap = r.left.records[:0], true
-		r.lapses.Add(1)
-	}
-	if step.gap {
-		step.changes = nil
-	}
-	r.left.records = append(r.left.records, step)
-	r.left.bytes += weight(step.changes)
-	r.left.mu.Unlock()
-	clock.Nudge(r.wake)
 }
 
 // run tells followers what happens. The contents are made here, because merging them may take
@@ -109,33 +97,17 @@ func (r *Revisions) run() {
 			return
 		case <-r.wake:
 		}
-		r.left.mu.Lock()
-		steps := r.left.records
-		r.left.records = nil
-		r.left.mu.Unlock()
-		for i := range steps {
-			size := weight(steps[i].changes)
-			r.tell(&steps[i])
-			steps[i] = record{}
-			r.left.mu.Lock()
-			r.left.bytes -= size
-			r.left.mu.Unlock()
+		for step, ok := r.left.Take(); ok; step, ok = r.left.Take() {
+			r.tell(&step)
 		}
 	}
-}
-
-// untold returns what is retained by steps that are not told yet, in bytes.
-func (r *Revisions) untold() int64 {
-	r.left.mu.Lock()
-	defer r.left.mu.Unlock()
-	return r.left.bytes
 }
 
 // tell passes on one step. Contents that no follower wants are not made; so if a follower came
 // meanwhile, the step is read back when it is needed.
 func (r *Revisions) tell(step *record) {
 	r.mu.Lock()
-	nobody, before := len(r.wanted.filters) == 0, r.wanted.news
+	nobody, before := r.wanted.Len() == 0, r.news
 	r.mu.Unlock()
 	change := kv.Change{Revision: step.revision}
 	if !nobody && !r.compose(&change, step.changes) {
@@ -145,7 +117,7 @@ func (r *Revisions) tell(step *record) {
 	batch := &kv.Batch{Changes: []kv.Change{change}, Reset: step.gap}
 	r.mu.Lock()
 	r.told = step.revision
-	if nobody || step.gap || before != r.wanted.news {
+	if nobody || step.gap || before != r.news {
 		r.recent.Pass(step.revision)
 	} else {
 		r.recent.Add(batch)
@@ -189,7 +161,7 @@ func (n *Node) mergedSize() int64 {
 func (r *Revisions) wants(ns, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.wanted.match(ns, name)
+	return r.wanted.Wants(ns, name)
 }
 
 // Revision implements [follow.Store].
@@ -222,13 +194,16 @@ func (r *Revisions) Follow(fn func(*kv.Batch)) (stop func()) { return r.follower
 func (r *Revisions) Want(f kv.Filter) (stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wanted.add(f) {
+	before := r.wanted.Len()
+	t := r.wanted.Join(f)
+	if r.wanted.Len() > before {
+		r.news++
 		r.recent.Pass(r.told) // it has nothing for the newcomer
 	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.wanted.remove(f)
+		r.wanted.Leave(t)
 	}
 }
 
@@ -251,50 +226,6 @@ func (r *Revisions) ChangesOf(ctx context.Context, filters []kv.Filter, after kv
 		return chunk.Changes, nil
 	}
 	return changesSince(ctx, r.log, now, filters, after, maxBytes, r.most())
-}
-
-// wanted is the filters of all followers.
-type wanted struct {
-	filters map[kv.Filter]int
-	lengths map[int]int // of the prefixes among them
-	news    int         // counts filters that no follower had before
-}
-
-func (w *wanted) add(f kv.Filter) (first bool) {
-	w.filters[f]++
-	if w.filters[f] > 1 {
-		return false
-	}
-	w.news++
-	if !f.Exact {
-		w.lengths[len(f.Text)]++
-	}
-	return true
-}
-
-func (w *wanted) remove(f kv.Filter) {
-	if w.filters[f]--; w.filters[f] > 0 {
-		return
-	}
-	delete(w.filters, f)
-	if f.Exact {
-		return
-	}
-	if w.lengths[len(f.Text)]--; w.lengths[len(f.Text)] == 0 {
-		delete(w.lengths, len(f.Text))
-	}
-}
-
-func (w *wanted) match(ns, name string) bool {
-	if w.filters[kv.Filter{NS: ns, Text: name, Exact: true}] > 0 {
-		return true
-	}
-	for n := range w.lengths {
-		if n <= len(name) && w.filters[kv.Filter{NS: ns, Text: name[:n]}] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // revisionsView is a snapshot as a view.

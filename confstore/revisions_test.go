@@ -152,22 +152,20 @@ func TestRevisionsListWhatThereIs(t *testing.T) {
 }
 
 func TestOnlyWhatIsWantedIsMade(t *testing.T) {
-	w := wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}}
+	r := newMemKit(t, map[string]string{}).Revisions()
 	exact, prefix := kv.Filter{NS: Own, Text: "a", Exact: true}, kv.Filter{NS: Resolved, Text: "x/"}
-	require.True(t, w.add(exact))
-	require.False(t, w.add(exact))
-	require.True(t, w.add(prefix))
-	require.True(t, w.match(Own, "a"))
-	require.False(t, w.match(Own, "ab"))
-	require.False(t, w.match(Resolved, "a"))
-	require.True(t, w.match(Resolved, "x/y"))
-	w.remove(exact)
-	require.True(t, w.match(Own, "a"))
-	w.remove(exact)
-	w.remove(prefix)
-	require.False(t, w.match(Own, "a"))
-	require.Empty(t, w.lengths)
-	require.Empty(t, w.filters)
+	stop := []func(){r.Want(exact), r.Want(exact), r.Want(prefix)}
+	require.Equal(t, 2, r.news)
+	require.True(t, r.wants(Own, "a"))
+	require.False(t, r.wants(Own, "ab"))
+	require.False(t, r.wants(Resolved, "a"))
+	require.True(t, r.wants(Resolved, "x/y"))
+	stop[0]()
+	require.True(t, r.wants(Own, "a"))
+	stop[1]()
+	stop[2]()
+	require.False(t, r.wants(Own, "a"))
+	require.Zero(t, r.wanted.Len())
 }
 
 // TestARevisionOfTooManyHeirsIsNotMade changes a base of so many heirs that what it makes of all of

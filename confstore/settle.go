@@ -409,7 +409,7 @@ func (in *intake) removed(name string, now time.Time) *edit {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.w.seen.tell(sight{in.w.snapshot.Load(), []string{name}})
+			in.w.shown(name)
 		}
 	}
 	if !n.live() {

@@ -49,7 +49,13 @@ func (s *Store) Problems() []Problem { return s.directory.problems.all() }
 // changes while it runs, and it must not call Reload, Close or Subscribe. Once cancel has
 // returned fn is not called again. cancel waits for a call in progress, so fn must not call
 // it either.
-func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) { return s.publisher.batches.add(fn) }
+func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
+	return s.publisher.seen.add(func(v sight) {
+		if v.batch != nil {
+			fn(v.batch)
+		}
+	})
+}
 
 // Follow calls fn with the names of files for which anything shown to people has changed: own
 // or resolved contents or version, the list of bases, whether the file is broken and why.
@@ -279,7 +285,7 @@ func (s *Store) Stats() Stats {
 	stats.Unwatched = s.directory.unwatched.Load()
 	stats.Pending, stats.PendingBytes = len(s.queue.jobs), s.queue.queued.Load()
 	r := s.Revisions()
-	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()
+	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.left.Weight(), r.lapses.Load()
 	if c := s.publisher.commits; c != nil {
 		stats.GitAsked, stats.GitFailed, stats.Uncommitted = c.asked.Load(), c.failures.Load(), c.waiting.Load()
 	}

@@ -31,7 +31,7 @@ const configRoot = "/v1/config/"
 func (g *Gateway) configRoutes() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
 	if g.configFeed = newConfigFeed(g.stores.Config); g.configFeed != nil {
-		g.closers = append(g.closers, g.configFeed.close)
+		g.closers = append(g.closers, g.configFeed.Close)
 	}
 	return []route{
 		of(protocol.GetCfgName, route{method: get, pattern: configRoot + "files", name: "config.files", bare: true, handle: g.configFiles}),

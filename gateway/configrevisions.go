@@ -28,7 +28,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	}
 	want := follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}
 	style := documentStyle(&q)
-	switch newest := g.changes.source.Store.Revision(); {
+	switch newest := g.changes.Revision(); {
 	case !valid || kv.Revision(last) > newest:
 		want = follow.Request{Filter: q.Filter, State: true}
 		style.first = otherData
@@ -44,7 +44,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sub.path, sub.cut = q.Path, documentCut
+	sub.path = q.Path
 	if q.Reveal {
 		sub.reveal = w.Revealer(true).Documents
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"confcenter/access/policy"
+	"confcenter/kv/follow"
 	"confcenter/op"
 )
 
@@ -20,7 +21,7 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 		return err
 	}
 	wake := make(chan struct{}, 1)
-	defer g.configFeed.join(wake)()
+	defer g.configFeed.Join(wake)()
 	s := &configTeller{feed: g.configFeed, may: w.May()}
 	s.sseWriter = g.newSSE(w, r, func() {})
 	defer s.close()
@@ -34,11 +35,11 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 type configTeller struct {
 	*sseWriter
 	feed *configFeed
-	may  op.May         // files that it may not watch are not told of
-	at   configPosition // before what was noted since
+	may  op.May          // files that it may not watch are not told of
+	at   follow.Position // before what was noted since
 
-	changes []change // to tell of, in order; shared
-	known   uint64   // the peer knows everything up to that sequence, before changes
+	changes []follow.News // to tell of, in order; shared
+	known   uint64        // the peer knows everything up to that sequence, before changes
 
 	listing bool // all files are told, those after a name still
 	after   string
@@ -46,7 +47,7 @@ type configTeller struct {
 
 func (s *configTeller) size() stalled {
 	held := s.sseWriter.size()
-	held.own += int64(len(s.changes)) * int64(reflect.TypeFor[change]().Size()) // if no other stream has the same list
+	held.own += int64(len(s.changes)) * int64(reflect.TypeFor[follow.News]().Size()) // if no other stream has the same list
 	return held
 }
 
@@ -66,7 +67,7 @@ func (s *configTeller) all(reset bool) {
 	if reset {
 		s.b = s.gateway.appendEvent(s.b, "reset", noID, noData)
 	}
-	_, s.at = s.feed.present()
+	_, s.at = s.feed.Present()
 	s.listing, s.after = true, ""
 }
 
@@ -77,12 +78,12 @@ func (s *configTeller) more() bool {
 		s.list()
 		return true
 	case len(s.changes) == 0:
-		changes, at, known := s.feed.since(s.at)
+		changes, at, known := s.feed.Since(s.at)
 		if !known {
 			s.all(true)
 			return true
 		}
-		s.changes, s.known, s.at = changes, s.at.seq, at
+		s.changes, s.known, s.at = changes, s.at.Seq, at
 	}
 	told := len(s.changes) > 0
 	s.tell()
@@ -95,7 +96,7 @@ const listPage = 32
 // list puts in the next files, and after the last of them that these are all. What has
 // changed meanwhile is told of afterwards.
 func (s *configTeller) list() {
-	now, _ := s.feed.present()
+	now, _ := s.feed.Present()
 	files := filesAfter(s.feed.store, now, s.after, listPage)
 	for i := range files {
 		if len(s.b) >= sseChunk {
@@ -108,22 +109,22 @@ func (s *configTeller) list() {
 		return
 	}
 	s.listing, s.after = false, ""
-	s.b = s.gateway.appendEvent(s.b, "synced", int64(s.at.seq), func(dst []byte) []byte {
-		return append(appendNumber(dst, `{"seq":`, int64(s.at.seq)), '}')
+	s.b = s.gateway.appendEvent(s.b, "synced", int64(s.at.Seq), func(dst []byte) []byte {
+		return append(appendNumber(dst, `{"seq":`, int64(s.at.Seq)), '}')
 	})
 }
 
 // tell puts in the next changes. The last file of a sequence carries it as its id.
 func (s *configTeller) tell() {
-	now, _ := s.feed.present()
+	now, _ := s.feed.Present()
 	for len(s.changes) > 0 && len(s.b) < sseChunk {
 		c := s.changes[0]
 		s.changes = s.changes[1:]
 		id := int64(noID)
-		if c.seq > s.known && (len(s.changes) == 0 || s.changes[0].seq > c.seq) {
-			id = int64(c.seq)
+		if c.Seq > s.known && (len(s.changes) == 0 || s.changes[0].Seq > c.Seq) {
+			id = int64(c.Seq)
 		}
-		file, _ := fileOf(s.feed.store, now, c.name)
+		file, _ := fileOf(s.feed.store, now, c.Name)
 		s.file(&file, id)
 	}
 	if len(s.changes) == 0 {
@@ -138,11 +139,15 @@ func (s *configTeller) file(file *fileState, id int64) {
 		}
 		return
 	}
+	seq := s.at.Seq
+	if file.known() {
+		seq = cmp.Or(file.node.Seq(), seq)
+	}
 	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
 		dst = appendFile(dst, file, s.may)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}
-		return append(appendNumber(dst, `,"seq":`, int64(cmp.Or(file.seq(), s.at.seq))), '}')
+		return append(appendNumber(dst, `,"seq":`, int64(seq)), '}')
 	})
 }

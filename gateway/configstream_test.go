@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/kv/follow"
 )
 
 const configStreamURL = configRoot + "stream"
@@ -162,58 +164,30 @@ func TestConfigStreamWithAnUnknownIDGetsAllFiles(t *testing.T) {
 func TestConfigFeedForgets(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1"})
 	feed := k.configFeed
-	feed.mu.Lock()
-	feed.spare = 5
-	feed.mu.Unlock()
-	_, behind := feed.present()
+	feed.Close()
+	feed.Newest = follow.NewNewest(k.files.Follow, k.files.Snapshot, 5)
+	defer feed.Newest.Close()
+	_, behind := feed.Present()
 	base := k.seq()
 	for i := range 10 {
 		name := fmt.Sprintf("bad%d.json", i)
 		k.edit(name, "{")
 		k.remove(name)
 	}
-	_, _, known := feed.since(behind)
+	_, _, known := feed.Since(behind)
 	require.False(t, known)
 	s := k.listen(configStreamURL, k.id(base))
 	require.Equal(t, "reset", s.until("synced")[0].event)
-	feed.mu.Lock()
-	defer feed.mu.Unlock()
-	require.LessOrEqual(t, len(feed.touched), 6)
 }
 
 func TestAClosedGatewayHearsOfNoChange(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1"})
-	_, before := k.configFeed.present()
+	_, before := k.configFeed.Present()
 	require.NoError(t, k.Shutdown(t.Context()))
 	k.edit("a.json", "2")
 	k.files.Reload()
-	_, now := k.configFeed.present()
+	_, now := k.configFeed.Present()
 	require.Equal(t, before, now)
-}
-
-// Who is far behind is found by looking at all names instead of the last notes.
-func TestConfigFeedBehindItsNotes(t *testing.T) {
-	k := startConfig(t, map[string]string{"a.json": "1"})
-	feed := k.configFeed
-	now, start := feed.present()
-	names := make([]string, 100)
-	for i := range names {
-		names[i] = fmt.Sprintf("n%02d.json", i)
-	}
-	feed.note(now, []string{"a.json"})
-	_, second := feed.present()
-	for range 2 * maxRecent / len(names) {
-		feed.note(now, names)
-	}
-	feed.present() // as far as it has been told
-	require.True(t, feed.cut)
-	for at, want := range map[configPosition]int{start: 101, second: 100} {
-		files, next, known := feed.since(at)
-		require.True(t, known)
-		require.Len(t, files, want)
-		files, _, _ = feed.since(next)
-		require.Empty(t, files)
-	}
 }
 
 // Whatever a stream is told, in the end it knows what the list says.
@@ -312,22 +286,5 @@ func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
 	require.Equal(t, 3, strings.Count(string(s.b), "event: config\nid: "), "of each sequence")
 	s.b = s.b[:0]
 	require.False(t, piece())
-	require.Equal(t, k.seq(), s.at.seq)
-}
-
-// The store's goroutine only leaves what is to be noted, and never much of it.
-func TestConfigFeedTakesAnyNumberOfChanges(t *testing.T) {
-	k := startConfig(t, map[string]string{"a.json": "1"})
-	feed := k.configFeed
-	now, at := feed.present()
-	feed.mu.Lock() // it does not get to them
-	for i := range 3 * maxLeft {
-		feed.note(now, []string{fmt.Sprintf("n%d.json", i)})
-	}
-	require.LessOrEqual(t, len(feed.left.sights), maxLeft)
-	feed.mu.Unlock()
-	_, next, known := feed.since(at)
-	require.False(t, known, "who has not heard of them begins anew")
-	_, _, known = feed.since(next)
-	require.True(t, known)
+	require.Equal(t, k.seq(), s.at.Seq)
 }

@@ -151,19 +151,30 @@ func TestOwnStreamsBeat(t *testing.T) {
 	}
 }
 
-func TestOwnStreamsEndWithTheGateway(t *testing.T) {
+func TestOwnStreamsTellUntilTheGatewayEnds(t *testing.T) {
 	k := start(t, nil)
 	var all []*eventSource
-	for _, path := range []string{"/v1/config/stream", "/v1/config/revisions", "/v1/store/stream?state=1"} {
-		s := k.listen(path, "")
-		s.until("synced")
-		all = append(all, s)
+	for id, d := range operations(t, openapiDocument(t)) {
+		if d.stream() && id != "plum.stream" && id != "audit.stream" { // one tells nothing by itself, and here is no audit
+			s := k.listen(d.path, "")
+			s.until("synced")
+			all = append(all, s)
+		}
+	}
+	require.GreaterOrEqual(t, len(all), 3)
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=new.json", "1").status)
+	for _, s := range all {
+		m, ok := s.next()
+		require.True(t, ok)
+		require.Contains(t, m.data, "new.json", "the state store has it, too")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(t, k.Shutdown(ctx))
 	for _, s := range all {
-		s.ends()
+		for more := true; more; { // a change is several keys
+			_, more = s.next()
+		}
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"confcenter/kv"
 )
 
-const ownFrame = 1 << 10 // bytes of a key and its value that a stream encodes for itself if it reads back
-
 // frames has the encoded events, so that streams share them: each is encoded once and
 // kept for a while, and longer while a stream writes it. They are counted in the pool of
 // streams.

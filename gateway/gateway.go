@@ -207,12 +207,12 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	}
 	if stores.State != nil {
 		g.hub = newHub(stores.State, g.stalls, ofKeys)
-		g.closers = append(g.closers, g.hub.close)
+		g.closers = append(g.closers, g.hub.Close)
 	}
 	if stores.Config != nil {
 		g.idPrefix = stores.Config.Epoch() + "-"
 		g.changes = newHub(stores.Config.Revisions(), g.stalls, ofDocuments)
-		g.closers = append(g.closers, g.changes.close)
+		g.closers = append(g.closers, g.changes.Close)
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)

@@ -96,7 +96,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 	stats.Streams = g.streams.count()
 	for _, h := range []*hub{g.hub, g.changes} {
 		if h != nil {
-			stats.Behind += h.behind.Load()
+			stats.Behind += h.Behind()
 		}
 	}
 	stats.Unread = g.streams.unread.Load()

@@ -67,7 +67,8 @@ func operations(t testing.TB, doc dict) map[string]description {
 
 // stream reports whether the answer has no end.
 func (d description) stream() bool {
-	content, _ := d.operation["responses"].(dict)["200"].(dict)["content"].(dict)
+	answer, _ := d.operation["responses"].(dict)["200"].(dict)
+	content, _ := answer["content"].(dict)
 	return content["text/event-stream"] != nil
 }
 

@@ -246,19 +246,19 @@ func (s *sseWriter) addID(revision kv.Revision) {
 // the subscription.
 func (g *Gateway) runStream(w *reply, r *http.Request, sub *subscription, style eventStyle) error {
 	defer sub.close()
-	s := g.newSSE(w, r, sub.rest)
+	s := g.newSSE(w, r, sub.Rest)
 	defer s.close()
 	sub.turn = &s.out.turn
 	s.b = append(s.b, style.first...)
 	s.flush()
-	return s.run(r, sub.wake, func() (bool, error) {
+	return s.run(r, sub.Wake(), func() (bool, error) {
 		n, ok, err := sub.poll(r.Context())
 		if ok && err == nil {
 			s.addNotice(n, sub, style)
 		}
 		return ok, err
 	}, func() {
-		if at := sub.cursor.At().Rev; style.ids && at > 0 {
+		if at := sub.At(); style.ids && at > 0 {
 			s.addID(at) // without data it is no event, but the browser remembers it
 		} else {
 			s.b = append(s.b, ":\n"...)

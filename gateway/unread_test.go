@@ -72,12 +72,10 @@ func TestWritersDoNotWaitForStreams(t *testing.T) {
 	for range cap(k.turns.slots) {
 		k.turns.slots <- struct{}{}
 	}
-	k.configFeed.mu.Lock() // as if it looked through what was noted for a stream
 	for i := range 50 {
 		k.putLong("n", i, 1)
 		require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), strconv.Itoa(i)).status)
 	}
-	k.configFeed.mu.Unlock()
 	require.Zero(t, k.hub.frames.encoded.Load(), "nothing is encoded for those who cannot send it")
 	for range cap(k.turns.slots) {
 		<-k.turns.slots
@@ -142,7 +140,7 @@ func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
 	for _, path := range []string{"/v1/store/stream?ns=n&state=1", "/v1/store/stream?ns=n&state=1&prev=1", "/v1/store/stream?ns=n"} {
 		peers = append(peers, k.ask("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
-	require.Eventually(t, func() bool { return k.hub.open.Load() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return k.hub.Open() == 3 }, patience, time.Millisecond)
 	for i := range writes { // more than the hub keeps
 		k.putLong("n", i, keys)
 		if i == 2*keys {

@@ -192,7 +192,8 @@ type longPast struct {
 	read func()
 }
 
-func (longPast) Revision() kv.Revision { return 1 << 40 }
+func (longPast) Revision() kv.Revision                { return 1 << 40 }
+func (longPast) Follow(func(*kv.Batch)) (stop func()) { return func() {} }
 
 func (s longPast) Changes(_ context.Context, after kv.Revision, _ int) ([]kv.Change, error) {
 	s.read()
@@ -203,15 +204,16 @@ func (s longPast) Changes(_ context.Context, after kv.Revision, _ int) ([]kv.Cha
 func TestPollingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	reads := 0
-	source := &Source{Piece: 1, Store: longPast{read: func() {
+	e := NewExact(Config{Piece: 1, Readers: 1, Store: longPast{read: func() {
 		if reads++; reads == 3 {
 			cancel()
 		}
-	}}}
-	c, _, err := source.Open(Request{Filter: kv.Filter{NS: "mine"}, From: 1, Past: true})
+	}}})
+	defer e.Close()
+	f, err := e.Follow(Request{Filter: kv.Filter{NS: "mine"}, From: 1, Past: true})
 	require.NoError(t, err)
-	defer c.Close()
-	_, _, err = c.Poll(ctx, func(kv.Revision) Chunk { return Chunk{After: 1 << 40} }, Cut{})
+	defer f.Stop()
+	_, err = f.Next(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, reads)
 }

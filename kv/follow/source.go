@@ -210,41 +210,6 @@ func (c *Cursor) Fetch(ctx context.Context) error {
 	return nil
 }
 
-// Poll returns the next notice from what a feed keeps, or else from the store;
-// false if there is none until the feed brings more. since returns what the feed
-// keeps after a revision, or a part of it. Poll may wait for a disk.
-func (c *Cursor) Poll(ctx context.Context, since func(kv.Revision) Chunk, cut Cut) (kv.Notice, bool, error) {
-	for {
-		n, ok, far := c.Take(since, cut)
-		if !far {
-			return n, ok, nil
-		}
-		if err := c.Fetch(ctx); err != nil {
-			return kv.Notice{}, false, err
-		}
-		if err := ctx.Err(); err != nil { // there may be much to read in which nothing is told
-			return kv.Notice{}, false, err
-		}
-	}
-}
-
-// Take is Poll for a caller that wants to choose when to wait. far reports that what
-// comes next has to be read with Fetch first.
-func (c *Cursor) Take(since func(kv.Revision) Chunk, cut Cut) (n kv.Notice, ok, far bool) {
-	for {
-		if n, ok := c.Next(cut); ok {
-			return n, true, false
-		}
-		at := c.at
-		if c.state != nil || !c.Offer(since(at.Rev)) {
-			return kv.Notice{}, false, true
-		}
-		if n, ok := c.Next(cut); ok || c.at == at {
-			return n, ok, false
-		}
-	}
-}
-
 func (s *Source) open() *heldView {
 	held := &heldView{s.Store.View()}
 	s.mu.Lock()

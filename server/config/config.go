@@ -66,7 +66,7 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 		protocol.BookCfgChange: {Handle: f.subscribe},
 	})
 	g.Keep(gate.OfConfig, func(*gate.Desk) any {
-		return &hub{topics: make(map[string]*topic), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
+		return &hub{subs: make(map[string][]*subscription), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
 	})
 	return f
 }

@@ -52,7 +52,7 @@ func (k *docKit) deafen() {
 }
 
 // post has the loop tell of b in its next turn.
-func (k *docKit) post(b *confstore.Batch) { k.docs.postTo(k.Bench.Desk, b) }
+func (k *docKit) post(b *confstore.Batch) { k.docs.publish(b) }
 
 // book subscribes and returns what was answered, pushes included.
 func book(s *docKit, body string) string {

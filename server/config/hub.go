@@ -7,6 +7,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/roster"
+	"confcenter/kv/follow"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -15,37 +16,26 @@ import (
 // hub has the subscriptions of one loop: which of its sessions follow which file. It
 // belongs to the loop.
 type hub struct {
-	topics  map[string]*topic  // by full file name
-	backlog *confstore.Backlog // any goroutine: what fanOuts in the mailbox are going to push
-}
-
-// topic is the subscriptions of one file.
-type topic struct {
-	subs []*subscription // in any order; subscription.place is the place
+	subs    map[string][]*subscription      // by full file name, in any order; subscription.place is the place
+	backlog *follow.Queue[*confstore.Batch] // any goroutine: what fanOuts in the mailbox are going to push
 }
 
 func (h *hub) add(sub *subscription) {
-	t := h.topics[sub.file]
-	if t == nil {
-		t = &topic{}
-		h.topics[sub.file] = t
-	}
-	sub.place = len(t.subs)
-	t.subs = append(t.subs, sub)
+	sub.place = len(h.subs[sub.file])
+	h.subs[sub.file] = append(h.subs[sub.file], sub)
 }
 
 func (h *hub) removeSub(sub *subscription) {
 	sub.dead = true
 	sub.of.s.Group().Memory.Give(sub.size())
 	sub.count.End()
-	t := h.topics[sub.file]
-	last := len(t.subs) - 1
-	t.subs[sub.place] = t.subs[last]
-	t.subs[sub.place].place = sub.place
-	t.subs[last] = nil
-	t.subs = t.subs[:last]
-	if last == 0 {
-		delete(h.topics, sub.file)
+	list := h.subs[sub.file]
+	last := len(list) - 1
+	list[sub.place] = list[last]
+	list[sub.place].place = sub.place
+	list[last] = nil
+	if h.subs[sub.file] = list[:last]; last == 0 {
+		delete(h.subs, sub.file)
 	}
 }
 
@@ -92,18 +82,13 @@ func (f *Handlers) publish(b *confstore.Batch) {
 		}
 		f.cfg.Changed(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
-	for _, d := range f.gate.Desks() {
-		f.postTo(d, b)
-	}
-}
-
-// postTo makes d's loop push b, by a new fanOut or by one that is on its way.
-func (f *Handlers) postTo(d *gate.Desk, b *confstore.Batch) {
-	hub := d.Part(gate.OfConfig).(*hub)
-	if hub.backlog.Put(b) {
-		d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
-	} else {
-		f.gate.Group.Count.WatchBacklog.Add(1)
+	weight := b.Weight()
+	for _, d := range f.gate.Desks() { // by a new fanOut, or by one that is on its way
+		if hub := d.Part(gate.OfConfig).(*hub); hub.backlog.Put(b, weight) {
+			d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
+		} else {
+			f.gate.Group.Count.WatchBacklog.Add(1)
+		}
 	}
 }
 
@@ -140,16 +125,13 @@ type pathKey struct {
 func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
 	f.sent = 0
 	if f.batch == nil {
-		f.batch = f.hub.backlog.Take()
+		f.batch, _ = f.hub.backlog.Take()
+		f.batch.Complete()
 	}
 	for ; f.change < len(f.batch.Changes); f.change++ {
 		c := &f.batch.Changes[f.change]
 		if f.subs == nil {
-			t := f.hub.topics[c.Name]
-			if t == nil {
-				continue
-			}
-			f.subs, f.next, f.paths = slices.Clone(t.subs), 0, nil
+			f.subs, f.next, f.paths = slices.Clone(f.hub.subs[c.Name]), 0, nil
 		}
 		for ; f.next < len(f.subs); f.next++ {
 			if f.sent >= budget {

@@ -29,7 +29,7 @@ type subscription struct {
 	since   uint64 // changes up to this snapshot are not news
 	told    int32  // version last pushed to the peer, 0 for none
 	first   int32  // version in the reply to the subscription
-	place   int    // in its topic
+	place   int    // in the hub's list
 	dead    bool
 }
 

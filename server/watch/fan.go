@@ -39,22 +39,17 @@ func (f *Handlers) publish(b *kv.Batch) {
 	}
 }
 
-// post posts the batch. If too much already waits for the loop, or the store itself has
-// missed something, it posts nothing and lets the watches read what they miss from the
-// log.
+// post posts the batch, or joins it to the last one if too much already waits for the loop.
 func (h *hub) post(f *Handlers, b *kv.Batch, weight int64) {
 	group := h.loop.Group
-	if waiting := h.waiting.Add(weight); b.Reset || waiting > weight && waiting > group.Limits.Backlog {
-		h.waiting.Add(-weight)
-		group.Count.WatchBacklog.Add(1)
-		h.missedTo.Store(int64(b.Last()))
-		if !h.missing.Swap(true) {
-			h.loop.Post(&missed{f: f, hub: h})
-		}
-		return
+	more := h.backlog.Put(b, weight)
+	if more {
+		group.Memory.Add(weight)
+		h.loop.Post(&fanOut{f: f, hub: h, weight: weight})
 	}
-	group.Memory.Add(weight)
-	h.loop.Post(&fanOut{f: f, hub: h, batch: b, weight: weight})
+	if !more || b.Reset {
+		group.Count.WatchBacklog.Add(1)
+	}
 }
 
 // The unit of a turn's budget is a send. A fan-out counts in fractions of it.
@@ -67,47 +62,55 @@ const (
 // batch; then it encodes frames for each topic and sends them to the topic's watches, as
 // far as a turn's budget goes.
 type fanOut struct {
+	// set at open
 	f      *Handlers
 	hub    *hub
-	batch  *kv.Batch
 	weight int64
 
-	begun         bool
-	change, event int // next event to match
-	topic         int // of the hub's work
+	batch         *kv.Batch   // nil: not taken from the backlog yet
+	told          kv.Revision // the position of live watches before it
+	walk          loop.Walk   // of a batch that has not all
+	change, event int         // next event to match
 	form          form
-	watches       []*watch // of topic and form; nil: not begun
+	watches       []*watch // of the current topic and form; nil: not begun
 	frame         frame    // being sent; without bytes: none
 	next          int      // of watches
 	spent         int      // in this turn
 }
 
-func (f *fanOut) Deliver(_ *loop.Loop, budget int) (int, bool) {
+func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
 	f.spent = 0
-	budget *= unit
-	if !f.begun {
-		f.begun = true
+	if f.batch == nil {
+		f.batch, _ = f.hub.backlog.Take()
 		// Before anything is sent: a watch that catches up in between must not become live
 		// before it has all of this batch.
-		f.hub.told = max(f.hub.told, f.batch.Last())
+		f.told, f.hub.told = f.hub.told, max(f.hub.told, f.batch.Last())
 	}
-	done := f.match(f.hub, budget)
-	for done && f.topic < len(f.hub.work) {
-		if done = f.tellTopic(budget); !done {
-			break
-		}
-		t := f.hub.work[f.topic]
-		clear(t.parts)
-		t.parts = t.parts[:0]
-		f.hub.work[f.topic] = nil
-		f.topic++
+	var done bool
+	if f.batch.Reset {
+		done = f.miss(l, budget)
+	} else {
+		done = f.send(budget * unit)
 	}
 	if done {
-		f.hub.work = f.hub.work[:0]
-		f.hub.waiting.Add(-f.weight)
 		f.hub.loop.Group.Memory.Give(f.weight)
 	}
 	return f.spent/unit + 1, done
+}
+
+// send sends the events. It returns false if the budget ended first.
+func (f *fanOut) send(budget int) bool {
+	done := f.match(f.hub, budget)
+	for done {
+		t := f.hub.topics.Matched()
+		if t == nil {
+			break
+		}
+		if done = f.tellTopic(t, budget); done {
+			f.hub.topics.Taken()
+		}
+	}
+	return done
 }
 
 // match finds the topics. It returns false if the budget ended first.
@@ -118,7 +121,7 @@ func (f *fanOut) match(h *hub, budget int) bool {
 			if f.spent >= budget {
 				return false
 			}
-			f.spent += h.match(c.Revision, c.Events, f.event)
+			f.spent += h.topics.Match(c.Revision, c.Events, f.event)
 		}
 		f.event = 0
 	}
@@ -127,15 +130,14 @@ func (f *fanOut) match(h *hub, budget int) bool {
 
 // tellTopic continues with the watches of one topic. It returns false if the budget ended
 // first.
-func (f *fanOut) tellTopic(budget int) bool {
-	t := f.hub.work[f.topic]
+func (f *fanOut) tellTopic(t *topic, budget int) bool {
 	for ; f.form < lists; f.form++ {
 		if f.watches == nil {
-			if len(t.watches[f.form]) == 0 {
+			if len(t.Of[f.form]) == 0 {
 				continue
 			}
-			f.watches = slices.Clone(t.watches[f.form])
-			f.hub.cursor.Hand(t.parts)
+			f.watches = slices.Clone(t.Of[f.form])
+			f.hub.cursor.Hand(t.Parts)
 		}
 		if f.form == apart {
 			if !f.tellApart(t, budget) {
@@ -171,7 +173,7 @@ func (f *fanOut) tellApart(t *topic, budget int) bool {
 		if w.dead || w.behind || w.of.s.Ending() {
 			continue
 		}
-		w.cursor.Skip(follow.Mark{Rev: t.parts[0].Rev - 1})
+		w.cursor.Skip(follow.Mark{Rev: t.Parts[0].Rev - 1})
 		w.fallBehind()
 		w.of.catchUp()
 	}
@@ -222,39 +224,26 @@ func (f *fanOut) tell(w *watch) {
 	}
 }
 
-// missed makes all live watches of a loop fall behind after batches that were not posted.
-type missed struct {
-	f     *Handlers
-	hub   *hub
-	told  kv.Revision // the position of live watches
-	begun bool
-	walk  loop.Walk
-}
-
-func (m *missed) Deliver(l *loop.Loop, budget int) (int, bool) {
-	if !m.begun {
-		m.hub.missing.Store(false)
-		m.begun, m.told = true, m.hub.told
-		m.hub.told = max(m.hub.told, kv.Revision(m.hub.missedTo.Load()))
-	}
-	used := 0
-	for ; used < budget; used++ {
-		c := m.walk.Next(l)
+// miss makes all live watches of the loop fall behind, because too much waited for it or the store itself
+// has missed something: they read it from the log. It returns false if the budget ended first.
+func (f *fanOut) miss(l *loop.Loop, budget int) bool {
+	for ; f.spent < budget*unit; f.spent += unit {
+		c := f.walk.Next(l)
 		if c == nil {
 			break
 		}
-		k, _ := gate.SessionOf(c).Part(m.f.talk.family).(*watches)
+		k, _ := gate.SessionOf(c).Part(f.f.talk.family).(*watches)
 		if k == nil {
 			continue
 		}
 		for _, w := range k.byID {
 			if !w.behind {
-				used++
-				w.cursor.Skip(follow.Mark{Rev: m.told})
+				f.spent += unit
+				w.cursor.Skip(follow.Mark{Rev: f.told})
 				w.fallBehind()
 			}
 		}
 		k.catchUp()
 	}
-	return used + 1, m.walk.Done()
+	return f.walk.Done()
 }

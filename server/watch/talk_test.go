@@ -143,7 +143,7 @@ func TestAWatchOnADocumentTellsItsContents(t *testing.T) {
 		}, append(q.reach(first), q.reach(gone)...))
 	}
 	p.s.Abort("the test ends it")
-	require.Equal(t, 1, len(k.watches.hubOf(k.Desk).topics))
+	require.Equal(t, 1, k.watches.hubOf(k.Desk).topics.Len())
 }
 
 func TestAWatchOnAPathTellsOfNothingElse(t *testing.T) {

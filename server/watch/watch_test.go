@@ -52,8 +52,7 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 		require.Equal(t, want, got[id], "%+v", f)
 	}
 	p.s.Abort("the test ends it")
-	require.Empty(t, k.hub().topics)
-	require.Empty(t, k.hub().lengths)
+	require.Zero(t, k.hub().topics.Len())
 	require.Zero(t, k.hub().watched.Load())
 	require.Zero(t, k.Group.Memory.Held())
 	require.Zero(t, k.Group.Readings().Get("server_watches"))
@@ -229,7 +228,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 		}
 	}
 	k.settle()
-	require.Zero(t, k.hub().waiting.Load())
+	require.Zero(t, k.hub().backlog.Weight())
 	require.Equal(t, int64(1), k.Group.Readings().Get("server_watches_behind_total"))
 	k.until(func() bool {
 		slow.w.Read(10_000)
@@ -256,7 +255,7 @@ func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
 	w := newWitness(k, kv.Filter{NS: "n"}, rev)
 	for i := range 1000 {
 		k.put("n", fmt.Sprintf("k%d", i), strings.Repeat("v", 500))
-		require.LessOrEqual(t, k.hub().waiting.Load(), int64(11_000))
+		require.LessOrEqual(t, k.hub().backlog.Weight(), int64(11_000))
 	}
 	require.Positive(t, k.Group.Readings().Get("server_limits_met_total", "backlog"))
 	k.until(func() bool {
@@ -267,5 +266,5 @@ func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
 	}, "it has everything")
 	w.done()
 	require.Zero(t, w.resyncs)
-	require.Zero(t, k.hub().waiting.Load())
+	require.Zero(t, k.hub().backlog.Weight())
 }
