@@ -77,12 +77,12 @@ func (w *reply) question(r *http.Request, o *state.Operation) (any, error) {
 func (p *parameters) member(m *state.Member, question any) {
 	texts := p.values[m.Name]
 	switch {
-	case m.Form == state.Flag:
+	case m.Form == state.FlagForm:
 		given := p.has(m.Name)
 		if flag := p.flag(m.Name); given { // false is not the same as absent
 			texts = []string{strconv.FormatBool(flag)}
 		}
-	case m.Form != state.List:
+	case m.Form != state.ListForm:
 		texts = nil
 		if text := p.text(m.Name); text != "" {
 			texts = []string{text}

@@ -56,17 +56,17 @@ type Form uint8
 
 // The forms.
 const (
-	Any    Form = iota + 1 // whatever the type says
-	Text                   // a string
-	Whole                  // a number without a fraction
-	Number                 // any number
-	Flag                   // true or false
-	List                   // an array
-	Object                 // an object with the members of a struct
-	Table                  // an object with any members
+	AnyForm    Form = iota + 1 // whatever the type says
+	TextForm                   // a string
+	WholeForm                  // a number without a fraction
+	NumberForm                 // any number
+	FlagForm                   // true or false
+	ListForm                   // an array
+	ObjectForm                 // an object with the members of a struct
+	TableForm                  // an object with any members
 )
 
-var formNames = [...]string{Any: "any JSON", Text: "a string", Whole: "a whole number", Number: "a number", Flag: "true or false", List: "an array", Object: "an object", Table: "an object"}
+var formNames = [...]string{AnyForm: "any JSON", TextForm: "a string", WholeForm: "a whole number", NumberForm: "a number", FlagForm: "true or false", ListForm: "an array", ObjectForm: "an object", TableForm: "an object"}
 
 func (f Form) String() string { return formNames[f] }
 
@@ -79,23 +79,23 @@ func FormOf(t reflect.Type) Form {
 	case json.Marshaler:
 		return formOfText(zero)
 	case encoding.TextMarshaler:
-		return Text
+		return TextForm
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return Text
+		return TextForm
 	case reflect.Bool:
-		return Flag
+		return FlagForm
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return Whole
+		return WholeForm
 	case reflect.Float64:
-		return Number
+		return NumberForm
 	case reflect.Slice:
-		return List
+		return ListForm
 	case reflect.Map:
-		return Table
+		return TableForm
 	case reflect.Struct:
-		return Object
+		return ObjectForm
 	}
 	panic("state: " + t.String() + " has no form in JSON")
 }
@@ -104,13 +104,13 @@ func FormOf(t reflect.Type) Form {
 func formOfText(zero json.Marshaler) Form {
 	text, err := zero.MarshalJSON()
 	if err != nil {
-		return Any
+		return AnyForm
 	}
 	switch jsontext.KindOf(text) {
 	case jsontext.String:
-		return Text
+		return TextForm
 	case jsontext.Number:
-		return Whole
+		return WholeForm
 	}
-	return Any
+	return AnyForm
 }

@@ -227,12 +227,12 @@ func fill(v reflect.Value) {
 		for _, m := range MembersOf(v.Type()) {
 			field := v.FieldByIndex(m.Index)
 			switch {
-			case m.Form < List:
-			case m.Form == List && !m.Optional && field.IsNil():
+			case m.Form < ListForm:
+			case m.Form == ListForm && !m.Optional && field.IsNil():
 				field.Set(reflect.MakeSlice(m.Type, 0, 0))
-			case m.Form == Table && !m.Optional && field.IsNil():
+			case m.Form == TableForm && !m.Optional && field.IsNil():
 				field.Set(reflect.MakeMap(m.Type))
-			case m.Form != Table:
+			case m.Form != TableForm:
 				fill(field)
 			}
 		}

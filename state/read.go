@@ -32,16 +32,16 @@ func (o *Operation) Read(object []byte, room func(bytes int64) error) (any, erro
 // list of texts gets one more.
 func (m *Member) Set(question any, text string) error {
 	v := reflect.ValueOf(question).Elem().FieldByIndex(m.Index)
-	if m.Form == List && FormOf(m.Type.Elem()) == Text {
+	if m.Form == ListForm && FormOf(m.Type.Elem()) == TextForm {
 		one := reflect.New(m.Type.Elem()).Elem()
-		if err := new(reading).value(jsontext.AppendQuote(nil, text), one, Text, m.Name); err != nil {
+		if err := new(reading).value(jsontext.AppendQuote(nil, text), one, TextForm, m.Name); err != nil {
 			return err
 		}
 		v.Set(reflect.Append(v, one))
 		return nil
 	}
 	raw := []byte(text)
-	if m.Form == Text {
+	if m.Form == TextForm {
 		raw = jsontext.AppendQuote(nil, text)
 	} else if _, err := jsontext.Check(raw); err != nil {
 		return codes.Errorf(codes.BadRequest, "%s must be %v, not %.40q", m.Name, m.Form, text)
@@ -100,9 +100,9 @@ func (r *reading) value(raw []byte, v reflect.Value, form Form, at string) error
 		return nil
 	}
 	switch {
-	case form == Text && kind == jsontext.String:
+	case form == TextForm && kind == jsontext.String:
 		return r.text(raw, v, at)
-	case form == Whole && kind == jsontext.Number:
+	case form == WholeForm && kind == jsontext.Number:
 		n, ok := jsontext.Int64(raw)
 		if !ok || v.OverflowInt(n) {
 			return codes.Errorf(codes.BadRequest, "%s is %.40s, which is not a whole number of %d bits", named(at), raw, v.Type().Bits())
@@ -111,16 +111,16 @@ func (r *reading) value(raw []byte, v reflect.Value, form Form, at string) error
 			return codes.Errorf(codes.BadTTL, "%s is 0: leave it out for the usual time", named(at))
 		}
 		v.SetInt(n)
-	case form == Number && kind == jsontext.Number:
+	case form == NumberForm && kind == jsontext.Number:
 		n, _ := strconv.ParseFloat(string(raw), 64) // the scanner knows that it fits
 		v.SetFloat(n)
-	case form == Flag && kind == jsontext.Bool:
+	case form == FlagForm && kind == jsontext.Bool:
 		v.SetBool(raw[0] == 't')
-	case form == List && kind == jsontext.Array:
+	case form == ListForm && kind == jsontext.Array:
 		return r.list(raw, v, at)
-	case form == Object && kind == jsontext.Object:
+	case form == ObjectForm && kind == jsontext.Object:
 		return r.object(raw, v, at)
-	case form == Table && kind == jsontext.Object:
+	case form == TableForm && kind == jsontext.Object:
 		return r.table(raw, v, at)
 	default:
 		return codes.Errorf(codes.BadRequest, "%s must be %v", named(at), form)

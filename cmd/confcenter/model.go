@@ -137,7 +137,7 @@ type word struct {
 // usage is the argument in the usage line.
 func (w *word) usage() string {
 	name := strings.ToUpper(w.member.Name)
-	if w.member.Form == cluster.List {
+	if w.member.Form == cluster.ListForm {
 		name += "…"
 	}
 	if w.member.Optional {
@@ -162,7 +162,7 @@ func (w *word) define(command *cobra.Command) {
 		doc += "; or a duration such as 10m"
 	}
 	flag := command.Flags().VarPF(w, w.member.Name, letter, doc)
-	if w.member.Form == cluster.Flag {
+	if w.member.Form == cluster.FlagForm {
 		flag.NoOptDefVal = "true"
 	}
 	_ = command.RegisterFlagCompletionFunc(w.member.Name, cobra.NoFileCompletions)
@@ -170,12 +170,12 @@ func (w *word) define(command *cobra.Command) {
 
 // texts reports whether the member is a list of texts.
 func (w *word) texts() bool {
-	return w.member.Form == cluster.List && cluster.FormOf(w.member.Type.Elem()) == cluster.Text
+	return w.member.Form == cluster.ListForm && cluster.FormOf(w.member.Type.Elem()) == cluster.TextForm
 }
 
 // duration reports whether the member is one, which its description begins with the unit of.
 func (w *word) duration() bool {
-	return w.member.Form == cluster.Whole && strings.HasPrefix(w.member.Doc, "ms ")
+	return w.member.Form == cluster.WholeForm && strings.HasPrefix(w.member.Doc, "ms ")
 }
 
 // Set sets the member: its text, @FILE, or - for standard input.
@@ -198,7 +198,7 @@ func (w *word) Set(text string) error {
 
 func (w *word) set(text string) error {
 	switch w.member.Form {
-	case cluster.Whole, cluster.Number, cluster.Flag:
+	case cluster.WholeForm, cluster.NumberForm, cluster.FlagForm:
 	default:
 		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(w.app, text)
 		if err != nil {
@@ -218,16 +218,16 @@ func (w *word) String() string { return "" }
 // Type is how help shows the flag's argument.
 func (w *word) Type() string {
 	switch w.member.Form {
-	case cluster.Text:
+	case cluster.TextForm:
 		return "text"
-	case cluster.Whole, cluster.Number:
+	case cluster.WholeForm, cluster.NumberForm:
 		if w.duration() {
 			return "duration"
 		}
 		return "N"
-	case cluster.Flag:
+	case cluster.FlagForm:
 		return "bool" // which help shows as what needs no argument
-	case cluster.List:
+	case cluster.ListForm:
 		if w.texts() {
 			return "list"
 		}
@@ -243,17 +243,17 @@ func (a *app) showAnswer(answer any) error {
 	for _, m := range members {
 		field := v.FieldByIndex(m.Index)
 		switch {
-		case m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Object:
+		case m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.ObjectForm:
 			if err := a.showRows(field); err != nil {
 				return err
 			}
-		case m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Text:
+		case m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.TextForm:
 			for i := range field.Len() {
 				fmt.Fprintln(a.stdout, textOf(field.Index(i)))
 			}
 		case len(members) == 1:
 			fmt.Fprintln(a.stdout, textOf(field))
-		case !field.IsZero(), m.Form == cluster.Flag && !m.Optional: // which is the answer
+		case !field.IsZero(), m.Form == cluster.FlagForm && !m.Optional: // which is the answer
 			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}
@@ -294,7 +294,7 @@ var times = map[string]int64{"in ms since 1970": 1, "in ns since 1970": 1e6, "in
 // shown is the value of a member for people: the time of day, the texts of a list, or textOf; of what
 // has not happened it is empty.
 func shown(m cluster.Member, v reflect.Value) string {
-	if m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Text {
+	if m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.TextForm {
 		var texts []string
 		for i := range v.Len() {
 			texts = append(texts, textOf(v.Index(i)))
@@ -320,7 +320,7 @@ func textOf(v reflect.Value) string {
 		return err.Error()
 	}
 	var text string
-	if cluster.FormOf(v.Type()) == cluster.Text && jsoniter.Unmarshal(raw, &text) == nil && fmt.Sprintf("%q", text) == string(raw) {
+	if cluster.FormOf(v.Type()) == cluster.TextForm && jsoniter.Unmarshal(raw, &text) == nil && fmt.Sprintf("%q", text) == string(raw) {
 		return text
 	}
 	return string(raw)

@@ -165,11 +165,11 @@ func parametersOf(m *state.Model, t reflect.Type) (all list) {
 // example is a value that a parameter may have.
 func example(t reflect.Type) any {
 	switch form := state.FormOf(t); {
-	case form == state.Whole || form == state.Number:
+	case form == state.WholeForm || form == state.NumberForm:
 		return 1
-	case form == state.Flag:
+	case form == state.FlagForm:
 		return true
-	case form == state.List:
+	case form == state.ListForm:
 		return example(t.Elem())
 	case choices(t) != nil:
 		return choices(t)[0]
@@ -190,7 +190,7 @@ func schema(m *state.Model, t reflect.Type) object {
 		t = t.Elem()
 	}
 	switch form := state.FormOf(t); form {
-	case state.Text:
+	case state.TextForm:
 		out := object{{"type", "string"}}
 		if names := choices(t); names != nil {
 			all := list{}
@@ -200,17 +200,17 @@ func schema(m *state.Model, t reflect.Type) object {
 			out = append(out, field{"enum", all})
 		}
 		return out
-	case state.Whole:
+	case state.WholeForm:
 		return object{{"type", "integer"}, {"format", "int64"}}
-	case state.Number:
+	case state.NumberForm:
 		return object{{"type", "number"}}
-	case state.Flag:
+	case state.FlagForm:
 		return object{{"type", "boolean"}}
-	case state.List:
+	case state.ListForm:
 		return object{{"type", "array"}, {"items", schema(m, t.Elem())}}
-	case state.Table:
+	case state.TableForm:
 		return object{{"type", "object"}, {"additionalProperties", schema(m, t.Elem())}}
-	case state.Object:
+	case state.ObjectForm:
 		return ref(fmt.Sprintf("schemas/%s.%s", m.Name, t.Name()))
 	}
 	return object{}

@@ -116,19 +116,19 @@ func typeText(t reflect.Type) string {
 		t = t.Elem()
 	}
 	switch state.FormOf(t) {
-	case state.Text:
+	case state.TextForm:
 		return "string"
-	case state.Whole:
+	case state.WholeForm:
 		return "integer"
-	case state.Number:
+	case state.NumberForm:
 		return "number"
-	case state.Flag:
+	case state.FlagForm:
 		return "boolean"
-	case state.List:
+	case state.ListForm:
 		return "array of " + typeText(t.Elem())
-	case state.Table:
+	case state.TableForm:
 		return "object of " + typeText(t.Elem())
-	case state.Object:
+	case state.ObjectForm:
 		return t.Name()
 	}
 	return "any"
@@ -143,9 +143,9 @@ func objectsOf(m *state.Model) (list []reflect.Type) {
 		switch form := state.FormOf(t); {
 		case t.Kind() == reflect.Pointer:
 			walk(t.Elem(), top)
-		case form == state.List || form == state.Table:
+		case form == state.ListForm || form == state.TableForm:
 			walk(t.Elem(), false)
-		case form == state.Object && !seen[t]:
+		case form == state.ObjectForm && !seen[t]:
 			if !top {
 				seen[t] = true
 				list = append(list, t)
