@@ -23,6 +23,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/internal/authority"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/server/edge"
 	"confcenter/state"
 	"confcenter/state/auth"
@@ -60,7 +61,7 @@ func peopleWith(t *testing.T, rules control.Config, change ...func(*Config)) *pe
 		made, err := p.tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: "root", Groups: []string{policy.Administrators}})
 		require.NoError(t, err)
 		p.admin, p.id = made.Text, made.ID
-		near := state.Embed(stores.State.(kv.Archive), nil)
+		near := embedded.New(stores.State.(kv.Archive), nil)
 		rules.Roles, rules.Tokens, rules.Store, rules.Leases = stores.Config, p.tokens, near, stores.State.(control.Leases)
 		rules.Administrators = []string{"person:ann@example.org"}
 		c := control.Open(rules)

@@ -11,6 +11,7 @@ import (
 	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/state"
 	"confcenter/state/statetest"
 )
@@ -118,7 +119,7 @@ func TestModelsWriteToGuardedNamespaces(t *testing.T) {
 
 func TestCloseEndsTheWatchesOfAnEmbedded(t *testing.T) {
 	srv := clienttest.Start(t, clienttest.Options{})
-	near := state.Embed(srv.State, nil)
+	near := embedded.New(srv.State, nil)
 	w, err := near.Watch(t.Context(), kv.Filter{NS: "ns"}, 0)
 	require.NoError(t, err)
 	defer w.Stop()

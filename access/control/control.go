@@ -34,9 +34,9 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/meta"
 	"confcenter/op"
-	"confcenter/state"
 	"confcenter/state/auth"
 )
 
@@ -44,10 +44,10 @@ import (
 type Config struct {
 	Roles  *confstore.Store // where the role documents are kept
 	Tokens *auth.Tokens
-	Store  state.Store // of the tokens
-	Leases Leases      // of the same store
-	Places []Place     // of peers that prove nothing; the first that is right counts
-	Quotas *quota.Book // put in force with the roles; nil: quotas in roles mean nothing
+	Store  embedded.Store // of the tokens
+	Leases Leases         // of the same store
+	Places []Place        // of peers that prove nothing; the first that is right counts
+	Quotas *quota.Book    // put in force with the roles; nil: quotas in roles mean nothing
 	// RefusalDelay is how long the refusal of a wrong token waits, and MaxDelayed how many do at a time:
 	// more are refused at once. Default 0, at once, and 1000.
 	RefusalDelay time.Duration

@@ -27,9 +27,9 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
 	"confcenter/op"
-	"confcenter/state"
 	"confcenter/state/auth"
 )
 
@@ -69,7 +69,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.config.Close()) })
-	near := state.Embed(store, nil)
+	near := embedded.New(store, nil)
 	t.Cleanup(near.Close)
 	k.tokens = auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{Clock: k.clock})
 	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Leases: store, Clock: k.clock}

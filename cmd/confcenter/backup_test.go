@@ -19,9 +19,9 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
-	models "confcenter/state"
 	"confcenter/state/auth"
 )
 
@@ -245,7 +245,7 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 	data := t.TempDir()
 	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
 	require.NoError(t, err)
-	near := models.Embed(store, nil)
+	near := embedded.New(store, nil)
 	tokens := auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{})
 	made := map[string]*auth.Made{}
 	for _, name := range []string{"revoked", "valid"} {

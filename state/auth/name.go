@@ -11,7 +11,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // A name outlives its tokens: histories and the audit go on telling of who had it. So it stays taken
@@ -27,7 +27,7 @@ const namesPerToken = 10
 // names are the names of tokens that have ended.
 type names struct {
 	// set at open
-	store state.Store
+	store embedded.Store
 	now   func(ns, key []byte) *kv.Entry
 	cfg   *Config
 }

@@ -12,6 +12,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/auth"
@@ -158,7 +159,7 @@ func TestASessionEndsWithItsProvider(t *testing.T) {
 
 // again is a kit on the same store, as after a restart.
 func (k *kit) again(t *testing.T, cfg auth.Config) *kit {
-	store := state.Embed(k.store.(kv.Archive), nil)
+	store := embedded.New(k.store.(kv.Archive), nil)
 	t.Cleanup(store.Close)
 	cfg.Clock = k.clock
 	return &kit{auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := k.store.Get(ns, key); return e }, cfg), k.store, k.clock}
@@ -257,7 +258,7 @@ func FuzzVerifySession(f *testing.F) {
 	f.Add("ccs_0123456789abcdef_" + strings.Repeat("A", 43))
 	engine := memory.New(memory.Config{})
 	f.Cleanup(func() { _ = engine.Close() })
-	store := state.Embed(engine, nil)
+	store := embedded.New(engine, nil)
 	f.Cleanup(store.Close)
 	tokens := auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, auth.Config{})
 	s, err := tokens.OpenSession(context.Background(), nil, person("ann@example.org"))

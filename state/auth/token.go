@@ -32,6 +32,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/state"
 )
 
@@ -61,7 +62,7 @@ type Config struct {
 // Tokens are the tokens of one server. Their methods may be called from any goroutine.
 type Tokens struct {
 	// set at open
-	store state.Store
+	store embedded.Store
 	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
 	names names
@@ -102,7 +103,7 @@ func (t *Tokens) mayHandle(by *access.Actor, whose *access.Identity) error {
 
 // Open returns the tokens in a store, which must outlive them. now reads one key of it from
 // memory, without waiting.
-func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
+func Open(store embedded.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()

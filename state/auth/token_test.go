@@ -13,8 +13,8 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 	"confcenter/state/auth"
 )
 
@@ -33,7 +33,7 @@ func open(t *testing.T, cfg auth.Config) *kit {
 	fake := clocktest.NewFake(time.UnixMilli(1_000_000))
 	engine := memory.New(memory.Config{Clock: fake})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	store := state.Embed(engine, nil)
+	store := embedded.New(engine, nil)
 	t.Cleanup(store.Close)
 	cfg.Clock = fake
 	return &kit{auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, cfg), engine, fake}
@@ -263,7 +263,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("cct_0123456789abcdef_" + strings.Repeat("A", 43))
 	engine := memory.New(memory.Config{})
 	f.Cleanup(func() { _ = engine.Close() })
-	store := state.Embed(engine, nil)
+	store := embedded.New(engine, nil)
 	f.Cleanup(store.Close)
 	tokens := auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, auth.Config{})
 	made, err := tokens.Make(context.Background(), nil, &auth.MakeAsk{Name: "a"})

@@ -17,7 +17,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // Limits that cannot be configured.
@@ -80,12 +80,12 @@ type Bench struct {
 
 // book is what all operations read with.
 type book struct {
-	store state.Store
+	store embedded.Store
 	cfg   Config
 }
 
 // Open returns the Bench in a store, which must outlive it.
-func Open(store state.Store, cfg Config) *Bench {
+func Open(store embedded.Store, cfg Config) *Bench {
 	cfg.setDefaults()
 	b := &Bench{book: book{store, cfg}}
 	for i := range b.turns {

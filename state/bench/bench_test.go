@@ -12,7 +12,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/bench"
 	"confcenter/state/host"
 	"confcenter/state/remote"
@@ -63,7 +63,7 @@ func newRig(t *testing.T, b *statetest.Bed, cfg bench.Config) *rig {
 
 // hooked is a store on which another client acts before the next transaction with conditions.
 type hooked struct {
-	state.Store
+	embedded.Store
 	before func() // nil: none does
 	fails  error  // what all transactions fail with; nil: none does
 }

@@ -13,7 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/bench"
 	"confcenter/state/remote"
 )
@@ -197,7 +197,7 @@ func TestAJobIsRemovedWithAllThatIsBelowIt(t *testing.T) {
 
 // crashing is a store that a program uses that ends after some transactions.
 type crashing struct {
-	state.Store
+	embedded.Store
 	left int
 }
 
@@ -401,7 +401,7 @@ func TestAWatcherIsToldThatItHasMissedChanges(t *testing.T) {
 
 // pairs is a store in which a transaction with conditions waits for another one.
 type pairs struct {
-	state.Store
+	embedded.Store
 	meet chan struct{}
 }
 

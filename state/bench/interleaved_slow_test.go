@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 )
 
 // Whatever happens just before a write, what is stored agrees with itself.
 func TestWhateverHappensInBetween(t *testing.T) {
 	for seed := range uint64(20) {
 		mem := memory.New(memory.Config{})
-		near := state.Embed(mem, nil)
+		near := embedded.New(mem, nil)
 		w := &crowd{Store: near, t: t, mem: mem, rand: rand.New(rand.NewPCG(seed, 0))}
 		t.Cleanup(func() {
 			if t.Failed() && w != nil {

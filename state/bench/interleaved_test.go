@@ -15,14 +15,14 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 )
 
 // crowd is several programs that work on the same nodes and jobs. Whenever one of them has
 // decided and is about to write, another may do something first.
 type crowd struct {
-	state.Store
+	embedded.Store
 	t       require.TestingT
 	mem     *memory.Store
 	benches []*Bench // one acts within the other
@@ -247,7 +247,7 @@ func (w *crowd) checkHistory(of string, seq int64, now string, all map[string]*k
 func TestTheSweepIsNotRefusedBecauseOthersWait(t *testing.T) {
 	mem := memory.New(memory.Config{})
 	defer func() { require.NoError(t, mem.Close()) }()
-	near := state.Embed(mem, nil)
+	near := embedded.New(mem, nil)
 	defer near.Close()
 	b := Open(near, Config{MaxWaiting: -1})
 	done, err := b.turn(t.Context(), nil, "node/n1")

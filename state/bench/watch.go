@@ -6,7 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // Of says what to watch: a node, a job, or, if it is empty, all of them.
@@ -44,7 +44,7 @@ func (of Of) Prefix() (string, error) {
 // Watch tells of changes, in their order. A client opens it by the Watch of remote.BenchCalls.
 type Watch struct {
 	// set at open
-	watch state.Watch
+	watch embedded.Watch
 
 	// of the goroutine that calls Next
 	events   []kv.Event  // not told yet
@@ -54,9 +54,9 @@ type Watch struct {
 
 // NewWatch takes over a watch of the keys that begin with an [Of.Prefix], which does not begin with
 // the state.
-func NewWatch(w state.Watch) *Watch { return &Watch{watch: w} }
+func NewWatch(w embedded.Watch) *Watch { return &Watch{watch: w} }
 
-// Next waits for the next change. It fails as state.Watch does.
+// Next waits for the next change. It fails as embedded.Watch does.
 func (w *Watch) Next(ctx context.Context) (Change, error) {
 	for {
 		for len(w.events) > 0 {

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"confcenter/access"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 	"confcenter/state/flow"
 	"confcenter/state/statetest"
 )
 
 // filled is a flow of n nodes.
 func filled(b *testing.B, n int) *flow.Flow {
-	store, ctx := state.Embed(memory.ForTest(b), nil), statetest.Context(b)
+	store, ctx := embedded.New(memory.ForTest(b), nil), statetest.Context(b)
 	b.Cleanup(store.Close)
 	f := flow.Open(store, flow.Config{})
 	if _, err := f.Stage(ctx, nil, &flow.StageAsk{App: "A", TTL: 600_000}); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/flow"
 )
 
@@ -156,7 +156,7 @@ func TestC11NoTaskIsListedBeforeItIsComplete(t *testing.T) {
 
 // published is a store on which others publish an application between two reads.
 type published struct {
-	state.Store
+	embedded.Store
 	publish func()
 }
 

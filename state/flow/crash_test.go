@@ -12,7 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/flow"
 	"confcenter/state/statetest"
 )
@@ -20,7 +20,7 @@ import (
 // mortal is a store as a process has it that is killed when it asks for its last transaction:
 // before that is applied, or after.
 type mortal struct {
-	state.Store
+	embedded.Store
 	left  *atomic.Int64 // transactions
 	after bool
 }

@@ -11,7 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // Limits of one question, and of what is kept.
@@ -51,7 +51,7 @@ type Config struct {
 // wide: every operation is a method.
 type Flow struct {
 	// set at open
-	store   state.Store
+	store   embedded.Store
 	cfg     Config
 	mostOps int // of one transaction that is a piece of something larger
 
@@ -64,7 +64,7 @@ type Flow struct {
 
 // Open returns the layout on a store, which must outlive it. On each store at least one has to
 // run, see [Flow.Run].
-func Open(store state.Store, cfg Config) *Flow {
+func Open(store embedded.Store, cfg Config) *Flow {
 	cfg.Lines = min(cmp.Or(cfg.Lines, 1000), kv.MaxDeletePrefix-2*MaxOwn) // a removal takes all at once
 	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())

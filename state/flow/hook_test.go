@@ -9,7 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/flow"
 	"confcenter/state/remote"
 )
@@ -17,7 +17,7 @@ import (
 // hooked is a store in which something happens before and after transactions: what others do at
 // the worst moment.
 type hooked struct {
-	state.Store
+	embedded.Store
 	before, after func(*kv.Txn) // may be nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/flow"
 )
 
@@ -129,7 +129,7 @@ func TestATaskWhoseClaimMayFailStillWaits(t *testing.T) {
 // walked counts how often a store is asked for the applications of a scope, or for the nodes of
 // a flow.
 type walked struct {
-	state.Store
+	embedded.Store
 	lists *atomic.Int64
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // Change is what has happened to one key. Old and New are what it was and is; nil is absent.
@@ -29,12 +29,12 @@ type Changes struct {
 	More     bool // the last transaction continues in the next message
 }
 
-// Watch tells of changes of a scope, as a [state.Watch] does. A client opens it by the Watch of
+// Watch tells of changes of a scope, as a [embedded.Watch] does. A client opens it by the Watch of
 // remote.FlowCalls.
-type Watch struct{ w state.Watch }
+type Watch struct{ w embedded.Watch }
 
 // NewWatch takes over a watch of keys of a scope.
-func NewWatch(w state.Watch) *Watch { return &Watch{w} }
+func NewWatch(w embedded.Watch) *Watch { return &Watch{w} }
 
 // Next waits for the next message.
 func (w *Watch) Next(ctx context.Context) (*Changes, error) {

@@ -13,6 +13,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/state"
 	"confcenter/state/audit"
 	"confcenter/state/auth"
@@ -40,7 +41,7 @@ type Config struct {
 // Host has the models. Close it before their store.
 type Host struct {
 	// set at open
-	store  *state.Embedded
+	store  *embedded.InProcess
 	models []state.Model
 	tokens *auth.Tokens
 	secret *secret.Keys
@@ -55,7 +56,7 @@ type Host struct {
 // Open opens the models on store and begins to run them.
 func Open(store kv.Archive, cfg Config) *Host {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
-	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
+	h := &Host{store: embedded.New(store, cfg.Pool), cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
@@ -119,7 +120,7 @@ func (h *Host) Reviews() *review.Reviews { return h.review }
 func (h *Host) Audit() *audit.Audit { return h.audit }
 
 // Store is where the models keep what they know.
-func (h *Host) Store() state.Store { return h.store }
+func (h *Host) Store() embedded.Store { return h.store }
 
 // Close ends what the models do by themselves and waits for it. They must not be asked any more.
 func (h *Host) Close() {

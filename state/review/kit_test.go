@@ -24,8 +24,8 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 	"confcenter/state/auth"
 	"confcenter/state/review"
 )
@@ -41,7 +41,7 @@ type kit struct {
 	t      testing.TB
 	ctx    context.Context
 	engine *lossy
-	near   *state.Embedded
+	near   *embedded.InProcess
 	docs   *confstore.Store
 	tokens *auth.Tokens
 	access *control.Control
@@ -115,7 +115,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 			return k.roles.Load().MayChange(name, deletes, by)
 		}})
 	require.NoError(t, err)
-	k.near = state.Embed(k.engine, nil)
+	k.near = embedded.New(k.engine, nil)
 	k.tokens = auth.Open(k.near, func(ns, key []byte) *kv.Entry { e, _ := k.engine.Get(ns, key); return e }, auth.Config{Clock: k.clock})
 	for _, name := range []string{"zoe", "max", "writer", "half", "blind", "stranger"} {
 		k.token(nil, name)

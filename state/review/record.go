@@ -14,7 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // The keys of the namespace. Numbers have as many digits that their order is that of the keys.
@@ -228,7 +228,7 @@ func (r *record) drops() (ops []kv.Op) {
 type shelf struct {
 	// set at open
 	engine kv.Store
-	store  state.Store // the same
+	store  embedded.Store // the same
 	clock  clock.Clock
 }
 

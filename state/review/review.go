@@ -30,6 +30,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/op"
 	"confcenter/state"
 	"confcenter/state/auth"
@@ -82,7 +83,7 @@ type Reviews struct {
 }
 
 // Open returns the reviews on an engine, and on the same as a store. Both must outlive them.
-func Open(engine kv.Store, store state.Store, cfg Config) *Reviews {
+func Open(engine kv.Store, store embedded.Store, cfg Config) *Reviews {
 	cfg = cfg.withDefaults()
 	r := &Reviews{shelf: shelf{engine, store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
 	r.last = r.readLast()

@@ -13,7 +13,7 @@ import (
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 	"confcenter/state/secret"
 )
 
@@ -177,7 +177,7 @@ func TestWhatCannotBeSealedAnewIsTold(t *testing.T) {
 // A step that takes too long ends, but not before it has done something.
 func TestAStepEndsWhenItTakesTooLong(t *testing.T) {
 	k := newKit(t, "a")
-	slow := &racing{Embedded: k.store, before: func() { k.clock.Advance(3 * time.Second) }}
+	slow := &racing{InProcess: k.store, before: func() { k.clock.Advance(3 * time.Second) }}
 	k.Keys = secret.Open(slow, k.cfg)
 	for i := range 4 {
 		k.put(k.sealKey("n", fmt.Sprint(i)))
@@ -191,14 +191,14 @@ func TestAStepEndsWhenItTakesTooLong(t *testing.T) {
 
 // racing is a store on which another client writes just before each transaction.
 type racing struct {
-	*state.Embedded
+	*embedded.InProcess
 	before func()
 }
 
 // What another client has written while a key is sealed anew stays.
 func TestSealingAKeyAnewUndoesNoWrite(t *testing.T) {
 	k := newKit(t, "a")
-	race := &racing{Embedded: k.store}
+	race := &racing{InProcess: k.store}
 	k.Keys = secret.Open(race, k.cfg)
 	older := k.sealKey("n", "k")
 	_, err := k.rotate()
@@ -231,5 +231,5 @@ func (r *racing) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	if r.before != nil && txn.Then[0].NS == "n" {
 		r.before()
 	}
-	return r.Embedded.Txn(ctx, txn)
+	return r.InProcess.Txn(ctx, txn)
 }

@@ -23,7 +23,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/state"
+	"confcenter/kv/embedded"
 )
 
 // MaxKeys is how many data keys there may be. They are kept as long as a backup or a history may
@@ -46,7 +46,7 @@ type Config struct {
 // Keys are the data keys of one server. Their methods may be called from any goroutine.
 type Keys struct {
 	// set at open
-	store state.Store
+	store embedded.Store
 	cfg   Config
 
 	ring    atomic.Pointer[seal.Ring] // nil: no data key could be opened
@@ -61,7 +61,7 @@ type Keys struct {
 
 // Open takes the data keys in a store, which must outlive Keys, and makes the first one. It does
 // not fail: what is in the way is told by [Keys.Trouble], and tried again.
-func Open(store state.Store, cfg Config) *Keys {
+func Open(store embedded.Store, cfg Config) *Keys {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	if cfg.Namespaces == nil {
 		cfg.Namespaces = func(string, int) ([]kv.Namespace, bool) { return nil, false }

@@ -17,6 +17,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
 	"confcenter/state"
 	"confcenter/state/secret"
@@ -31,7 +32,7 @@ var zoe = &access.Actor{Origin: access.OverHTTP, Address: "10.0.0.1:5"}
 type kit struct {
 	*secret.Keys
 	t     *testing.T
-	store *state.Embedded
+	store *embedded.InProcess
 	clock *clocktest.Fake
 	log   strings.Builder
 	given atomic.Pointer[string]
@@ -51,7 +52,7 @@ func newKit(t *testing.T, letters string) *kit {
 	k := &kit{t: t, clock: clocktest.NewFake(time.UnixMilli(1_000_000))}
 	engine := memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	k.store = state.Embed(engine, nil)
+	k.store = embedded.New(engine, nil)
 	t.Cleanup(k.store.Close)
 	k.give(letters)
 	k.cfg = secret.Config{Clock: k.clock, Every: time.Second, Namespaces: engine.Namespaces, Log: zerolog.New(&k.log), Source: func(context.Context) (*seal.Wrapping, error) {
@@ -124,7 +125,7 @@ func TestWithoutASecretKeyNothingIsSealed(t *testing.T) {
 
 	fresh := newKit(t, "a")
 	fresh.cfg.Source = nil
-	fresh.store = state.Embed(memory.New(memory.Config{}), nil)
+	fresh.store = embedded.New(memory.New(memory.Config{}), nil)
 	fresh.open()
 	require.NoError(t, fresh.Trouble(), "whoever seals nothing has no trouble")
 }

@@ -11,8 +11,8 @@ import (
 
 	"confcenter/client"
 	"confcenter/clienttest"
+	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
-	"confcenter/state"
 	"confcenter/state/host"
 )
 
@@ -22,7 +22,7 @@ const Patience = time.Minute
 // A Bed is a store to run a model on: one of its own, or that of a server which has the models.
 type Bed struct {
 	// Store is a model's store, and State what it is made of. Restart replaces both.
-	state.Store
+	embedded.Store
 	State *memory.Store
 
 	// Server is asked for its models. Nil: the test runs them, and nothing else does.
@@ -64,9 +64,9 @@ func Wire(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
 func (b *Bed) Wire() bool { return b.Server != nil }
 
 // Again opens another Store of the same.
-func (b *Bed) Again(t testing.TB) state.Store {
+func (b *Bed) Again(t testing.TB) embedded.Store {
 	t.Helper()
-	store := state.Embed(b.State, nil)
+	store := embedded.New(b.State, nil)
 	t.Cleanup(store.Close)
 	return store
 }

@@ -1,4 +1,4 @@
-package state
+package embedded
 
 import (
 	"context"
@@ -8,37 +8,37 @@ import (
 	"confcenter/kv/follow"
 )
 
-// shared is what the watches of an Embedded share.
+// shared is what the watches of an InProcess share.
 var shared = follow.Config{
 	Keep: 4 << 20, Piece: 64 << 10, Holders: 8, Readers: 8,
 	Cut: follow.Cut{Max: 256 << 10, Cost: func(e *kv.Event) int { return e.Entry.Size() + memory.VersionCost }},
 }
 
-// Embedded is a Store on the engine of this process. It may write to guarded namespaces.
-type Embedded struct {
+// InProcess is a Store on the engine of this process. It may write to guarded namespaces.
+type InProcess struct {
 	store   kv.Store
 	watches *follow.Exact
 }
 
-// Embed makes a Store of store, which must outlive it. What watches keep counts in pool,
+// New makes a Store of store, which must outlive it. What watches keep counts in pool,
 // which may be nil. Close it.
-func Embed(store kv.Store, pool *memory.Pool) *Embedded {
+func New(store kv.Store, pool *memory.Pool) *InProcess {
 	cfg := shared
 	cfg.Store, cfg.Pool = store, pool
-	return &Embedded{store, follow.NewExact(cfg)}
+	return &InProcess{store, follow.NewExact(cfg)}
 }
 
 // Close ends all watches.
-func (s *Embedded) Close() { s.watches.Close() }
+func (s *InProcess) Close() { s.watches.Close() }
 
 // Get implements Store.
-func (s *Embedded) Get(_ context.Context, ns, key string) (*kv.Entry, error) {
+func (s *InProcess) Get(_ context.Context, ns, key string) (*kv.Entry, error) {
 	e, _ := s.store.Get([]byte(ns), []byte(key))
 	return e, kv.CheckPair(ns, key)
 }
 
 // GetMany implements Store.
-func (s *Embedded) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+func (s *InProcess) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
 	reads := make([]kv.Read, len(keys))
 	for i, key := range keys {
 		if err := kv.CheckPair(ns, key); err != nil {
@@ -55,29 +55,29 @@ func (s *Embedded) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.
 }
 
 // View implements Store.
-func (s *Embedded) View() kv.View { return s.store.View() }
+func (s *InProcess) View() kv.View { return s.store.View() }
 
 // List implements Store.
-func (s *Embedded) List(_ context.Context, l kv.List) (kv.Page, error) {
+func (s *InProcess) List(_ context.Context, l kv.List) (kv.Page, error) {
 	view := s.store.View()
 	defer view.Close()
 	return view.List(l)
 }
 
 // Txn implements Store.
-func (s *Embedded) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+func (s *InProcess) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	own := *txn // the store keeps it
 	own.System = true
 	return kv.Commit(ctx, s.store, &own)
 }
 
 // KeepLease implements Store.
-func (s *Embedded) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+func (s *InProcess) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	return s.store.KeepAlive(ctx, id)
 }
 
 // Watch implements Store.
-func (s *Embedded) Watch(_ context.Context, f kv.Filter, after kv.Revision) (Watch, error) {
+func (s *InProcess) Watch(_ context.Context, f kv.Filter, after kv.Revision) (Watch, error) {
 	w, err := s.watches.Follow(follow.Request{Filter: f, From: after, State: after == 0})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,7 @@
-package state
+// Package embedded is the state store of a server as its models use it, in the same process: a few methods
+// that wait for the answer. A model is written against [Store] alone, and runs on [InProcess], where it may
+// write to the namespaces that are guarded for it.
+package embedded
 
 import (
 	"context"
