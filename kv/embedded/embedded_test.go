@@ -1,4 +1,4 @@
-package state_test
+package embedded_test
 
 import (
 	"context"
@@ -7,12 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access"
 	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/embedded"
-	"confcenter/state"
 	"confcenter/state/statetest"
 )
 
@@ -117,7 +115,7 @@ func TestModelsWriteToGuardedNamespaces(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheWatchesOfAnEmbedded(t *testing.T) {
+func TestCloseEndsAllWatches(t *testing.T) {
 	srv := clienttest.Start(t, clienttest.Options{})
 	near := embedded.New(srv.State, nil)
 	w, err := near.Watch(t.Context(), kv.Filter{NS: "ns"}, 0)
@@ -134,36 +132,4 @@ func TestCloseEndsTheWatchesOfAnEmbedded(t *testing.T) {
 	require.Equal(t, codes.Closed, codes.Of(<-ended))
 	_, err = near.Watch(t.Context(), kv.Filter{NS: "ns"}, 0)
 	require.Equal(t, codes.Closed, codes.Of(err))
-}
-
-type counter struct{ n int64 }
-
-type addAsk struct {
-	By int64 `json:"by" doc:"how many"`
-}
-
-type sum struct {
-	N int64 `json:"n" doc:"how many there are"`
-}
-
-func (c *counter) add(_ context.Context, by *access.Actor, q *addAsk) (*sum, error) {
-	if by == nil {
-		return nil, codes.Errorf(codes.BadRequest, "who asks?")
-	}
-	c.n += q.By
-	return &sum{c.n}, nil
-}
-
-func TestOperationsAreAskedByTheirTable(t *testing.T) {
-	o := state.Define("add", access.KVWrite, "POST add", "adds", (*counter).add)
-	require.Equal(t, "addAsk", o.Question().Name())
-	require.Equal(t, "sum", o.Answer().Name())
-	c := &counter{n: 1}
-	q := o.Ask()
-	q.(*addAsk).By = 2
-	_, err := o.Do(context.Background(), c, nil, q)
-	require.Error(t, err)
-	got, err := o.Do(context.Background(), c, &access.Actor{}, q)
-	require.NoError(t, err)
-	require.Equal(t, &sum{3}, got)
 }
