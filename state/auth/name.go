@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"encoding/json"
 	"iter"
 	"strings"
@@ -53,14 +52,14 @@ func (n *names) free(name string, id *access.Identity) bool {
 	return json.Unmarshal(e.Value.Data, &past) == nil && past.By == id.Name
 }
 
-func (n *names) count(ctx context.Context) (there, limit int64, err error) {
-	page, err := n.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: namePrefix, CountOnly: true})
+func (n *names) count() (there, limit int64, err error) {
+	page, err := n.store.List(kv.List{NS: kv.AccessNamespace, Prefix: namePrefix, CountOnly: true})
 	return page.Count, namesPerToken * n.cfg.MaxTokens, err
 }
 
 // room refuses a token if there are as many names as there may be.
-func (n *names) room(ctx context.Context, by *access.Actor) error {
-	there, limit, err := n.count(ctx)
+func (n *names) room(by *access.Actor) error {
+	there, limit, err := n.count()
 	if err == nil && there >= limit && !by.Administrator() {
 		return codes.Errorf(codes.Limit, "there are %d names of tokens that have ended, which is the limit: they are free once the audit has no lines about them; ask an administrator for a token", there)
 	}

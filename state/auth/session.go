@@ -105,7 +105,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
-	there, err := t.sessions(ctx)
+	there, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +139,9 @@ type kept struct {
 type keptSessions struct{ open, ended []kept }
 
 // sessions are those there are. There are never many more than the limit.
-func (t *Tokens) sessions(ctx context.Context) (all keptSessions, err error) {
+func (t *Tokens) sessions() (all keptSessions, err error) {
 	for l := (kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, Limit: maxPage}); ; {
-		page, err := t.store.List(ctx, l)
+		page, err := t.store.List(l)
 		if err != nil {
 			return all, err
 		}
@@ -300,7 +300,7 @@ func (t *Tokens) Sessions(ctx context.Context, _ *access.Actor, q *SessionsAsk) 
 	if q.Limit < 0 || q.Limit > maxPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
 	}
-	all, err := t.sessions(ctx)
+	all, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +355,7 @@ func (t *Tokens) EndOwnSessions(ctx context.Context, by *access.Actor, who *acce
 func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, disown bool, those func(*kept) (bool, error)) (*Ended, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	all, err := t.sessions(ctx)
+	all, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}

@@ -246,14 +246,14 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
 		return nil, err
 	}
-	there, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	there, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	if there.Count >= t.cfg.MaxTokens {
 		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there.Count)
 	}
-	if err := t.names.room(ctx, by); err != nil {
+	if err := t.names.room(by); err != nil {
 		return nil, err
 	}
 	id, text := newText(tokenText)
@@ -329,7 +329,7 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 	if q.After != "" {
 		l.After = tokenPrefix + q.After
 	}
-	page, err := t.store.List(ctx, l)
+	page, err := t.store.List(l)
 	if err != nil {
 		return nil, err
 	}
@@ -450,15 +450,15 @@ func (t *Tokens) keepUses(ctx context.Context) error {
 
 // Used implements state.User.
 func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
-	tokens, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	tokens, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
+	sessions, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	names, most, err := t.names.count(ctx)
+	names, most, err := t.names.count()
 	return []state.Used{
 		{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most},
 		{What: "names", N: names, Limit: most},

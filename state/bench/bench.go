@@ -292,12 +292,9 @@ func decode(e *kv.Entry, into any) error {
 	return json.Unmarshal(e.Value.Data, into)
 }
 
-// read reads one key, into a record unless that is nil.
+// read reads one key into a record.
 func (c *change) read(key string, into any) (*kv.Entry, error) {
-	e, err := c.b.store.Get(c.ctx, kv.BenchNamespace, key)
-	if err != nil || into == nil {
-		return e, err
-	}
+	e := c.b.store.Get(kv.BenchNamespace, key)
 	return e, decode(e, into)
 }
 
@@ -390,6 +387,6 @@ func (c *change) grant(ttl time.Duration) (kv.LeaseID, error) {
 }
 
 // list reads one page, all of it at one revision.
-func (b *book) list(ctx context.Context, prefix, after string, limit int) (kv.Page, error) {
-	return b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: prefix, After: after, Limit: limit})
+func (b *book) list(prefix, after string, limit int) (kv.Page, error) {
+	return b.store.List(kv.List{NS: kv.BenchNamespace, Prefix: prefix, After: after, Limit: limit})
 }

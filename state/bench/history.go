@@ -46,14 +46,7 @@ func (c *change) log(of string, e Entry) {
 // late reports whether a history would step back, because the machine's clock has been put back
 // since. Then the change has to be made again: it is not earlier than what is there.
 func (c *change) late() (bool, error) {
-	if len(c.past) == 0 {
-		return false, nil
-	}
-	entries, err := c.b.store.GetMany(c.ctx, kv.BenchNamespace, c.past...)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
+	for _, e := range c.b.store.GetMany(kv.BenchNamespace, c.past...) {
 		var last struct{ Time int64 }
 		if err := decode(e, &last); err != nil {
 			return false, err
@@ -85,7 +78,7 @@ func (c *change) bury(id string, seq int64) error {
 		c.ops[len(c.ops)-1].Max = &c.b.cfg.MaxRemoved
 		return nil
 	}
-	page, err := c.b.list(c.ctx, "removed/", "", 1)
+	page, err := c.b.list("removed/", "", 1)
 	if err != nil {
 		return err
 	}
@@ -127,15 +120,15 @@ type HistoryAnswer struct {
 
 // NodeHistory returns what happened to a node, registrations included.
 func (b *Bench) NodeHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
-	return b.history(ctx, "node", q)
+	return b.history("node", q)
 }
 
 // JobHistory returns what happened to a job.
 func (b *Bench) JobHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
-	return b.history(ctx, "job", q)
+	return b.history("job", q)
 }
 
-func (b *book) history(ctx context.Context, what string, q *HistoryAsk) (*HistoryAnswer, error) {
+func (b *book) history(what string, q *HistoryAsk) (*HistoryAnswer, error) {
 	if err := checkName("id", q.ID); err != nil {
 		return nil, err
 	}
@@ -147,7 +140,7 @@ func (b *book) history(ctx context.Context, what string, q *HistoryAsk) (*Histor
 		return nil, err
 	}
 	of := "history/" + what + "/" + q.ID
-	page, err := b.list(ctx, of+"/", numbered(of, q.After), limit)
+	page, err := b.list(of+"/", numbered(of, q.After), limit)
 	if err != nil {
 		return nil, err
 	}

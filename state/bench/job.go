@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -162,15 +161,12 @@ type hold struct {
 func queueKey(ticket int64) string { return numbered("queue", ticket) }
 
 // job reads a job, all of it at once.
-func (b *book) job(ctx context.Context, id string) (*job, error) {
+func (b *book) job(id string) (*job, error) {
 	if err := checkName("id of the job", id); err != nil {
 		return nil, err
 	}
 	j := &job{}
-	entries, err := b.store.GetMany(ctx, kv.BenchNamespace, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
-	if err != nil {
-		return nil, err
-	}
+	entries := b.store.GetMany(kv.BenchNamespace, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
 	if entries[0] == nil {
 		return nil, refuse(NotFound, "job %s not found", id)
 	}
@@ -187,16 +183,16 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 	if j.Ticket == 0 {
 		return j, nil
 	}
-	if j.heldEntry, err = b.store.Get(ctx, kv.BenchNamespace, queueKey(j.Ticket)+"/held"); err != nil || j.heldEntry == nil {
-		return j, err
+	if j.heldEntry = b.store.Get(kv.BenchNamespace, queueKey(j.Ticket)+"/held"); j.heldEntry == nil {
+		return j, nil
 	}
 	j.held = &hold{}
 	return j, decode(j.heldEntry, j.held)
 }
 
 // open is job for an update of a job that has not ended, and is still as the caller knew it.
-func (b *book) open(ctx context.Context, id string, base int64) (*job, error) {
-	j, err := b.job(ctx, id)
+func (b *book) open(id string, base int64) (*job, error) {
+	j, err := b.job(id)
 	switch {
 	case err != nil:
 		return nil, err

@@ -31,7 +31,7 @@ func (b *Bench) changeJob(ctx context.Context, by *access.Actor, id string, base
 		return nil, err
 	}
 	return apply(ctx, b, by, "job/"+id, token, asked, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.open(ctx, id, base)
+		j, err := b.open(id, base)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ type JobIDAsk struct {
 // FindJob returns a job with everything below it. Of one whose stages are too long for an
 // answer the rest is asked for with what the answer has as Next.
 func (b *Bench) FindJob(ctx context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
-	j, err := b.job(ctx, q.ID)
+	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (b *Bench) Jobs(ctx context.Context, _ *access.Actor, q *JobsAsk) (*JobsAns
 		}
 		after = "job/" + q.After
 	}
-	page, err := b.list(ctx, "job/", after, 0)
+	page, err := b.list("job/", after, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ type StageAsk struct {
 
 // JobStage returns one stage of a job on all its nodes.
 func (b *Bench) JobStage(ctx context.Context, _ *access.Actor, q *StageAsk) (*Stage, error) {
-	j, err := b.job(ctx, q.ID)
+	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -264,14 +264,14 @@ func (b *Bench) NodeStages(ctx context.Context, _ *access.Actor, q *NodeStagesAs
 	if q.After != "" {
 		after = prefix + q.After
 	}
-	page, err := b.list(ctx, prefix, after, min(limit, most))
+	page, err := b.list(prefix, after, min(limit, most))
 	if err != nil {
 		return nil, err
 	}
 	answer, room := &NodeStagesAnswer{Jobs: []NodeStages{}}, room(0)
 	for _, e := range page.Entries {
 		id := strings.TrimPrefix(e.Key, prefix)
-		j, err := b.job(ctx, id)
+		j, err := b.job(id)
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +303,7 @@ func (j *job) stagesOn(node string) NodeStages {
 // RemoveJob removes a job that has ended, with its history and its logs.
 func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk) (*UpdateAnswer, error) {
 	answer, err := apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.job(ctx, q.ID)
+		j, err := b.job(q.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -344,7 +344,7 @@ func (b *book) clear(ctx context.Context, id string) error {
 // clearGone is clear for all jobs whose removal was cut off.
 func (b *book) clearGone(ctx context.Context) error {
 	for {
-		page, err := b.list(ctx, "gone/", "", 0)
+		page, err := b.list("gone/", "", 0)
 		if err != nil || len(page.Entries) == 0 {
 			return err
 		}

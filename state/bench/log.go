@@ -31,7 +31,7 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 		return nil, codes.Errorf(codes.TooLarge, "text has %d bytes, the limit is %d: add it in pieces", len(q.Text), b.cfg.MaxLogChunk)
 	}
 	return apply(ctx, b, by, "log/"+q.ID+"/"+q.Stage+"/"+q.Task+"/"+q.Node, q.Token, q, func(c *change) (*LogAnswer, error) {
-		j, of, err := b.logKey(ctx, q.ID, q.Stage, q.Task, q.Node)
+		j, of, err := b.logKey(q.ID, q.Stage, q.Task, q.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 }
 
 // logKey is where the log of a task is: the number of its last chunk, and below it the chunks.
-func (b *book) logKey(ctx context.Context, id, stage, task, node string) (*job, string, error) {
-	j, err := b.job(ctx, id)
+func (b *book) logKey(id, stage, task, node string) (*job, string, error) {
+	j, err := b.job(id)
 	if err != nil {
 		return nil, "", err
 	}
@@ -97,11 +97,11 @@ func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*T
 	if q.After < 0 {
 		return nil, codes.Errorf(codes.BadRequest, "after is %d: give the number of a chunk, or leave it out", q.After)
 	}
-	_, of, err := b.logKey(ctx, q.ID, q.Stage, q.Task, q.Node)
+	_, of, err := b.logKey(q.ID, q.Stage, q.Task, q.Node)
 	if err != nil {
 		return nil, err
 	}
-	page, err := b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
+	page, err := b.store.List(kv.List{NS: kv.BenchNamespace, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"slices"
@@ -163,24 +162,17 @@ func (n *nodeKeys) fill(entries []*kv.Entry) error {
 }
 
 // node reads a node, which may be absent: its info is nil then.
-func (b *book) node(ctx context.Context, id string) (*nodeKeys, error) {
+func (b *book) node(id string) (*nodeKeys, error) {
 	if err := checkName("id of the node", id); err != nil {
 		return nil, err
 	}
-	page, err := b.list(ctx, "node/"+id+"/", "", 0)
-	if err != nil {
-		return nil, err
-	}
-	n, _, err := nextNode(page.Entries)
-	if err == nil {
-		n.has, err = b.store.Get(ctx, kv.BenchNamespace, "alive/"+id)
-	}
-	return &n, err
+	n := &nodeKeys{}
+	return n, n.fill(b.store.GetMany(kv.BenchNamespace, nodeParts(id)...))
 }
 
 // known is node for one that must be there.
-func (b *book) known(ctx context.Context, id string) (*nodeKeys, error) {
-	n, err := b.node(ctx, id)
+func (b *book) known(id string) (*nodeKeys, error) {
+	n, err := b.node(id)
 	if err == nil && n.info == nil {
 		err = refuse(NotFound, "node %s not found", id)
 	}

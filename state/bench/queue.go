@@ -134,11 +134,11 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		return nil, err
 	}
 	answer, err := apply(ctx, b, by, "queue", q.Token, q, func(c *change) (*TakeAnswer, error) {
-		id, key, e, err := b.first(ctx)
+		id, key, e, err := b.first()
 		if err != nil || id == "" {
 			return &TakeAnswer{Empty: true}, err
 		}
-		j, err := b.job(ctx, id)
+		j, err := b.job(id)
 		if err == nil {
 			err = c.holdEnded(j)
 		}
@@ -162,19 +162,15 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 	if err != nil || answer.Empty {
 		return answer, err
 	}
-	e, err := b.store.Get(ctx, kv.BenchNamespace, "spec/"+answer.ID) // it is not remembered with the token
-	if err != nil {
-		return nil, err
-	}
-	answer.Spec = new(JobSpec)
-	return answer, decode(e, answer.Spec)
+	answer.Spec = new(JobSpec) // it is not remembered with the token
+	return answer, decode(b.store.Get(kv.BenchNamespace, "spec/"+answer.ID), answer.Spec)
 }
 
 // first is the first job that waits and is not held: its id, key and entry.
-func (b *book) first(ctx context.Context) (id, key string, e *kv.Entry, err error) {
+func (b *book) first() (id, key string, e *kv.Entry, err error) {
 	const pageEntries = 256
 	for after := ""; ; {
-		page, err := b.list(ctx, "queue/", after, pageEntries)
+		page, err := b.list("queue/", after, pageEntries)
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -215,7 +211,7 @@ type KeepAnswer struct {
 
 // KeepJob begins the time anew after which a job that was taken is free again.
 func (b *Bench) KeepJob(ctx context.Context, _ *access.Actor, q *KeepAsk) (*KeepAnswer, error) {
-	if _, err := b.heldJob(ctx, q.ID, q.Hold); err != nil {
+	if _, err := b.heldJob(q.ID, q.Hold); err != nil {
 		return nil, err
 	}
 	lease, err := b.store.KeepLease(ctx, kv.LeaseID(q.Hold))
@@ -226,8 +222,8 @@ func (b *Bench) KeepJob(ctx context.Context, _ *access.Actor, q *KeepAsk) (*Keep
 }
 
 // heldJob reads a job that is held by hold.
-func (b *book) heldJob(ctx context.Context, id string, hold int64) (*job, error) {
-	j, err := b.open(ctx, id, 0)
+func (b *book) heldJob(id string, hold int64) (*job, error) {
+	j, err := b.open(id, 0)
 	if err == nil && (j.heldEntry == nil || int64(j.heldEntry.Lease) != hold) {
 		err = codes.Errorf(codes.LeaseGone, "job %s is not held by hold %d, or no longer: take a job again", id, hold)
 	}
@@ -252,7 +248,7 @@ func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAs
 		return nil, err
 	}
 	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.heldJob(ctx, q.ID, q.Hold)
+		j, err := b.heldJob(q.ID, q.Hold)
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 		worker = w.ID
 	}
 	return written(e.commit(ctx, func() error {
-		r, err := f.load(ctx, e.ns, m)
+		r, err := f.load(e.ns, m)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 		if to == Pending && m.Kind != App {
 			return codes.Errorf(codes.Conflict, "%s becomes %s by a claim", m, Pending)
 		}
-		if err := e.held(ctx, r, worker, q.Fence); err != nil {
+		if err := e.held(r, worker, q.Fence); err != nil {
 			return err
 		}
 		e.setStatus(r, to, q.Why)
@@ -72,17 +72,14 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 }
 
 // held has the condition that a worker has what a record describes, if one is named.
-func (e *edit) held(ctx context.Context, r *record, worker string, fence int64) error {
+func (e *edit) held(r *record, worker string, fence int64) error {
 	if worker == "" && fence == 0 {
 		return nil
 	}
 	worker = cmp.Or(worker, r.worker)
 	key := assignment(Member{Worker, worker}, r.Member)
 	if r.worker == worker && worker != "" {
-		got, err := e.f.store.Get(ctx, e.ns, key)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.Get(e.ns, key)
 		if got != nil && (fence == 0 || fence == int64(got.Create)) {
 			e.whenSame(key, got)
 			return nil
@@ -136,7 +133,7 @@ func (f *Flow) Count(ctx context.Context, by *access.Actor, q *CountAsk) (*Count
 		return nil, err
 	}
 	res, err := e.commit(ctx, func() error {
-		r, err := f.load(ctx, e.ns, m)
+		r, err := f.load(e.ns, m)
 		if err != nil {
 			return err
 		}

@@ -41,10 +41,7 @@ func afresh(ctx context.Context, e *edit, what string, m Member, begin func() er
 	if !errors.Is(err, errOwn) {
 		return err
 	}
-	got, err := e.f.store.GetMany(ctx, index, indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m))
-	if err != nil {
-		return err
-	}
+	got := e.f.store.GetMany(index, indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m))
 	if duty, live := got[0], got[1]; duty != nil && errors.Is(underWay(e, duty, "%s", m), errOwn) {
 		if live != nil {
 			e.revoke(ctx, live.Lease)

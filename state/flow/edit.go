@@ -171,9 +171,7 @@ func (f *Flow) enter(ctx context.Context, ns string) error {
 		txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: kinds[kind].list + ".ctime", Value: now})
 	}
 	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: index, Key: "scope." + ns[len(kv.FlowPrefix):], Value: now})
-	if e, err := f.store.Get(ctx, ns, "cfapplist.ctime"); err != nil {
-		return err
-	} else if e == nil {
+	if f.store.Get(ns, "cfapplist.ctime") == nil {
 		if _, err := f.store.Txn(ctx, txn); err != nil {
 			return err
 		}

@@ -38,10 +38,10 @@ func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswe
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.load(ctx, ns, m); err != nil {
+	if _, err := f.load(ns, m); err != nil {
 		return nil, err
 	}
-	page, _, err := f.page(ctx, kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0))}, q.Limit)
+	page, _, err := f.page(kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0))}, q.Limit)
 	if err != nil {
 		return nil, err
 	}

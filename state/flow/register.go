@@ -70,11 +70,11 @@ func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (
 		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts[1:]) }))
 	}
 	return written(e.commit(ctx, func() error {
-		if err := e.newApp(ctx, app); err != nil {
+		if err := e.newApp(app); err != nil {
 			return err
 		}
 		e.create(&app.record, app.values, true)
-		return e.place(ctx, app, parts[1:], 0)
+		return e.place(app, parts[1:], 0)
 	}))
 }
 
@@ -197,17 +197,11 @@ func (e *edit) chunk(parts []part) (n int) {
 }
 
 // newApp has the conditions that the application is neither there, nor staged, nor going.
-func (e *edit) newApp(ctx context.Context, app *part) error {
+func (e *edit) newApp(app *part) error {
 	keys := []string{indexKey(dutyStage, e.ns, app.Member), indexKey(dutyGone, e.ns, app.Member)}
-	duties, err := e.f.store.GetMany(ctx, index, keys...)
-	if err != nil {
-		return err
-	}
-	listed, err := e.f.store.Get(ctx, e.ns, app.listKey())
+	duties := e.f.store.GetMany(index, keys...)
 	switch {
-	case err != nil:
-		return err
-	case listed != nil:
+	case e.f.store.Get(e.ns, app.listKey()) != nil:
 		return codes.Errorf(codes.AlreadyExists, "%s is registered already", app.Member)
 	case duties[0] != nil:
 		return underWay(e, duties[0], "%s is being staged; publish or discard it, or wait until its lease ends", app.Member)
@@ -226,7 +220,7 @@ func (e *edit) stage(ctx context.Context, app *part, ttl time.Duration) (kv.Leas
 	res, err := e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
 		e.last(dutyStage, app.Member, marked(e, e.who), lease)
 		e.create(&app.record, app.values, false)
-		return e.newApp(ctx, app)
+		return e.newApp(app)
 	})
 	if err != nil {
 		return 0, err
@@ -262,12 +256,9 @@ func (e *edit) last(what string, m Member, v kv.Value, lease kv.LeaseID) {
 // lasts finds a duty that was noted so, and has the conditions that it stays the same and that
 // its lease does, to which live is attached: the given one, whichever there is if that is 0, or
 // none if it must have ended.
-func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
+func (e *edit) lasts(what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
 	keys := []string{indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m)}
-	got, err := e.f.store.GetMany(ctx, index, keys...)
-	if err != nil {
-		return nil, nil, err
-	}
+	got := e.f.store.GetMany(index, keys...)
 	duty, live = got[0], got[1]
 	switch {
 	case duty == nil || (live == nil) != ended:
@@ -310,11 +301,11 @@ func (e *edit) add(ctx context.Context, app *part, parts []part, lease kv.LeaseI
 		}
 		n := e.chunk(parts)
 		if _, err := e.apply(ctx, func() error {
-			duty, _, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
+			duty, _, err := e.lasts(dutyStage, app.Member, lease, false)
 			if err != nil {
 				return err
 			}
-			return e.place(ctx, app, parts[:n], duty.Create)
+			return e.place(app, parts[:n], duty.Create)
 		}); err != nil {
 			return err
 		}
@@ -325,11 +316,8 @@ func (e *edit) add(ctx context.Context, app *part, parts []part, lease kv.LeaseI
 // place writes members of an application into their lists. They, and what they are below, must
 // be among them, or new, or written since the stage began: what is older is another's, or is
 // going with a predecessor.
-func (e *edit) place(ctx context.Context, app *part, parts []part, since kv.Revision) error {
-	there, err := e.placed(ctx, parts)
-	if err != nil {
-		return err
-	}
+func (e *edit) place(app *part, parts []part, since kv.Revision) error {
+	there := e.placed(parts)
 	var wrong []string
 	here := map[Member][]Member{app.Member: nil} // with those above them
 	for i := range parts {
@@ -377,7 +365,7 @@ func (p placed) by(app Member, since kv.Revision) bool {
 }
 
 // placed looks for members and what they are below.
-func (e *edit) placed(ctx context.Context, parts []part) (map[Member]placed, error) {
+func (e *edit) placed(parts []part) map[Member]placed {
 	there := make(map[Member]placed, len(parts))
 	var list []Member
 	for i := range parts {
@@ -393,22 +381,19 @@ func (e *edit) placed(ctx context.Context, parts []part) (map[Member]placed, err
 		for _, m := range piece {
 			keys = append(keys, m.field("atime"), m.field("parent"), m.field("appuid"))
 		}
-		got, err := e.f.store.GetMany(ctx, e.ns, keys...)
-		if err != nil {
-			return nil, err
-		}
+		got := e.f.store.GetMany(e.ns, keys...)
 		for i, m := range piece {
 			parent, _ := ParseMember(text(got[3*i+1]))
 			there[m] = placed{got[3*i], parent, Member{App, text(got[3*i+2])}}
 		}
 	}
-	return there, nil
+	return there
 }
 
 // publish lists a staged application.
 func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Result, error) {
 	return e.commit(ctx, func() error {
-		duty, live, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
+		duty, live, err := e.lasts(dutyStage, app.Member, lease, false)
 		if err != nil {
 			return err
 		}
@@ -422,7 +407,7 @@ func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Re
 func (e *edit) drop(ctx context.Context, app Member, lease kv.LeaseID, ended bool) (*kv.Result, error) {
 	defer e.f.undertake(indexKey(dutyGone, e.ns, app))()
 	res, err := e.apply(ctx, func() error {
-		duty, live, err := e.lasts(ctx, dutyStage, app, lease, ended)
+		duty, live, err := e.lasts(dutyStage, app, lease, ended)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnsw
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.load(ctx, ns, m)
+	r, err := f.load(ns, m)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,8 @@ func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnsw
 	if err != nil {
 		return nil, err
 	}
-	l := &locking{edit: &edit{draft: draft{ns: ns}, f: f}, key: m.String() + "."}
-	a.Lock, err = l.holder(ctx)
-	return a, err
+	a.Lock = f.holder(ns, m.String()+".")
+	return a, nil
 }
 
 // AssignedAsk is the question of Assigned.
@@ -99,7 +98,7 @@ func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}
-	page, next, err := f.page(ctx, l, min(q.Limit, 1000))
+	page, next, err := f.page(l, min(q.Limit, 1000))
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +108,9 @@ func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*
 		if err != nil {
 			continue
 		}
-		r, err := f.load(ctx, ns, k.Task)
-		if codes.Of(err) == codes.NotFound {
-			continue // it is about to go
+		if r, err := f.load(ns, k.Task); err == nil { // or it is about to go
+			a.Tasks = append(a.Tasks, Claimed{r.listed, k.Task.String(), r.status, int64(e.Create)})
 		}
-		if err != nil {
-			return nil, err
-		}
-		a.Tasks = append(a.Tasks, Claimed{r.listed, k.Task.String(), r.status, int64(e.Create)})
 	}
 	return a, nil
 }
@@ -144,7 +138,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 		l.After = l.Prefix + q.After
 	}
 	for {
-		page, next, err := f.page(ctx, l, q.Limit)
+		page, next, err := f.page(l, q.Limit)
 		if err != nil {
 			return nil, err
 		}

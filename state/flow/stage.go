@@ -81,7 +81,7 @@ func (f *Flow) Add(ctx context.Context, by *access.Actor, q *AddAsk) (*AddAnswer
 	if err != nil {
 		return nil, err
 	}
-	_, live, err := e.lasts(ctx, dutyStage, app.Member, kv.LeaseID(q.Lease), false)
+	_, live, err := e.lasts(dutyStage, app.Member, kv.LeaseID(q.Lease), false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,6 +19,8 @@ type walk struct {
 	ns    string
 	after []string // behind this path
 	view  kv.View
+
+	failed error // of getMany
 }
 
 // step is a member on the way.
@@ -42,14 +45,14 @@ func (f *Flow) newWalk(ctx context.Context, ns, after string) *walk {
 }
 
 // getMany reads keys as of the walk's moment.
-func (w *walk) getMany(_ context.Context, ns string, keys ...string) (list []*kv.Entry, err error) {
-	list = make([]*kv.Entry, len(keys))
+func (w *walk) getMany(ns string, keys ...string) []*kv.Entry {
+	list := make([]*kv.Entry, len(keys))
 	for i, key := range keys {
-		if list[i], err = w.view.Get(ns, key); err != nil {
-			return nil, err
-		}
+		var err error
+		list[i], err = w.view.Get(ns, key)
+		w.failed = cmp.Or(w.failed, err)
 	}
-	return list, nil
+	return list
 }
 
 // all visits every application of the scope with what is below it.

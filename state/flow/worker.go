@@ -84,10 +84,7 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 		e.putIn(index, live, kv.IntValue(int64(lease)), lease)
 		e.putIn(index, indexKey(dutyLive, e.ns, m), kv.StringValue(e.who), 0)
 		going := []string{live, indexKey(dutyBack, e.ns, m), indexKey(dutyGone, e.ns, m)}
-		got, err := e.f.store.GetMany(ctx, index, going...)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.GetMany(index, going...)
 		switch {
 		case got[0] != nil:
 			return codes.Errorf(codes.Conflict, "%s has joined already and is alive; it must leave, or its lease end, or join by another id", m)
@@ -98,10 +95,7 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 			e.when(kv.Absent(index, key))
 		}
 		r := &record{Member: m, listed: kinds[m.Kind].list}
-		own, err := e.f.store.GetMany(ctx, e.ns, m.field("atime"), m.field("tasks"))
-		if err != nil {
-			return err
-		}
+		own := e.f.store.GetMany(e.ns, m.field("atime"), m.field("tasks"))
 		if number(own[1]) > 0 {
 			return errTasks
 		}
@@ -135,10 +129,7 @@ func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) 
 	if err != nil {
 		return nil, err
 	}
-	live, err := f.store.Get(ctx, index, indexKey(liveKey, ns, m))
-	if err != nil {
-		return nil, err
-	}
+	live := f.store.Get(index, indexKey(liveKey, ns, m))
 	lease := number(live)
 	if lease == 0 || q.Lease != 0 && q.Lease != lease {
 		return nil, errDead(m)
@@ -174,16 +165,13 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 		return nil, err
 	}
 	return written(e.commit(ctx, func() error {
-		live, err := f.store.Get(ctx, index, indexKey(liveKey, e.ns, m))
-		if err != nil {
-			return err
-		}
+		live := f.store.Get(index, indexKey(liveKey, e.ns, m))
 		if live == nil {
 			return errDead(m)
 		}
 		e.when(still(live))
 		e.endLease(live)
-		return e.end(ctx, m, "left")
+		return e.end(m, "left")
 	}))
 }
 
@@ -191,23 +179,20 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 func (e *edit) lost(ctx context.Context, m Member) error {
 	_, err := e.apply(ctx, func() error {
 		duty := indexKey(dutyLive, e.ns, m)
-		got, err := e.f.store.GetMany(ctx, index, indexKey(liveKey, e.ns, m), duty)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.GetMany(index, indexKey(liveKey, e.ns, m), duty)
 		if got[0] != nil || got[1] == nil {
 			return errNoMember(m) // it has joined again, or this has been done elsewhere
 		}
 		e.when(exists(index, duty), kv.Absent(index, indexKey(liveKey, e.ns, m)))
-		return e.end(ctx, m, "its lease has ended")
+		return e.end(m, "its lease has ended")
 	})
 	return err
 }
 
 // end makes a worker or a scheduler one that lives no more.
-func (e *edit) end(ctx context.Context, m Member, why string) error {
+func (e *edit) end(m Member, why string) error {
 	e.removeIn(index, indexKey(dutyLive, e.ns, m))
-	r, err := e.f.load(ctx, e.ns, m)
+	r, err := e.f.load(e.ns, m)
 	if err != nil {
 		return err
 	}
@@ -262,10 +247,7 @@ func (f *Flow) Workers(ctx context.Context, by *access.Actor, q *WorkersAsk) (*W
 	ns, _ := Namespace(q.Scope)
 	a := &WorkersAnswer{Workers: make([]WorkerLine, len(list.Members))}
 	for i, one := range list.Members {
-		got, err := f.store.GetMany(ctx, ns, one.Key+".name", one.Key+".tasks", one.Key+".ctime")
-		if err != nil {
-			return nil, err
-		}
+		got := f.store.GetMany(ns, one.Key+".name", one.Key+".tasks", one.Key+".ctime")
 		a.Workers[i] = WorkerLine{one.Key, one.Status, brief(text(got[0])), number(got[1]), number(got[2])}
 	}
 	if list.Next != "" {

@@ -261,7 +261,7 @@ func (k *kit) shown(by *access.Actor, number int64) *review.Shown {
 
 // leftovers are the keys of changes that are to be done.
 func (k *kit) leftovers() (keys []string) {
-	page, err := k.near.List(k.ctx, kv.List{NS: kv.ReviewNamespace, Prefix: "body/"})
+	page, err := k.near.List(kv.List{NS: kv.ReviewNamespace, Prefix: "body/"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
 		keys = append(keys, e.Key)

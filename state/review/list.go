@@ -115,7 +115,7 @@ func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*List
 	}
 	limit := cmp.Or(int(q.Limit), shortPage)
 	answer := new(Listed)
-	return answer, r.eachRecord(ctx, max(q.After, 0), func(rec *record) bool {
+	return answer, r.eachRecord(max(q.After, 0), func(rec *record) bool {
 		if rec.State.decided() && !q.All {
 			return true
 		}

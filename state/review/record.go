@@ -2,7 +2,6 @@ package review
 
 import (
 	"cmp"
-	"context"
 	"encoding/json" // our own records, which no peer has written
 	"fmt"
 	"strconv"
@@ -264,10 +263,10 @@ func decode(e *kv.Entry, into any) error {
 }
 
 // eachRecord calls fn for each record behind a number, until it returns false.
-func (r *shelf) eachRecord(ctx context.Context, after int64, fn func(*record) bool) error {
+func (r *shelf) eachRecord(after int64, fn func(*record) bool) error {
 	l := kv.List{NS: kv.ReviewNamespace, Prefix: changePrefix, After: keyOf(changePrefix, after)}
 	for {
-		page, err := r.store.List(ctx, l)
+		page, err := r.store.List(l)
 		if err != nil {
 			return err
 		}

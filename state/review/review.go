@@ -114,7 +114,7 @@ func Open(engine kv.Store, store state.Store, cfg Config) *Reviews {
 	cfg = cfg.withDefaults()
 	r := &Reviews{shelf: shelf{engine, store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
 	r.last = r.readLast()
-	_ = r.eachRecord(context.Background(), 0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
+	_ = r.eachRecord(0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
 		r.last = max(r.last, rec.Number)
 		if !rec.State.decided() {
 			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.ends})
