@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"iter"
 
 	"confcenter/kv"
 )
@@ -40,4 +41,23 @@ type Watch interface {
 	Next(ctx context.Context) (kv.Notice, error)
 	// Stop ends the watch, from any goroutine.
 	Stop()
+}
+
+// Each reads what l asks for with read, page after page; the last may be an error instead.
+func Each(read func(kv.List) (kv.Page, error), l kv.List) iter.Seq2[*kv.Entry, error] {
+	return func(yield func(*kv.Entry, error) bool) {
+		for more := true; more; {
+			page, err := read(l)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if l.After = e.Key; !yield(e, nil) {
+					return
+				}
+			}
+			more = page.More && len(page.Entries) > 0
+		}
+	}
 }

@@ -24,11 +24,7 @@ type StatusAsk struct {
 // log, at once. Only what can follow is accepted; a claim makes a task PENDDING, and a return
 // WAITING. A task that has EXITED no longer belongs to any worker.
 func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +120,7 @@ type CountAnswer struct {
 // Count adds to the counters of a member. It is no change of the record: the operation log and
 // atime do not tell of it.
 func (f *Flow) Count(ctx context.Context, by *access.Actor, q *CountAsk) (*CountAnswer, error) {
-	e, err := f.edit(by, q.Scope, "", q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, "", q.Token, q)
 	if err != nil {
 		return nil, err
 	}

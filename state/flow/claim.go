@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // ClaimAsk is the question of Claim.
@@ -36,23 +38,16 @@ type ClaimAnswer struct {
 // is the only one that can claim what is below it, and can claim it only as long as nothing below
 // it is claimed.
 func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*ClaimAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	e, worker, err := f.editOf(by, q.Scope, q.Worker, parseWorker, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{edit: e, lease: q.Lease}
-	if c.worker, err = parseWorker(q.Worker); err != nil {
-		return nil, err
-	}
+	c := &claim{edit: e, worker: worker, lease: q.Lease}
 	var m Member
-	switch {
-	case q.Key != "":
-		m, err = ParseMember(q.Key)
-	case q.From != "":
-		m, err = ParseMember(q.From)
-	}
-	if err != nil {
-		return nil, err
+	if name := cmp.Or(q.Key, q.From); name != "" {
+		if m, err = ParseMember(name); err != nil {
+			return nil, err
+		}
 	}
 	var res *kv.Result
 	if q.Key != "" {
@@ -132,25 +127,20 @@ func (c *claim) own(from Member) (list []Member, err error) {
 		return nil, nil
 	}
 	const few = 16
-	for l := (kv.List{NS: c.ns, Prefix: c.worker.field("task."), Limit: few}); ; {
-		page, err := c.f.store.List(l)
+	l := kv.List{NS: c.ns, Prefix: c.worker.field("task."), Limit: few}
+	for e, err := range state.Each(c.f.store.List, l) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			m, err := ParseMember(e.Key[len(l.Prefix):])
-			if err != nil || m.Kind != App && m.Kind != FlowKind {
-				return list, nil // services and nodes come last
-			}
-			if r, err := c.f.load(c.ns, m); err == nil && (from.ID == "" || from == r.app()) { // or it is about to go
-				list = append(list, m)
-			}
-			l.After = e.Key
+		m, err := ParseMember(e.Key[len(l.Prefix):])
+		if err != nil || m.Kind != App && m.Kind != FlowKind {
+			break // services and nodes come last
 		}
-		if !page.More {
-			return list, nil
+		if r, err := c.f.load(c.ns, m); err == nil && (from.ID == "" || from == r.app()) { // or it is about to go
+			list = append(list, m)
 		}
 	}
+	return list, nil
 }
 
 // nextOf claims the next task that waits below a member, or anywhere; nil if there is none.
@@ -310,9 +300,8 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 				return nil, err
 			}
 		}
-		news := c.f.store.Get(index, newsKey(c.ns))
 		now := kv.Revision(0)
-		if news != nil {
+		if news := c.f.store.Get(index, newsKey(c.ns)); news != nil {
 			now = news.Mod
 		}
 		if q.whole && q.news == now {

@@ -28,11 +28,7 @@ type ReturnAnswer struct {
 // a lost worker had. What was STOPING is EXITED. The worker can claim nothing from the first
 // moment on, and if this returns before all is done, the sweep goes on.
 func (f *Flow) Return(ctx context.Context, by *access.Actor, q *ReturnAsk) (*ReturnAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	w, err := parseWorker(q.Worker)
+	e, w, err := f.editOf(by, q.Scope, q.Worker, parseWorker, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +63,7 @@ func (e *edit) giveBack(w Member, force bool) error {
 	if err != nil {
 		return err
 	}
-	e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpGet, NS: e.ns, Key: w.field("tasks")})
+	e.do(kv.Op{Kind: kv.OpGet, NS: e.ns, Key: w.field("tasks")})
 	if got[0] == nil {
 		e.when(kv.Absent(index, live))
 	} else {

@@ -9,6 +9,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // GetAsk is the question of Get.
@@ -281,22 +282,14 @@ func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*Del
 
 // removeFree deletes what is below a key that is free, as much as one transaction can.
 func (e *edit) removeFree(prefix string) error {
-	l := kv.List{NS: e.ns, Prefix: prefix}
-	for len(e.txn.Then) <= mostOps {
-		page, err := e.f.store.List(l)
+	for one, err := range state.Each(e.f.store.List, kv.List{NS: e.ns, Prefix: prefix}) {
 		if err != nil {
 			return err
 		}
-		for _, one := range page.Entries {
-			l.After = one.Key
-			if k, err := ParseKey(one.Key); err == nil && k.Form == LockField {
-				continue
-			}
-			if e.remove(one.Key); len(e.txn.Then) > mostOps {
-				break
-			}
+		if k, err := ParseKey(one.Key); err == nil && k.Form == LockField {
+			continue
 		}
-		if !page.More {
+		if e.remove(one.Key); len(e.txn.Then) > mostOps {
 			break
 		}
 	}

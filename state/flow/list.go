@@ -53,10 +53,10 @@ func (f *Flow) page(l kv.List, limit int64) (page kv.Page, next string, err erro
 	return page, next, err
 }
 
-// member reads what many questions begin with.
-func (f *Flow) member(scope, key string) (ns string, m Member, err error) {
+// memberOf reads what many questions begin with.
+func memberOf(scope, key string, parse func(string) (Member, error)) (ns string, m Member, err error) {
 	if ns, err = Namespace(scope); err == nil {
-		m, err = ParseMember(key)
+		m, err = parse(key)
 	}
 	return ns, m, err
 }

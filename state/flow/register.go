@@ -281,11 +281,6 @@ func (e *edit) done(duty, live *kv.Entry) {
 	}
 }
 
-// endLease ends the lease that a key has, and with it the key.
-func (d *draft) endLease(of *kv.Entry) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpRevoke, Lease: of.Lease})
-}
-
 func errNotStaged(m Member) error {
 	return codes.Errorf(codes.NotFound, "%s is not being staged, or not by that lease: it was published or discarded, or its lease has ended; begin again", m)
 }

@@ -21,11 +21,7 @@ type RemoveAsk struct {
 // Remove removes a member with everything below it, however large: no one sees any of it from
 // the first moment on. If it returns before all is gone, the sweep goes on.
 func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}

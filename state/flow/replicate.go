@@ -26,11 +26,7 @@ type ReplicateAsk struct {
 // list; if this process dies meanwhile, the sweep takes it away, or a repetition with the same
 // token, which begins again at once. A replica has no replicas.
 func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	switch {
 	case err != nil:
 		return nil, err

@@ -31,7 +31,7 @@ type ShowAnswer struct {
 
 // Show shows a member with all its fields.
 func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
-	ns, m, err := f.member(q.Scope, q.Key)
+	ns, m, err := memberOf(q.Scope, q.Key, ParseMember)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,7 @@ type Claimed struct {
 
 // Assigned lists what a worker has claimed and neither ended nor returned.
 func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
-	ns, err := Namespace(q.Scope)
-	if err != nil {
-		return nil, err
-	}
-	w, err := parseWorker(q.Worker)
+	ns, w, err := memberOf(q.Scope, q.Worker, parseWorker)
 	if err != nil {
 		return nil, err
 	}

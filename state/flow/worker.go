@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"confcenter/access"
@@ -33,11 +32,7 @@ type JoinAnswer struct {
 // Join registers a worker or a scheduler, which lives as long as it sends heartbeats. One that
 // has died or left may join again; what it had claimed then waits again.
 func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := parseWorker(q.Key, Scheduler)
+	e, m, err := f.editOf(by, q.Scope, q.Key, parseLiving, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +58,19 @@ func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAns
 	return &JoinAnswer{int64(res.Revision), int64(res.Ops[0].Entry.Lease)}, nil
 }
 
-// parseWorker reads the name of a worker, or of one of the other kinds.
-func parseWorker(text string, others ...Kind) (Member, error) {
+func parseWorker(text string) (Member, error) {
 	m, err := ParseMember(text)
-	if err == nil && m.Kind != Worker && !slices.Contains(others, m.Kind) {
+	if err == nil && m.Kind != Worker {
 		err = codes.Errorf(codes.BadRequest, "%s is no worker: write wokr.ID", m)
-		if len(others) > 0 {
-			err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
-		}
+	}
+	return m, err
+}
+
+// parseLiving reads the name of what lives as long as it sends heartbeats.
+func parseLiving(text string) (Member, error) {
+	m, err := ParseMember(text)
+	if err == nil && m.Kind != Worker && m.Kind != Scheduler {
+		err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
 	}
 	return m, err
 }
@@ -121,11 +121,7 @@ type HeartbeatAnswer struct {
 // Heartbeat says that a worker or a scheduler lives. It writes nothing. codes.LeaseGone: it is
 // taken for dead and has to join again; its tasks may be another worker's by now.
 func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) (*HeartbeatAnswer, error) {
-	ns, err := Namespace(q.Scope)
-	if err != nil {
-		return nil, err
-	}
-	m, err := parseWorker(q.Key, Scheduler)
+	ns, m, err := memberOf(q.Scope, q.Key, parseLiving)
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +152,7 @@ type LeaveAsk struct {
 // Leave ends the life of a worker or a scheduler at once. Tasks that it still has can be
 // returned.
 func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := parseWorker(q.Key, Scheduler)
+	e, m, err := f.editOf(by, q.Scope, q.Key, parseLiving, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
