@@ -82,16 +82,15 @@ func answerNodes(nodes []assigned) []AssignedNode {
 }
 
 // eachNode calls do for all nodes, page by page.
-func (b *book) eachNode(do func(n *nodeKeys) error) error {
+func (b *book) eachNode(do func(n *nodeKeys)) error {
 	for after, more := "", true; more; {
 		read, rest, _, err := b.nodesAfter(after)
-		for i := range read {
-			if after = read[i].ID; err == nil {
-				err = do(&read[i])
-			}
-		}
 		if err != nil {
 			return err
+		}
+		for i := range read {
+			after = read[i].ID
+			do(&read[i])
 		}
 		more = rest
 	}
@@ -101,16 +100,11 @@ func (b *book) eachNode(do func(n *nodeKeys) error) error {
 // living are the ids of the nodes whose time has not ended, whether that was noticed or not.
 func (b *book) living() (map[string]bool, error) {
 	alive := map[string]bool{}
-	for after, more := "", true; more; {
-		page, err := b.list("alive/", after, 0)
+	for e, err := range b.each("alive/") {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			after = e.Key
-			alive[strings.TrimPrefix(e.Key, "alive/")] = true
-		}
-		more = page.More
+		alive[strings.TrimPrefix(e.Key, "alive/")] = true
 	}
 	return alive, nil
 }
@@ -129,9 +123,9 @@ func (b *book) offers(assignments []NodeAssignment) ([]offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return offers, b.eachNode(func(n *nodeKeys) error {
+	return offers, b.eachNode(func(n *nodeKeys) {
 		if !alive[n.ID] {
-			return nil
+			return
 		}
 		kept := *n // without what keeps the page it was read from
 		kept.Beat = NodeStatus{}
@@ -145,7 +139,6 @@ func (b *book) offers(assignments []NodeAssignment) ([]offer, error) {
 				*list = append(*list, &kept)
 			}
 		}
-		return nil
 	})
 }
 
@@ -271,14 +264,10 @@ func (b *book) nodesOf(j *job) ([]*nodeKeys, error) {
 	for _, n := range j.nodes {
 		keys = append(keys, nodeParts(n.ID)...)
 	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	entries := b.store.GetMany(kv.BenchNamespace, keys...)
 	var nodes []*nodeKeys
-	for i := 0; i < len(entries); i += partsOfNode {
+	for parts := range slices.Chunk(b.store.GetMany(kv.BenchNamespace, keys...), partsOfNode) {
 		n := &nodeKeys{}
-		if err := n.fill(entries[i : i+partsOfNode]); err != nil {
+		if err := n.fill(parts); err != nil {
 			return nil, err
 		}
 		if n.info != nil {
@@ -309,7 +298,7 @@ func (c *change) progress(j *job, event, note string) (*UpdateAnswer, error) {
 		c.unchanged("run/"+j.ID, j.runAt)
 		c.put("run/"+j.ID, j.run)
 	}
-	if len(j.parts) == 0 && j.Status == j.before.Status { // only what a task has used
+	if len(j.parts) == 0 && j.Status == j.before { // only what a task has used
 		c.unchanged("job/"+j.ID, j.head)
 		return &UpdateAnswer{ID: j.ID}, nil
 	}

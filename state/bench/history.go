@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"strings"
 
 	"confcenter/access"
@@ -69,14 +69,8 @@ func (c *change) bury(id string, seq int64) error {
 	at := c.now.UnixNano()
 	c.put("history/node/"+id, buried{seq, at})
 	c.putValue(buriedKey(at, id), kv.StringValue(""), 0)
-	var there int64
-	if _, err := c.read("count/removed", &there); err != nil {
+	if err := c.countUp("removed", c.b.cfg.MaxRemoved, "%d removed nodes are kept"); codes.Of(err) != codes.Limit {
 		return err
-	}
-	if there < c.b.cfg.MaxRemoved {
-		c.count("removed", 1)
-		c.ops[len(c.ops)-1].Max = &c.b.cfg.MaxRemoved
-		return nil
 	}
 	page, err := c.b.list("removed/", "", 1)
 	if err != nil {
@@ -87,7 +81,7 @@ func (c *change) bury(id string, seq int64) error {
 		c.delete(first.Key)
 		of := "history/node/" + first.Key[strings.LastIndexByte(first.Key, '/')+1:]
 		c.delete(of)
-		c.ops = append(c.ops, kv.Op{Kind: kv.OpDeletePrefix, NS: kv.BenchNamespace, Key: of + "/"})
+		c.do(kv.Op{Kind: kv.OpDeletePrefix, Key: of + "/"})
 	}
 	return nil
 }
@@ -140,23 +134,28 @@ func (b *book) history(what string, q *HistoryAsk) (*HistoryAnswer, error) {
 		return nil, err
 	}
 	of := "history/" + what + "/" + q.ID
-	page, err := b.list(of+"/", numbered(of, q.After), limit)
+	list, more, err := pageOf[Entry](b, of, q.After, limit)
 	if err != nil {
 		return nil, err
 	}
-	if len(page.Entries) == 0 && q.After == 0 {
+	if len(list) == 0 && q.After == 0 {
 		return nil, refuse(NotFound, "%s %s not found", what, q.ID)
 	}
-	answer := &HistoryAnswer{Entries: make([]Entry, len(page.Entries))}
-	for i, e := range page.Entries {
-		if err := json.Unmarshal(e.Value.Data, &answer.Entries[i]); err != nil {
-			return nil, err
-		}
-	}
-	if page.More {
-		answer.Next = answer.Entries[len(answer.Entries)-1].Seq
+	answer := &HistoryAnswer{Entries: list}
+	if more {
+		answer.Next = list[len(list)-1].Seq
 	}
 	return answer, nil
+}
+
+// pageOf reads what is kept of something by numbers, behind one of them.
+func pageOf[T any](b *book, of string, after int64, limit int) (list []T, more bool, err error) {
+	page, err := b.list(of+"/", numbered(of, after), limit)
+	list = make([]T, len(page.Entries))
+	for i, e := range page.Entries {
+		err = cmp.Or(err, decode(e, &list[i]))
+	}
+	return list, page.More, err
 }
 
 // pageLimit is how many entries an answer may have.

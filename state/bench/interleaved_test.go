@@ -223,7 +223,7 @@ func (w *crowd) checkNode(b *Bench, id string, all map[string]*kv.Entry) {
 	j, err := b.job(n.Job)
 	require.NoError(w.t, err)
 	require.True(w.t, slices.ContainsFunc(j.nodes, func(a assigned) bool { return a.ID == id }))
-	require.True(w.t, j.Status == JobRunning || j.held != nil && j.heldEntry.Lease == n.job.Lease, "%+v", j.JobHead)
+	require.True(w.t, j.Status == JobRunning || j.heldEntry != nil && j.heldEntry.Lease == n.job.Lease, "%+v", j.JobHead)
 }
 
 // checkHistory looks at whether there is one entry for each update, from state to state.

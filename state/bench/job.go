@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"confcenter/codes"
@@ -143,10 +142,9 @@ type job struct {
 	spec  JobSpec
 	nodes []assigned
 	run   []stageRun
-	held  *hold // nil: no one holds it
 
 	// of an update
-	before    JobHead
+	before    JobStatus
 	parts     []Part
 	head      *kv.Entry
 	runAt     *kv.Entry // changes by itself when only the usage of a task does
@@ -178,16 +176,10 @@ func (b *book) job(id string) (*job, error) {
 			return nil, err
 		}
 	}
-	j.before = j.JobHead
-	j.before.Foreground, j.before.Background, j.before.Finished = slices.Clone(j.Foreground), slices.Clone(j.Background), slices.Clone(j.Finished)
-	if j.Ticket == 0 {
-		return j, nil
+	if j.before = j.Status; j.Ticket != 0 {
+		j.heldEntry = b.store.Get(kv.BenchNamespace, queueKey(j.Ticket)+"/held")
 	}
-	if j.heldEntry = b.store.Get(kv.BenchNamespace, queueKey(j.Ticket)+"/held"); j.heldEntry == nil {
-		return j, nil
-	}
-	j.held = &hold{}
-	return j, decode(j.heldEntry, j.held)
+	return j, nil
 }
 
 // open is job for an update of a job that has not ended, and is still as the caller knew it.
@@ -211,7 +203,7 @@ func (c *change) save(j *job, event, note string) *UpdateAnswer {
 	c.put("job/"+j.ID, j.JobHead)
 	old := ""
 	if j.head != nil {
-		old = j.before.Status.String()
+		old = j.before.String()
 	}
 	c.log("job/"+j.ID, Entry{Seq: j.Seq, Event: event, Old: old, New: j.Status.String(), Note: note, Parts: j.parts})
 	return &UpdateAnswer{ID: j.ID, Seq: j.Seq}
@@ -241,9 +233,9 @@ func (j *job) view(from int) *Job {
 		Pipelines: make([]StagePipeline, len(j.spec.Pipelines)), Stages: []Stage{},
 		Seq: j.Seq, Attempts: j.attempts(), Error: j.Error, Hash: j.Hash,
 	}
-	if j.held != nil {
-		v.Holder = j.held.By
-	}
+	var holder hold
+	_ = decode(j.heldEntry, &holder) // TakeJob wrote it
+	v.Holder = holder.By
 	if v.Nodes = []AssignedNode{}; j.StartTime != 0 || j.heldEntry != nil && j.Hold == int64(j.heldEntry.Lease) {
 		v.Nodes = answerNodes(j.nodes)
 	}
@@ -265,7 +257,7 @@ func (j *job) view(from int) *Job {
 
 // attempts is how often the job was taken in vain.
 func (j *job) attempts() int64 {
-	if j.held != nil || j.StartTime != 0 {
+	if j.heldEntry != nil || j.StartTime != 0 {
 		return j.Taken - 1
 	}
 	return j.Taken

@@ -171,14 +171,7 @@ func (b *Bench) Jobs(ctx context.Context, _ *access.Actor, q *JobsAsk) (*JobsAns
 	if err != nil {
 		return nil, err
 	}
-	after := ""
-	if q.After != "" {
-		if err := checkName("after", q.After); err != nil {
-			return nil, err
-		}
-		after = "job/" + q.After
-	}
-	page, err := b.list("job/", after, 0)
+	page, err := b.behind("job/", q.After, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -254,17 +247,11 @@ func (b *Bench) NodeStages(ctx context.Context, _ *access.Actor, q *NodeStagesAs
 	if err == nil {
 		err = checkName("id of the node", q.ID)
 	}
-	if err == nil && q.After != "" {
-		err = checkName("after", q.After)
-	}
 	if err != nil {
 		return nil, err
 	}
-	prefix, after := "ran/"+q.ID+"/", ""
-	if q.After != "" {
-		after = prefix + q.After
-	}
-	page, err := b.list(prefix, after, min(limit, most))
+	prefix := "ran/" + q.ID + "/"
+	page, err := b.behind(prefix, q.After, "", min(limit, most))
 	if err != nil {
 		return nil, err
 	}
@@ -343,17 +330,15 @@ func (b *book) clear(ctx context.Context, id string) error {
 
 // clearGone is clear for all jobs whose removal was cut off.
 func (b *book) clearGone(ctx context.Context) error {
-	for {
-		page, err := b.list("gone/", "", 0)
-		if err != nil || len(page.Entries) == 0 {
+	for e, err := range b.each("gone/") {
+		if err == nil {
+			err = b.clear(ctx, strings.TrimPrefix(e.Key, "gone/"))
+		}
+		if err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			if err := b.clear(ctx, strings.TrimPrefix(e.Key, "gone/")); err != nil {
-				return err
-			}
-		}
 	}
+	return nil
 }
 
 // JobRemoveAsk names a job to be changed.

@@ -6,7 +6,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/kv"
 )
 
 // LogAsk adds to the log of a task.
@@ -101,18 +100,13 @@ func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*T
 	if err != nil {
 		return nil, err
 	}
-	page, err := b.store.List(kv.List{NS: kv.BenchNamespace, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
+	list, more, err := pageOf[LogChunk](&b.book, of, q.After, limit)
 	if err != nil {
 		return nil, err
 	}
-	answer := &TaskLogAnswer{Chunks: make([]LogChunk, len(page.Entries))}
-	for i, e := range page.Entries {
-		if err := decode(e, &answer.Chunks[i]); err != nil {
-			return nil, err
-		}
-	}
-	if page.More {
-		answer.Next = answer.Chunks[len(answer.Chunks)-1].Seq
+	answer := &TaskLogAnswer{Chunks: list}
+	if more {
+		answer.Next = list[len(list)-1].Seq
 	}
 	return answer, nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"net"
 	"slices"
@@ -144,13 +145,7 @@ func nodeParts(id string) []string {
 
 func (n *nodeKeys) fill(entries []*kv.Entry) error {
 	n.info, n.stateAt, n.beat, n.job, n.has = entries[0], entries[1], entries[2], entries[3], entries[4]
-	if err := decode(n.info, &n.Info); err != nil {
-		return err
-	}
-	if err := decode(n.stateAt, &n.state); err != nil {
-		return err
-	}
-	if err := decode(n.beat, &n.Beat); err != nil {
+	if err := cmp.Or(decode(n.info, &n.Info), decode(n.stateAt, &n.state), decode(n.beat, &n.Beat)); err != nil {
 		return err
 	}
 	n.State, n.Lost, n.Seq, n.Beat.State = n.state.State, n.state.Lost, n.state.Seq, n.state.State

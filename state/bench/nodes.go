@@ -291,44 +291,28 @@ func (q *NodesAsk) match(n *Node, labels []Label) bool {
 
 // nodesAfter reads as many whole nodes as one page of the store has.
 func (b *book) nodesAfter(after string) (read []nodeKeys, more bool, at kv.Revision, err error) {
-	if after != "" {
-		if err := checkName("after", after); err != nil {
-			return nil, false, 0, err
-		}
-		after = "node/" + after + "0" // behind all its keys: 0 follows the slash
-	}
-	page, err := b.list("node/", after, 0)
+	page, err := b.behind("node/", after, "0", 0) // behind all keys of that node: 0 follows the slash
 	if err != nil {
 		return nil, false, 0, err
 	}
 	for rest := page.Entries; len(rest) > 0; {
+		id, _, _ := strings.Cut(strings.TrimPrefix(rest[0].Key, "node/"), "/")
 		var n nodeKeys
-		if n, rest, err = nextNode(rest); err != nil {
-			return nil, false, 0, err
+		parts, keys := make([]*kv.Entry, partsOfNode), nodeParts(id)
+		for ; len(rest) > 0 && strings.HasPrefix(rest[0].Key, "node/"+id+"/"); rest = rest[1:] {
+			if k := slices.Index(keys, rest[0].Key); k >= 0 {
+				parts[k] = rest[0]
+			}
 		}
 		if len(rest) == 0 && page.More {
 			break // the rest of this node is on the next page
 		}
+		if err := n.fill(parts); err != nil {
+			return nil, false, 0, err
+		}
 		read = append(read, n)
 	}
 	return read, page.More, page.Revision, nil
-}
-
-// nextNode reads the node that a list begins with; an empty one has none.
-func nextNode(list []*kv.Entry) (n nodeKeys, rest []*kv.Entry, err error) {
-	if len(list) == 0 {
-		return n, nil, nil
-	}
-	id, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, "node/"), "/")
-	var parts [partsOfNode]*kv.Entry
-	keys := nodeParts(id)
-	for rest = list; len(rest) > 0 && strings.HasPrefix(rest[0].Key, "node/"+id+"/"); rest = rest[1:] {
-		if k := slices.Index(keys, rest[0].Key); k >= 0 {
-			parts[k] = rest[0]
-		}
-	}
-	err = n.fill(parts[:])
-	return n, rest, err
 }
 
 // NothingAsk is a question without members.

@@ -10,6 +10,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // SubmitAsk submits a job.
@@ -134,10 +135,11 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		return nil, err
 	}
 	answer, err := apply(ctx, b, by, "queue", q.Token, q, func(c *change) (*TakeAnswer, error) {
-		id, key, e, err := b.first()
-		if err != nil || id == "" {
+		free, err := b.first()
+		if err != nil || free == nil {
 			return &TakeAnswer{Empty: true}, err
 		}
+		id, key := string(free.Value.Data), free.Key
 		j, err := b.job(id)
 		if err == nil {
 			err = c.holdEnded(j)
@@ -149,11 +151,9 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		if err != nil {
 			return nil, err
 		}
-		c.unchanged(key, e)
+		c.unchanged(key, free)
 		c.unchanged(key+"/held", nil)
-		text := hold{By: by.String()}
-		c.put(key+"/held", text)
-		c.ops[len(c.ops)-1].Lease = lease
+		c.put(key+"/held", hold{By: by.String()}).Lease = lease
 		c.putValue(key+"/taken", kv.StringValue(""), 0)
 		j.Taken++
 		c.save(j, "taken", "")
@@ -166,29 +166,18 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 	return answer, decode(b.store.Get(kv.BenchNamespace, "spec/"+answer.ID), answer.Spec)
 }
 
-// first is the first job that waits and is not held: its id, key and entry.
-func (b *book) first() (id, key string, e *kv.Entry, err error) {
+// first is the place of the first job that waits and is not held; nil: there is none.
+func (b *book) first() (free *kv.Entry, err error) {
 	const pageEntries = 256
-	for after := ""; ; {
-		page, err := b.list("queue/", after, pageEntries)
-		if err != nil {
-			return "", "", nil, err
+	for e, err := range state.Each(b.store.List, kv.List{NS: kv.BenchNamespace, Prefix: "queue/", Limit: pageEntries}) {
+		if err != nil || free != nil && e.Key != free.Key+"/held" {
+			return free, err
 		}
-		for i, e := range page.Entries {
-			if strings.Count(e.Key, "/") > 1 {
-				continue
-			}
-			if last := i == len(page.Entries)-1; last && page.More {
-				break // whether it is held is on the next page
-			} else if last || page.Entries[i+1].Key != e.Key+"/held" {
-				return string(e.Value.Data), e.Key, e, nil
-			}
-			after = page.Entries[i+1].Key
-		}
-		if !page.More {
-			return "", "", nil, nil
+		if free = nil; strings.Count(e.Key, "/") == 1 {
+			free = e
 		}
 	}
+	return free, nil
 }
 
 // HoldAsk is about a job that was taken.

@@ -79,11 +79,10 @@ func together(keys []string, do func(key string) error) error {
 
 // notLost are the ids of all nodes that may have to be marked as lost.
 func (b *Bench) notLost() (ids []string, err error) {
-	return ids, b.eachNode(func(n *nodeKeys) error {
+	return ids, b.eachNode(func(n *nodeKeys) {
 		if !n.Lost {
 			ids = append(ids, n.ID)
 		}
-		return nil
 	})
 }
 
@@ -120,17 +119,13 @@ func (c *change) tellJob(n *nodeKeys, to nodeState) error {
 
 // taken are the places in the queue of all jobs that were taken.
 func (b *Bench) taken() (places []string, err error) {
-	for after, more := "", true; more; {
-		page, err := b.list("queue/", after, 0)
+	for e, err := range b.each("queue/") {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			if after = e.Key; strings.HasSuffix(after, "/taken") {
-				places = append(places, strings.TrimPrefix(after, "queue/"))
-			}
+		if strings.HasSuffix(e.Key, "/taken") {
+			places = append(places, strings.TrimPrefix(e.Key, "queue/"))
 		}
-		more = page.More
 	}
 	return places, nil
 }
