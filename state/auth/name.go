@@ -27,7 +27,6 @@ const namesPerToken = 10
 type names struct {
 	// set at open
 	store state.Store
-	now   func(ns, key []byte) *kv.Entry
 	cfg   *Config
 }
 
@@ -44,7 +43,7 @@ func (n *names) keep(r *record, left time.Duration) kv.Op {
 
 // free reports whether a token of someone may have a name, as far as ended ones are concerned.
 func (n *names) free(name string, id *access.Identity) bool {
-	e := n.now([]byte(kv.AccessNamespace), []byte(namePrefix+name))
+	e := n.store.Get(kv.AccessNamespace, namePrefix+name)
 	if e == nil || over(e, n.cfg.Clock) {
 		return true
 	}

@@ -12,6 +12,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // sessionPrefix begins the keys of sessions, and sessionText their texts.
@@ -140,29 +141,23 @@ type keptSessions struct{ open, ended []kept }
 
 // sessions are those there are. There are never many more than the limit.
 func (t *Tokens) sessions() (all keptSessions, err error) {
-	for l := (kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, Limit: maxPage}); ; {
-		page, err := t.store.List(l)
+	for e, err := range state.Each(t.store.List, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, Limit: maxPage}) {
 		if err != nil {
 			return all, err
 		}
-		for _, e := range page.Entries {
-			s := readSession(e)
-			if s == nil {
-				continue
-			}
-			k := kept{session: *s, id: strings.TrimPrefix(e.Key, sessionPrefix)}
-			if _, holds := t.holds(k.id, &k.session); holds {
-				k.used = max(k.Made, t.lastUse(k.id))
-				all.open = append(all.open, k)
-			} else {
-				all.ended = append(all.ended, k)
-			}
+		s := readSession(e)
+		if s == nil {
+			continue
 		}
-		if !page.More {
-			return all, nil
+		k := kept{session: *s, id: strings.TrimPrefix(e.Key, sessionPrefix)}
+		if _, holds := t.holds(k.id, &k.session); holds {
+			k.used = max(k.Made, t.lastUse(k.id))
+			all.open = append(all.open, k)
+		} else {
+			all.ended = append(all.ended, k)
 		}
-		l.After = page.Entries[len(page.Entries)-1].Key
 	}
+	return all, nil
 }
 
 // end ends sessions, and does more in the first of its transactions. The audit calls it do; empty: it
@@ -245,7 +240,7 @@ func (t *Tokens) SessionUntil(id string) (until int64, ok bool) {
 
 // session is what is kept of a session, which may have ended.
 func (t *Tokens) session(id string) *session {
-	e := t.now([]byte(kv.AccessNamespace), []byte(sessionPrefix+id))
+	e := t.store.Get(kv.AccessNamespace, sessionPrefix+id)
 	if e == nil {
 		return nil
 	}

@@ -62,7 +62,6 @@ type Config struct {
 type Tokens struct {
 	// set at open
 	store state.Store
-	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
 	names names
 	proofs
@@ -100,14 +99,13 @@ func (t *Tokens) mayHandle(by *access.Actor, whose *access.Identity) error {
 	return nil
 }
 
-// Open returns the tokens in a store, which must outlive them. now reads one key of it from
-// memory, without waiting.
-func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
+// Open returns the tokens in a store, which must outlive them.
+func Open(store state.Store, cfg Config) *Tokens {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
-	t.names, t.proofs = names{store, now, &t.cfg}, proofs{t}
+	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
+	t.names, t.proofs = names{store, &t.cfg}, proofs{t}
 	return t
 }
 
@@ -198,7 +196,7 @@ func (t *Tokens) Valid(id string) bool { return t.record(id) != nil }
 
 // record returns what is kept of a valid token.
 func (t *Tokens) record(id string) *record {
-	e := t.now([]byte(kv.AccessNamespace), []byte(tokenPrefix+id))
+	e := t.store.Get(kv.AccessNamespace, tokenPrefix+id)
 	if e == nil {
 		return nil
 	}
@@ -404,7 +402,7 @@ func (t *Tokens) lastUse(id string) int64 {
 	at := t.used[id]
 	t.mu.Unlock()
 	kept := int64(0)
-	if e := t.now([]byte(kv.AccessNamespace), []byte(usedPrefix+id)); e != nil {
+	if e := t.store.Get(kv.AccessNamespace, usedPrefix+id); e != nil {
 		_ = json.Unmarshal(e.Value.Data, &kept)
 	}
 	return max(at, kept)

@@ -10,6 +10,7 @@ import (
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // Documents are the configurations, as far as sealed values are concerned.
@@ -200,18 +201,16 @@ func (s *step) count(valid []byte, failed error) error {
 // until it returns false.
 func (k *Keys) eachKey(ns, after string, fn func(*kv.Entry) (bool, error)) error {
 	for ; ; after = "" {
-		for more := ns != "" && kv.Guarded(ns) == ""; more; {
-			page, err := k.store.List(kv.List{NS: ns, After: after, Limit: pageKeys})
-			if err != nil {
-				return err
-			}
-			for _, e := range page.Entries {
-				after = e.Key
-				if on, err := fn(e); err != nil || !on {
+		if ns != "" && kv.Guarded(ns) == "" {
+			for e, err := range state.Each(k.store.List, kv.List{NS: ns, After: after, Limit: pageKeys}) {
+				on := err == nil
+				if on {
+					on, err = fn(e)
+				}
+				if !on || err != nil {
 					return err
 				}
 			}
-			more = page.More && len(page.Entries) > 0
 		}
 		next, _ := k.cfg.Namespaces(ns, 1)
 		if len(next) == 0 {
