@@ -49,12 +49,11 @@ func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*Claim
 			return nil, err
 		}
 	}
-	var res *kv.Result
+	do := c.next
 	if q.Key != "" {
-		res, err = c.one(ctx, m)
-	} else {
-		res, err = c.next(ctx, m)
+		do = c.one
 	}
+	res, err := do(ctx, m)
 	if err != nil || res == nil {
 		return &ClaimAnswer{}, err
 	}

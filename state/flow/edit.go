@@ -223,8 +223,6 @@ func (d *draft) endLease(of *kv.Entry) { d.do(kv.Op{Kind: kv.OpRevoke, Lease: of
 
 func (d *draft) when(c ...kv.Compare) { d.txn.If = append(d.txn.If, c...) }
 
-func (d *draft) whenAbsent(key string) { d.when(kv.Absent(d.ns, key)) }
-
 func exists(ns, key string) kv.Compare {
 	return kv.Compare{NS: ns, Key: key, Target: kv.CompareVersion, Relation: kv.Greater}
 }

@@ -93,7 +93,7 @@ func (e *edit) giveBackOne(w, m Member, claim *kv.Entry, lives bool) error {
 		if atime != nil {
 			return errGoing(w)
 		}
-		e.whenAbsent(m.field("atime"))
+		e.whenSame(m.field("atime"), nil)
 		e.whenSame(assignment(w, m), claim)
 		e.remove(assignment(w, m))
 		e.incr(w.field("tasks"), -1)

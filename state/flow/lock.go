@@ -83,7 +83,7 @@ func (l *locking) try(ctx context.Context) (*LockAnswer, error) {
 		if held = l.f.holder(l.ns, l.key); held != nil {
 			return codes.Locked
 		}
-		l.whenAbsent(l.key + lockOwner)
+		l.whenSame(l.key+lockOwner, nil)
 		l.putIn(l.ns, l.key+lockOwner, kv.StringValue(l.owner), lease)
 		l.putIn(l.ns, l.key+lockSince, kv.IntValue(l.now), lease)
 		l.putIn(l.ns, l.key+lockTime, kv.IntValue(l.seconds), lease)

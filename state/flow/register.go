@@ -211,7 +211,7 @@ func (e *edit) newApp(app *part) error {
 	for _, key := range keys {
 		e.when(kv.Absent(index, key))
 	}
-	e.whenAbsent(app.listKey())
+	e.whenSame(app.listKey(), nil)
 	return nil
 }
 

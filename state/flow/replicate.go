@@ -244,7 +244,7 @@ func (e *edit) dropReplicas(m Member, from, n int64, since kv.Revision) {
 		if was.atime == nil || was.atime.Create < since || listed[i] != nil {
 			continue
 		}
-		e.whenAbsent(keys[i])
+		e.whenSame(keys[i], nil)
 		e.whenSame(r.field("atime"), was.atime)
 		e.removeBelow(r.Member.String() + ".")
 	}
