@@ -310,14 +310,10 @@ func (s *StageSpec) order() [][]int {
 		}
 		return order
 	}
-	at := make(map[string]int, len(s.Tasks))
-	for t := range s.Tasks {
-		at[s.Tasks[t].Name] = t
-	}
 	for _, p := range s.Pipelines {
 		tasks := make([]int, len(p.Tasks))
 		for i, name := range p.Tasks {
-			tasks[i] = at[name]
+			tasks[i] = s.taskOf(name)
 		}
 		order = append(order, tasks)
 	}

@@ -109,9 +109,9 @@ func (f *Flow) holder(ns, key string) *LockAnswer {
 
 // prolong begins the time of a lock anew that the owner has.
 func (l *locking) prolong(ctx context.Context, fence int64) (*LockAnswer, error) {
-	got := l.f.store.Get(l.ns, l.key+lockOwner)
-	if got == nil || text(got) != l.owner || int64(got.Create) != fence {
-		return nil, l.lost(fence)
+	got, err := l.own(fence)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := l.f.store.KeepLease(ctx, got.Lease); codes.Of(err) == codes.LeaseGone {
 		return nil, l.lost(fence)
@@ -124,6 +124,15 @@ func (l *locking) prolong(ctx context.Context, fence int64) (*LockAnswer, error)
 	}
 	held.Granted = true
 	return held, nil
+}
+
+// own is what says that the owner has the lock.
+func (l *locking) own(fence int64) (*kv.Entry, error) {
+	got := l.f.store.Get(l.ns, l.key+lockOwner)
+	if got == nil || text(got) != l.owner || int64(got.Create) != fence {
+		return nil, l.lost(fence)
+	}
+	return got, nil
 }
 
 func (l *locking) lost(fence int64) error {
@@ -146,9 +155,9 @@ func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*Wri
 		return nil, err
 	}
 	return written(l.commit(ctx, func() error {
-		got := f.store.Get(l.ns, l.key+lockOwner)
-		if got == nil || text(got) != q.Owner || int64(got.Create) != q.Fence {
-			return l.lost(q.Fence)
+		got, err := l.own(q.Fence)
+		if err != nil {
+			return err
 		}
 		l.whenSame(l.key+lockOwner, got)
 		l.endLease(got)

@@ -58,23 +58,19 @@ func written(res *kv.Result, err error) (*WriteAnswer, error) {
 
 // Register registers an application with everything in it, or not at all.
 func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	e, app, parts, err := f.editParts(by, q.Scope, q.Who, q.Token, q, q.App, q.Fields, q.Parts)
 	if err != nil {
 		return nil, err
 	}
-	app, parts, err := checkParts(q.App, q.Fields, q.Parts)
-	if err != nil {
-		return nil, err
-	}
-	if e.size(parts) > 1 {
-		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts[1:]) }))
+	if all := append([]part{*app}, parts...); e.chunk(all) < len(all) {
+		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts) }))
 	}
 	return written(e.commit(ctx, func() error {
 		if err := e.newApp(app); err != nil {
 			return err
 		}
 		e.create(&app.record, app.values, true)
-		return e.place(app, parts[1:], 0)
+		return e.place(app, parts, 0)
 	}))
 }
 
@@ -102,7 +98,16 @@ type part struct {
 	values map[string]kv.Value
 }
 
-// checkParts checks an application and what is below it; all faults are told at once.
+// editParts is edit of an application and what is below it; all their faults are told at once.
+func (f *Flow) editParts(by *access.Actor, scope, who, token string, question any, id string, own map[string]Raw, list []Part) (*edit, *part, []part, error) {
+	e, err := f.edit(by, scope, who, token, question)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	app, parts, err := checkParts(id, own, list)
+	return e, app, parts, err
+}
+
 func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, error) {
 	if len(list) > MaxParts {
 		return nil, nil, codes.Errorf(codes.TooManyOps, "there are %d members, the limit of one question is %d: stage the application and add them in pieces", len(list), MaxParts)
@@ -112,9 +117,8 @@ func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, erro
 		return nil, nil, err
 	}
 	var wrong []string
-	parts := make([]part, len(list)+1)
-	parts[0].record = newRecord(app, nil)
-	parts[0].values, wrong = fields(app, own, nil)
+	top, parts := &part{record: newRecord(app, nil)}, make([]part, len(list))
+	top.values, wrong = fields(app, own, nil)
 	seen := map[Member]bool{}
 	for i := range list {
 		p, err := list[i].record(app)
@@ -125,15 +129,15 @@ func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, erro
 			wrong = append(wrong, fmt.Sprintf("%s is there twice", p.Member))
 		}
 		seen[p.Member] = true
-		parts[i+1].record = p
+		parts[i].record = p
 		if err == nil {
-			parts[i+1].values, wrong = fields(p.Member, list[i].Fields, wrong)
+			parts[i].values, wrong = fields(p.Member, list[i].Fields, wrong)
 		}
 	}
 	if len(wrong) > 0 {
 		return nil, nil, faults(wrong)
 	}
-	return &parts[0], parts, nil
+	return top, parts, nil
 }
 
 // faults is the error that lists them all, or the first of very many.
@@ -169,16 +173,6 @@ const (
 	mostBytes = 4 << 20
 	perPart   = 16 // operations for a new member besides its fields, at most
 )
-
-// size is how many transactions it takes to write the parts.
-func (e *edit) size(parts []part) int {
-	n := 0
-	for len(parts) > 0 {
-		parts = parts[e.chunk(parts):]
-		n++
-	}
-	return n
-}
 
 // chunk is how many of the parts fit into one transaction.
 func (e *edit) chunk(parts []part) (n int) {
@@ -218,7 +212,7 @@ func (e *edit) newApp(app *part) error {
 // stage begins a stage with the application's own fields.
 func (e *edit) stage(ctx context.Context, app *part, ttl time.Duration) (kv.LeaseID, error) {
 	res, err := e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
-		e.last(dutyStage, app.Member, marked(e, e.who), lease)
+		e.last(dutyStage, app.Member, kv.StringValue(e.who+e.mark()), lease)
 		e.create(&app.record, app.values, false)
 		return e.newApp(app)
 	})

@@ -82,7 +82,7 @@ func (c *copying) begin(ctx context.Context) (err error) {
 		}
 		c.when(kv.Absent(index, duty))
 		c.whenSame(c.from.field("atime"), c.from.atime)
-		c.last(dutyCopy, c.node, marked(c.edit, strconv.FormatInt(c.count, 10)), c.lease)
+		c.last(dutyCopy, c.node, kv.StringValue(strconv.FormatInt(c.count, 10)+c.mark()), c.lease)
 		return nil
 	})
 	return err
