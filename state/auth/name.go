@@ -52,8 +52,8 @@ func (n *names) free(name string, id *access.Identity) bool {
 }
 
 func (n *names) count() (there, limit int64, err error) {
-	page, err := n.store.List(kv.List{NS: kv.AccessNamespace, Prefix: namePrefix, CountOnly: true})
-	return page.Count, namesPerToken * n.cfg.MaxTokens, err
+	there, err = count(n.store, namePrefix)
+	return there, namesPerToken * n.cfg.MaxTokens, err
 }
 
 // room refuses a token if there are as many names as there may be.

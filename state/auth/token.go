@@ -196,15 +196,9 @@ func (t *Tokens) Valid(id string) bool { return t.record(id) != nil }
 
 // record returns what is kept of a valid token.
 func (t *Tokens) record(id string) *record {
-	e := t.store.Get(kv.AccessNamespace, tokenPrefix+id)
-	if e == nil {
-		return nil
-	}
 	var r record
-	if json.Unmarshal(e.Value.Data, &r) != nil {
-		return nil
-	}
-	if over(e, t.cfg.Clock) {
+	e := t.store.Get(kv.AccessNamespace, tokenPrefix+id)
+	if e == nil || json.Unmarshal(e.Value.Data, &r) != nil || over(e, t.cfg.Clock) {
 		return nil
 	}
 	return &r
@@ -244,12 +238,12 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
 		return nil, err
 	}
-	there, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	there, err := count(t.store, tokenPrefix)
+	if err == nil && there >= t.cfg.MaxTokens {
+		err = codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if there.Count >= t.cfg.MaxTokens {
-		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there.Count)
 	}
 	if err := t.names.room(by); err != nil {
 		return nil, err
@@ -448,19 +442,19 @@ func (t *Tokens) keepUses(ctx context.Context) error {
 
 // Used implements state.User.
 func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
-	tokens, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := t.store.List(kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	names, most, err := t.names.count()
+	tokens, err1 := count(t.store, tokenPrefix)
+	sessions, err2 := count(t.store, sessionPrefix)
+	names, most, err3 := t.names.count()
 	return []state.Used{
-		{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most},
+		{What: "tokens", N: tokens, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions, Limit: t.cfg.Sessions.Most},
 		{What: "names", N: names, Limit: most},
-	}, err
+	}, cmp.Or(err1, err2, err3)
+}
+
+// count is how many keys have a prefix.
+func count(store state.Store, prefix string) (int64, error) {
+	page, err := store.List(kv.List{NS: kv.AccessNamespace, Prefix: prefix, CountOnly: true})
+	return page.Count, err
 }
 
 // keepInMind takes back uses that could not be written down.

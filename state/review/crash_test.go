@@ -14,12 +14,13 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/kv"
 	"confcenter/state/auth"
+	"confcenter/state/history"
 	"confcenter/state/review"
 )
 
 // cutOff are documents whose answer does not arrive.
 type cutOff struct {
-	review.Documents
+	history.Documents
 	before bool // nor does the request
 	asked  int
 }

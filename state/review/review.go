@@ -28,26 +28,25 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/confstore/change"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
-	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/auth"
+	"confcenter/state/history"
 )
 
 // Config says how Reviews work. The zero value of a field is its default.
 type Config struct {
-	Clock      clock.Clock   // the machine's
-	MaxChanges int64         // that wait, 1000
-	MaxOf      int64         // of them of one author, 100
-	MaxBytes   int64         // of all that wait, 32 MiB
-	MaxEach    int64         // bytes of one, 4 MiB
-	Keep       time.Duration // until an unapproved change expires, and until a decision is forgotten, 7 days
-	Notes      access.Notes  // of what is held and decided
-	Memory     *memory.Pool  // for what is compared to show it, 64 MiB
-	Documents  Documents     // to change; nil: there are none
-	Tokens     Tokens        // to judge authors by; nil: there are none
+	Clock      clock.Clock       // the machine's
+	MaxChanges int64             // that wait, 1000
+	MaxOf      int64             // of them of one author, 100
+	MaxBytes   int64             // of all that wait, 32 MiB
+	MaxEach    int64             // bytes of one, 4 MiB
+	Keep       time.Duration     // until an unapproved change expires, and until a decision is forgotten, 7 days
+	Notes      access.Notes      // of what is held and decided
+	Memory     *memory.Pool      // for what is compared to show it, 64 MiB
+	Documents  history.Documents // to change; nil: there are none
+	Tokens     *auth.Tokens      // to judge authors by; nil: there are none
 }
 
 func (cfg Config) withDefaults() Config {
@@ -59,34 +58,6 @@ func (cfg Config) withDefaults() Config {
 	cfg.Keep = cmp.Or(cfg.Keep, 7*24*time.Hour)
 	cfg.Memory = cfg.Memory.Or(64 << 20)
 	return cfg
-}
-
-// Documents are the documents that changes are about.
-type Documents interface {
-	// Change queues a change; it is answered on another goroutine.
-	Change(change.Request, func(change.Result, error)) error
-	// Look returns a file as it is on disk, and what is wrong with it, unless room has an error for its
-	// size. codes.NotFound.
-	Look(name string, room func(size int64) error) ([]byte, *change.Broken, error)
-}
-
-// Tokens are what is known of the tokens by which authors were known.
-type Tokens interface {
-	// Identities are those who have a valid token, by [auth.KeyOf].
-	Identities(ctx context.Context) (map[string]bool, error)
-	// Sessions are those that a person has, with the groups that the provider had them in.
-	Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk) (*auth.SessionsAnswer, error)
-	// Renewed is someone as the token or the session that proved it some time ago has them now; nil: it
-	// proves nothing any more.
-	Renewed(id *access.Identity) *access.Identity
-	// Holds reports whether someone would still be let in, as far as a token or a session proved it.
-	Holds(id *access.Identity) bool
-	// MayMake refuses a token, as it is kept, that by may not make.
-	MayMake(by *access.Actor, kept []byte) error
-	// Ops are what is written when a token is made that put writes.
-	Ops(put *kv.Op) []kv.Op
-	// Describe says whose a token is, as it is kept.
-	Describe(kept []byte) string
 }
 
 // Rules are what access control allows, and marks.
