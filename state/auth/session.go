@@ -291,7 +291,7 @@ type OneSession struct {
 }
 
 // Sessions lists the sessions at the console.
-func (t *Tokens) Sessions(ctx context.Context, _ *access.Actor, q *SessionsAsk) (*SessionsAnswer, error) {
+func (t *Tokens) Sessions(_ context.Context, _ *access.Actor, q *SessionsAsk) (*SessionsAnswer, error) {
 	if q.Limit < 0 || q.Limit > maxPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
 	}

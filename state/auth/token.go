@@ -313,7 +313,7 @@ type Token struct {
 }
 
 // List lists the tokens.
-func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed, error) {
+func (t *Tokens) List(_ context.Context, _ *access.Actor, q *ListAsk) (*Listed, error) {
 	if q.Limit < 0 || q.Limit > maxPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
 	}
@@ -441,7 +441,7 @@ func (t *Tokens) keepUses(ctx context.Context) error {
 }
 
 // Used implements state.User.
-func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
+func (t *Tokens) Used(_ context.Context) ([]state.Used, error) {
 	tokens, err1 := count(t.store, tokenPrefix)
 	sessions, err2 := count(t.store, sessionPrefix)
 	names, most, err3 := t.names.count()

@@ -113,12 +113,12 @@ type HistoryAnswer struct {
 }
 
 // NodeHistory returns what happened to a node, registrations included.
-func (b *Bench) NodeHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+func (b *Bench) NodeHistory(_ context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
 	return b.history("node", q)
 }
 
 // JobHistory returns what happened to a job.
-func (b *Bench) JobHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+func (b *Bench) JobHistory(_ context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
 	return b.history("job", q)
 }
 

@@ -132,7 +132,7 @@ type JobIDAsk struct {
 
 // FindJob returns a job with everything below it. Of one whose stages are too long for an
 // answer the rest is asked for with what the answer has as Next.
-func (b *Bench) FindJob(ctx context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
+func (b *Bench) FindJob(_ context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
 	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (q *JobsAsk) match(h *JobHead) bool {
 }
 
 // Jobs lists jobs, those that have ended included.
-func (b *Bench) Jobs(ctx context.Context, _ *access.Actor, q *JobsAsk) (*JobsAnswer, error) {
+func (b *Bench) Jobs(_ context.Context, _ *access.Actor, q *JobsAsk) (*JobsAnswer, error) {
 	limit, err := pageLimit(q.Limit)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ type StageAsk struct {
 }
 
 // JobStage returns one stage of a job on all its nodes.
-func (b *Bench) JobStage(ctx context.Context, _ *access.Actor, q *StageAsk) (*Stage, error) {
+func (b *Bench) JobStage(_ context.Context, _ *access.Actor, q *StageAsk) (*Stage, error) {
 	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ type StageWork struct {
 }
 
 // NodeStages returns all stages of all jobs that a node does or did.
-func (b *Bench) NodeStages(ctx context.Context, _ *access.Actor, q *NodeStagesAsk) (*NodeStagesAnswer, error) {
+func (b *Bench) NodeStages(_ context.Context, _ *access.Actor, q *NodeStagesAsk) (*NodeStagesAnswer, error) {
 	const most = 100 // each is read on its own
 	limit, err := pageLimit(q.Limit)
 	if err == nil {

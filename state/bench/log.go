@@ -88,7 +88,7 @@ type TaskLogAnswer struct {
 }
 
 // TaskLog returns what is kept of the log of a task.
-func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*TaskLogAnswer, error) {
+func (b *Bench) TaskLog(_ context.Context, _ *access.Actor, q *TaskLogAsk) (*TaskLogAnswer, error) {
 	limit, err := pageLimit(q.Limit)
 	if err != nil {
 		return nil, err

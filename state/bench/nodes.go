@@ -203,7 +203,7 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 }
 
 // FindNode returns a node.
-func (b *Bench) FindNode(ctx context.Context, _ *access.Actor, q *NodeIDAsk) (*Node, error) {
+func (b *Bench) FindNode(_ context.Context, _ *access.Actor, q *NodeIDAsk) (*Node, error) {
 	n, err := b.known(q.ID)
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ type NodesAnswer struct {
 }
 
 // Nodes lists nodes, info and status together, all of an answer read at once.
-func (b *Bench) Nodes(ctx context.Context, _ *access.Actor, q *NodesAsk) (*NodesAnswer, error) {
+func (b *Bench) Nodes(_ context.Context, _ *access.Actor, q *NodesAsk) (*NodesAnswer, error) {
 	labels, err := parseLabels(q.Label)
 	if err != nil {
 		return nil, err

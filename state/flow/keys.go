@@ -31,7 +31,7 @@ type GetAnswer struct {
 }
 
 // Get reads keys, as of one moment. That one is absent is no error.
-func (f *Flow) Get(ctx context.Context, _ *access.Actor, q *GetAsk) (*GetAnswer, error) {
+func (f *Flow) Get(_ context.Context, _ *access.Actor, q *GetAsk) (*GetAnswer, error) {
 	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ type ReadAnswer struct {
 }
 
 // Read reads all keys with a prefix.
-func (f *Flow) Read(ctx context.Context, _ *access.Actor, q *ReadAsk) (*ReadAnswer, error) {
+func (f *Flow) Read(_ context.Context, _ *access.Actor, q *ReadAsk) (*ReadAnswer, error) {
 	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type LogAnswer struct {
 }
 
 // Oplog reads the operation log of a member.
-func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
+func (f *Flow) Oplog(_ context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
 	ns, m, err := memberOf(q.Scope, q.Key, ParseMember)
 	if err != nil {
 		return nil, err

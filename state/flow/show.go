@@ -30,7 +30,7 @@ type ShowAnswer struct {
 }
 
 // Show shows a member with all its fields.
-func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
+func (f *Flow) Show(_ context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
 	ns, m, err := memberOf(q.Scope, q.Key, ParseMember)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ type Claimed struct {
 }
 
 // Assigned lists what a worker has claimed and neither ended nor returned.
-func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
+func (f *Flow) Assigned(_ context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
 	ns, w, err := memberOf(q.Scope, q.Worker, parseWorker)
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func (r *Reviews) find(c *guard.Caller, number int64) (*record, []thing, error) 
 }
 
 // List lists the changes that by may know of.
-func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*Listed, error) {
+func (r *Reviews) List(_ context.Context, by *access.Actor, q *ListAsk) (*Listed, error) {
 	c, err := r.caller(by)
 	if err != nil {
 		return nil, err

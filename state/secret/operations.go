@@ -136,7 +136,7 @@ func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rot
 }
 
 // Used implements [state.User].
-func (k *Keys) Used(ctx context.Context) ([]state.Used, error) {
+func (k *Keys) Used(_ context.Context) ([]state.Used, error) {
 	records, err := k.records()
 	return []state.Used{{What: "data keys", N: int64(len(records)), Limit: MaxKeys}}, err
 }
