@@ -71,7 +71,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 	t.Cleanup(func() { require.NoError(t, k.config.Close()) })
 	near := embedded.New(store, nil)
 	t.Cleanup(near.Close)
-	k.tokens = auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{Clock: k.clock})
+	k.tokens = auth.Open(near, auth.Config{Clock: k.clock})
 	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Leases: store, Clock: k.clock}
 	for _, c := range change {
 		c(&cfg)

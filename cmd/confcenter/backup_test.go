@@ -246,7 +246,7 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	near := embedded.New(store, nil)
-	tokens := auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{})
+	tokens := auth.Open(near, auth.Config{})
 	made := map[string]*auth.Made{}
 	for _, name := range []string{"revoked", "valid"} {
 		made[name], err = tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: []string{"ops"}})
@@ -283,13 +283,15 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 		require.Equal(t, exitOK, call(t, "", "verify", dir).code)
 		restored, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(dir), ReserveBytes: 1}})
 		require.NoError(t, err)
-		again := auth.Open(nil, func(ns, key []byte) *kv.Entry { e, _ := restored.Get(ns, key); return e }, auth.Config{})
+		after := embedded.New(restored, nil)
+		again := auth.Open(after, auth.Config{})
 		_, _, err = again.Verify(made["revoked"].Text)
 		require.Equal(t, codes.NotIdentified, codes.Of(err), at)
 		_, _, err = again.Verify(made["valid"].Text)
 		require.NoError(t, err)
 		e, _ := restored.Get([]byte(kv.AccessNamespace), []byte(session.Key))
 		require.Nil(t, e, at)
+		after.Close()
 		require.NoError(t, restored.Close())
 	}
 	r := call(t, "", "restore", file, filepath.Join(t.TempDir(), "restored"))

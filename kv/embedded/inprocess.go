@@ -32,33 +32,29 @@ func New(store kv.Store, pool *memory.Pool) *InProcess {
 func (s *InProcess) Close() { s.watches.Close() }
 
 // Get implements Store.
-func (s *InProcess) Get(_ context.Context, ns, key string) (*kv.Entry, error) {
+func (s *InProcess) Get(ns, key string) *kv.Entry {
 	e, _ := s.store.Get([]byte(ns), []byte(key))
-	return e, kv.CheckPair(ns, key)
+	return e
 }
 
 // GetMany implements Store.
-func (s *InProcess) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
-	reads := make([]kv.Read, len(keys))
+func (s *InProcess) GetMany(ns string, keys ...string) []*kv.Entry {
+	reads, entries := make([]kv.Read, len(keys)), make([]*kv.Entry, len(keys))
 	for i, key := range keys {
-		if err := kv.CheckPair(ns, key); err != nil {
-			return nil, err
-		}
 		reads[i] = kv.Read{NS: []byte(ns), Key: []byte(key)}
 	}
 	s.store.GetEach(reads)
-	entries := make([]*kv.Entry, len(keys))
 	for i := range reads {
 		entries[i] = reads[i].Entry
 	}
-	return entries, nil
+	return entries
 }
 
 // View implements Store.
 func (s *InProcess) View() kv.View { return s.store.View() }
 
 // List implements Store.
-func (s *InProcess) List(_ context.Context, l kv.List) (kv.Page, error) {
+func (s *InProcess) List(l kv.List) (kv.Page, error) {
 	view := s.store.View()
 	defer view.Close()
 	return view.List(l)

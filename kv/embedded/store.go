@@ -5,22 +5,23 @@ package embedded
 
 import (
 	"context"
+	"iter"
 
 	"confcenter/kv"
 )
 
 // Store is the state store of a server, as its models use it. Its methods may be called from any
-// goroutine, and may wait for a disk until the context ends: they are not for event loops.
+// goroutine. What writes may wait for a disk until the context ends, and is not for event loops; what
+// reads is answered from memory.
 type Store interface {
 	// Get reads one key; nil if it is absent.
-	Get(ctx context.Context, ns, key string) (*kv.Entry, error)
-	// GetMany reads up to 1000 keys of one namespace at one revision; nil for each that is
-	// absent.
-	GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error)
+	Get(ns, key string) *kv.Entry
+	// GetMany reads keys of one namespace at one revision; nil for each that is absent.
+	GetMany(ns string, keys ...string) []*kv.Entry
 	// View is the store as it is now, to be read at one moment, page after page. Close it.
 	View() kv.View
 	// List reads one page, all of it at one revision.
-	List(ctx context.Context, l kv.List) (kv.Page, error)
+	List(l kv.List) (kv.Page, error)
 	// Txn applies a transaction, also such a one that grants or ends a lease. If the context
 	// ends first, it may still be applied later: with a Token it can be sent again without
 	// harm.
@@ -43,4 +44,23 @@ type Watch interface {
 	Next(ctx context.Context) (kv.Notice, error)
 	// Stop ends the watch, from any goroutine.
 	Stop()
+}
+
+// Each reads what l asks for with read, page after page; the last may be an error instead.
+func Each(read func(kv.List) (kv.Page, error), l kv.List) iter.Seq2[*kv.Entry, error] {
+	return func(yield func(*kv.Entry, error) bool) {
+		for more := true; more; {
+			page, err := read(l)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if l.After = e.Key; !yield(e, nil) {
+					return
+				}
+			}
+			more = page.More && len(page.Entries) > 0
+		}
+	}
 }

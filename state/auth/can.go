@@ -55,11 +55,9 @@ func (t *Tokens) Can(ctx context.Context, _ *access.Actor, q *CanAsk) (*CanAnswe
 	if judge == nil {
 		return nil, codes.Errorf(codes.NotImplemented, "this server has no access control: everyone may do everything; start it with --access-control")
 	}
-	answer := &CanAnswer{Groups: q.Groups}
-	if answer.Groups == nil {
-		if answer.Groups, err = t.groupsOf(ctx, q.Name); err != nil {
-			return nil, err
-		}
+	answer := &CanAnswer{}
+	if answer.Groups, err = t.groupsOf(ctx, q.Name, q.Groups); err != nil {
+		return nil, err
 	}
 	d := (*judge).Explain(&access.Identity{Name: policy.Fold(q.Name), Groups: answer.Groups}, verb, class, name)
 	answer.Allowed, answer.Trouble = d.Allowed, d.Trouble
@@ -83,11 +81,11 @@ func thing(text string) (class policy.Class, name string, err error) {
 	return class, name, err
 }
 
-// groupsOf are the groups of the first token of that name.
-func (t *Tokens) groupsOf(ctx context.Context, identity string) ([]string, error) {
+// groupsOf are the groups that are given, or if none are, those of the first token of that name.
+func (t *Tokens) groupsOf(ctx context.Context, identity string, given []string) ([]string, error) {
 	name, isToken := strings.CutPrefix(identity, policy.ByToken)
-	if !isToken {
-		return nil, nil
+	if given != nil || !isToken {
+		return given, nil
 	}
 	for there, err := range t.all(ctx) {
 		if err != nil || there.Name == name {

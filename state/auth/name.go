@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"encoding/json"
 	"iter"
 	"strings"
@@ -28,7 +27,6 @@ const namesPerToken = 10
 type names struct {
 	// set at open
 	store embedded.Store
-	now   func(ns, key []byte) *kv.Entry
 	cfg   *Config
 }
 
@@ -45,7 +43,7 @@ func (n *names) keep(r *record, left time.Duration) kv.Op {
 
 // free reports whether a token of someone may have a name, as far as ended ones are concerned.
 func (n *names) free(name string, id *access.Identity) bool {
-	e := n.now([]byte(kv.AccessNamespace), []byte(namePrefix+name))
+	e := n.store.Get(kv.AccessNamespace, namePrefix+name)
 	if e == nil || over(e, n.cfg.Clock) {
 		return true
 	}
@@ -53,14 +51,14 @@ func (n *names) free(name string, id *access.Identity) bool {
 	return json.Unmarshal(e.Value.Data, &past) == nil && past.By == id.Name
 }
 
-func (n *names) count(ctx context.Context) (there, limit int64, err error) {
-	page, err := n.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: namePrefix, CountOnly: true})
-	return page.Count, namesPerToken * n.cfg.MaxTokens, err
+func (n *names) count() (there, limit int64, err error) {
+	there, err = count(n.store, namePrefix)
+	return there, namesPerToken * n.cfg.MaxTokens, err
 }
 
 // room refuses a token if there are as many names as there may be.
-func (n *names) room(ctx context.Context, by *access.Actor) error {
-	there, limit, err := n.count(ctx)
+func (n *names) room(by *access.Actor) error {
+	there, limit, err := n.count()
 	if err == nil && there >= limit && !by.Administrator() {
 		return codes.Errorf(codes.Limit, "there are %d names of tokens that have ended, which is the limit: they are free once the audit has no lines about them; ask an administrator for a token", there)
 	}

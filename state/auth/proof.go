@@ -56,7 +56,7 @@ func (p proofs) Holds(id *access.Identity) bool {
 
 // disowned are the sessions of a name that count for nothing that was asked for in them.
 func (p proofs) disowned(name string) (ids []string) {
-	if e := p.tokens.now([]byte(kv.AccessNamespace), []byte(disownedPrefix+name)); e != nil && !over(e, p.tokens.cfg.Clock) {
+	if e := p.tokens.store.Get(kv.AccessNamespace, disownedPrefix+name); e != nil && !over(e, p.tokens.cfg.Clock) {
 		_ = json.Unmarshal(e.Value.Data, &ids)
 	}
 	return ids

@@ -46,11 +46,9 @@ func (t *Tokens) Quotas(ctx context.Context, _ *access.Actor, q *QuotasAsk) (*Qu
 	if namespace != "" {
 		uses = book.UseOf(namespace)
 	} else {
-		groups := q.Groups
-		if groups == nil {
-			if groups, err = t.groupsOf(ctx, q.Name); err != nil {
-				return nil, err
-			}
+		groups, err := t.groupsOf(ctx, q.Name, q.Groups)
+		if err != nil {
+			return nil, err
 		}
 		uses = book.Use(&access.Identity{Name: policy.Fold(q.Name), Groups: groups})
 	}

@@ -12,6 +12,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // sessionPrefix begins the keys of sessions, and sessionText their texts.
@@ -105,7 +106,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
-	there, err := t.sessions(ctx)
+	there, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}
@@ -139,30 +140,24 @@ type kept struct {
 type keptSessions struct{ open, ended []kept }
 
 // sessions are those there are. There are never many more than the limit.
-func (t *Tokens) sessions(ctx context.Context) (all keptSessions, err error) {
-	for l := (kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, Limit: maxPage}); ; {
-		page, err := t.store.List(ctx, l)
+func (t *Tokens) sessions() (all keptSessions, err error) {
+	for e, err := range embedded.Each(t.store.List, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, Limit: maxPage}) {
 		if err != nil {
 			return all, err
 		}
-		for _, e := range page.Entries {
-			s := readSession(e)
-			if s == nil {
-				continue
-			}
-			k := kept{session: *s, id: strings.TrimPrefix(e.Key, sessionPrefix)}
-			if _, holds := t.holds(k.id, &k.session); holds {
-				k.used = max(k.Made, t.lastUse(k.id))
-				all.open = append(all.open, k)
-			} else {
-				all.ended = append(all.ended, k)
-			}
+		s := readSession(e)
+		if s == nil {
+			continue
 		}
-		if !page.More {
-			return all, nil
+		k := kept{session: *s, id: strings.TrimPrefix(e.Key, sessionPrefix)}
+		if _, holds := t.holds(k.id, &k.session); holds {
+			k.used = max(k.Made, t.lastUse(k.id))
+			all.open = append(all.open, k)
+		} else {
+			all.ended = append(all.ended, k)
 		}
-		l.After = page.Entries[len(page.Entries)-1].Key
 	}
+	return all, nil
 }
 
 // end ends sessions, and does more in the first of its transactions. The audit calls it do; empty: it
@@ -245,7 +240,7 @@ func (t *Tokens) SessionUntil(id string) (until int64, ok bool) {
 
 // session is what is kept of a session, which may have ended.
 func (t *Tokens) session(id string) *session {
-	e := t.now([]byte(kv.AccessNamespace), []byte(sessionPrefix+id))
+	e := t.store.Get(kv.AccessNamespace, sessionPrefix+id)
 	if e == nil {
 		return nil
 	}
@@ -296,11 +291,11 @@ type OneSession struct {
 }
 
 // Sessions lists the sessions at the console.
-func (t *Tokens) Sessions(ctx context.Context, _ *access.Actor, q *SessionsAsk) (*SessionsAnswer, error) {
+func (t *Tokens) Sessions(_ context.Context, _ *access.Actor, q *SessionsAsk) (*SessionsAnswer, error) {
 	if q.Limit < 0 || q.Limit > maxPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
 	}
-	all, err := t.sessions(ctx)
+	all, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +350,7 @@ func (t *Tokens) EndOwnSessions(ctx context.Context, by *access.Actor, who *acce
 func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, disown bool, those func(*kept) (bool, error)) (*Ended, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	all, err := t.sessions(ctx)
+	all, err := t.sessions()
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (k *kit) again(t *testing.T, cfg auth.Config) *kit {
 	store := embedded.New(k.store.(kv.Archive), nil)
 	t.Cleanup(store.Close)
 	cfg.Clock = k.clock
-	return &kit{auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := k.store.Get(ns, key); return e }, cfg), k.store, k.clock}
+	return &kit{auth.Open(store, cfg), k.store, k.clock}
 }
 
 func TestARestartEndsNoSessionThatIsUsed(t *testing.T) {
@@ -260,7 +260,7 @@ func FuzzVerifySession(f *testing.F) {
 	f.Cleanup(func() { _ = engine.Close() })
 	store := embedded.New(engine, nil)
 	f.Cleanup(store.Close)
-	tokens := auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, auth.Config{})
+	tokens := auth.Open(store, auth.Config{})
 	s, err := tokens.OpenSession(context.Background(), nil, person("ann@example.org"))
 	require.NoError(f, err)
 	f.Add(s.Text)

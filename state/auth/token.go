@@ -63,7 +63,6 @@ type Config struct {
 type Tokens struct {
 	// set at open
 	store embedded.Store
-	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
 	names names
 	proofs
@@ -101,14 +100,13 @@ func (t *Tokens) mayHandle(by *access.Actor, whose *access.Identity) error {
 	return nil
 }
 
-// Open returns the tokens in a store, which must outlive them. now reads one key of it from
-// memory, without waiting.
-func Open(store embedded.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
+// Open returns the tokens in a store, which must outlive them.
+func Open(store embedded.Store, cfg Config) *Tokens {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
-	t.names, t.proofs = names{store, now, &t.cfg}, proofs{t}
+	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
+	t.names, t.proofs = names{store, &t.cfg}, proofs{t}
 	return t
 }
 
@@ -199,15 +197,9 @@ func (t *Tokens) Valid(id string) bool { return t.record(id) != nil }
 
 // record returns what is kept of a valid token.
 func (t *Tokens) record(id string) *record {
-	e := t.now([]byte(kv.AccessNamespace), []byte(tokenPrefix+id))
-	if e == nil {
-		return nil
-	}
 	var r record
-	if json.Unmarshal(e.Value.Data, &r) != nil {
-		return nil
-	}
-	if over(e, t.cfg.Clock) {
+	e := t.store.Get(kv.AccessNamespace, tokenPrefix+id)
+	if e == nil || json.Unmarshal(e.Value.Data, &r) != nil || over(e, t.cfg.Clock) {
 		return nil
 	}
 	return &r
@@ -247,14 +239,14 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
 		return nil, err
 	}
-	there, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	there, err := count(t.store, tokenPrefix)
+	if err == nil && there >= t.cfg.MaxTokens {
+		err = codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if there.Count >= t.cfg.MaxTokens {
-		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there.Count)
-	}
-	if err := t.names.room(ctx, by); err != nil {
+	if err := t.names.room(by); err != nil {
 		return nil, err
 	}
 	id, text := newText(tokenText)
@@ -322,7 +314,7 @@ type Token struct {
 }
 
 // List lists the tokens.
-func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed, error) {
+func (t *Tokens) List(_ context.Context, _ *access.Actor, q *ListAsk) (*Listed, error) {
 	if q.Limit < 0 || q.Limit > maxPage {
 		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
 	}
@@ -330,7 +322,7 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 	if q.After != "" {
 		l.After = tokenPrefix + q.After
 	}
-	page, err := t.store.List(ctx, l)
+	page, err := t.store.List(l)
 	if err != nil {
 		return nil, err
 	}
@@ -405,7 +397,7 @@ func (t *Tokens) lastUse(id string) int64 {
 	at := t.used[id]
 	t.mu.Unlock()
 	kept := int64(0)
-	if e := t.now([]byte(kv.AccessNamespace), []byte(usedPrefix+id)); e != nil {
+	if e := t.store.Get(kv.AccessNamespace, usedPrefix+id); e != nil {
 		_ = json.Unmarshal(e.Value.Data, &kept)
 	}
 	return max(at, kept)
@@ -450,20 +442,20 @@ func (t *Tokens) keepUses(ctx context.Context) error {
 }
 
 // Used implements state.User.
-func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
-	tokens, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	names, most, err := t.names.count(ctx)
+func (t *Tokens) Used(_ context.Context) ([]state.Used, error) {
+	tokens, err1 := count(t.store, tokenPrefix)
+	sessions, err2 := count(t.store, sessionPrefix)
+	names, most, err3 := t.names.count()
 	return []state.Used{
-		{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most},
+		{What: "tokens", N: tokens, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions, Limit: t.cfg.Sessions.Most},
 		{What: "names", N: names, Limit: most},
-	}, err
+	}, cmp.Or(err1, err2, err3)
+}
+
+// count is how many keys have a prefix.
+func count(store embedded.Store, prefix string) (int64, error) {
+	page, err := store.List(kv.List{NS: kv.AccessNamespace, Prefix: prefix, CountOnly: true})
+	return page.Count, err
 }
 
 // keepInMind takes back uses that could not be written down.

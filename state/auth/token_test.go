@@ -36,7 +36,7 @@ func open(t *testing.T, cfg auth.Config) *kit {
 	store := embedded.New(engine, nil)
 	t.Cleanup(store.Close)
 	cfg.Clock = fake
-	return &kit{auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, cfg), engine, fake}
+	return &kit{auth.Open(store, cfg), engine, fake}
 }
 
 func (k *kit) made(t *testing.T, q auth.MakeAsk) *auth.Made {
@@ -265,7 +265,7 @@ func FuzzVerify(f *testing.F) {
 	f.Cleanup(func() { _ = engine.Close() })
 	store := embedded.New(engine, nil)
 	f.Cleanup(store.Close)
-	tokens := auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, auth.Config{})
+	tokens := auth.Open(store, auth.Config{})
 	made, err := tokens.Make(context.Background(), nil, &auth.MakeAsk{Name: "a"})
 	require.NoError(f, err)
 	f.Add(made.Text)

@@ -38,14 +38,14 @@ type Unassigned struct {
 // alone for as long as it is held, and from its start until its end.
 func (b *Bench) AssignNodes(ctx context.Context, by *access.Actor, q *HoldAsk) (*AssignAnswer, error) {
 	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*AssignAnswer, error) {
-		j, err := b.heldJob(ctx, q.ID, q.Hold)
+		j, err := b.heldJob(q.ID, q.Hold)
 		if err != nil {
 			return nil, err
 		}
 		if j.Hold == q.Hold {
 			return &AssignAnswer{Assigned: true, Nodes: answerNodes(j.nodes)}, nil
 		}
-		offers, err := b.offers(ctx, j.spec.NodeAssignments)
+		offers, err := b.offers(j.spec.NodeAssignments)
 		if err != nil {
 			return nil, err
 		}
@@ -82,16 +82,15 @@ func answerNodes(nodes []assigned) []AssignedNode {
 }
 
 // eachNode calls do for all nodes, page by page.
-func (b *book) eachNode(ctx context.Context, do func(n *nodeKeys) error) error {
+func (b *book) eachNode(do func(n *nodeKeys)) error {
 	for after, more := "", true; more; {
-		read, rest, _, err := b.nodesAfter(ctx, after)
-		for i := range read {
-			if after = read[i].ID; err == nil {
-				err = do(&read[i])
-			}
-		}
+		read, rest, _, err := b.nodesAfter(after)
 		if err != nil {
 			return err
+		}
+		for i := range read {
+			after = read[i].ID
+			do(&read[i])
 		}
 		more = rest
 	}
@@ -99,18 +98,13 @@ func (b *book) eachNode(ctx context.Context, do func(n *nodeKeys) error) error {
 }
 
 // living are the ids of the nodes whose time has not ended, whether that was noticed or not.
-func (b *book) living(ctx context.Context) (map[string]bool, error) {
+func (b *book) living() (map[string]bool, error) {
 	alive := map[string]bool{}
-	for after, more := "", true; more; {
-		page, err := b.list(ctx, "alive/", after, 0)
+	for e, err := range b.each("alive/") {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			after = e.Key
-			alive[strings.TrimPrefix(e.Key, "alive/")] = true
-		}
-		more = page.More
+		alive[strings.TrimPrefix(e.Key, "alive/")] = true
 	}
 	return alive, nil
 }
@@ -123,15 +117,15 @@ type offer struct {
 
 // offers looks for what each assignment can have. It keeps no more nodes of a kind for one than
 // there are assignments: the others cannot take as many from it.
-func (b *book) offers(ctx context.Context, assignments []NodeAssignment) ([]offer, error) {
+func (b *book) offers(assignments []NodeAssignment) ([]offer, error) {
 	offers := make([]offer, len(assignments))
-	alive, err := b.living(ctx)
+	alive, err := b.living()
 	if err != nil {
 		return nil, err
 	}
-	return offers, b.eachNode(ctx, func(n *nodeKeys) error {
+	return offers, b.eachNode(func(n *nodeKeys) {
 		if !alive[n.ID] {
-			return nil
+			return
 		}
 		kept := *n // without what keeps the page it was read from
 		kept.Beat = NodeStatus{}
@@ -145,7 +139,6 @@ func (b *book) offers(ctx context.Context, assignments []NodeAssignment) ([]offe
 				*list = append(*list, &kept)
 			}
 		}
-		return nil
 	})
 }
 
@@ -235,7 +228,7 @@ func (a *NodeAssignment) fit(n *NodeInfo) ScheduleSuccess {
 // StartJob starts a job on the nodes that it was assigned: from now on it is not in the queue.
 func (b *Bench) StartJob(ctx context.Context, by *access.Actor, q *HoldAsk) (*UpdateAnswer, error) {
 	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.heldJob(ctx, q.ID, q.Hold)
+		j, err := b.heldJob(q.ID, q.Hold)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +236,7 @@ func (b *Bench) StartJob(ctx context.Context, by *access.Actor, q *HoldAsk) (*Up
 			return nil, codes.Errorf(codes.Conflict, "job %s has no nodes under hold %d: assign them first", q.ID, q.Hold)
 		}
 		c.stillHeld(j)
-		nodes, err := b.nodesOf(ctx, j)
+		nodes, err := b.nodesOf(j)
 		if err != nil {
 			return nil, err
 		}
@@ -266,22 +259,15 @@ func (b *Bench) StartJob(ctx context.Context, by *access.Actor, q *HoldAsk) (*Up
 }
 
 // nodesOf reads the nodes of a job that are still there.
-func (b *book) nodesOf(ctx context.Context, j *job) ([]*nodeKeys, error) {
+func (b *book) nodesOf(j *job) ([]*nodeKeys, error) {
 	var keys []string
 	for _, n := range j.nodes {
 		keys = append(keys, nodeParts(n.ID)...)
 	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	entries, err := b.store.GetMany(ctx, kv.BenchNamespace, keys...)
-	if err != nil {
-		return nil, err
-	}
 	var nodes []*nodeKeys
-	for i := 0; i < len(entries); i += partsOfNode {
+	for parts := range slices.Chunk(b.store.GetMany(kv.BenchNamespace, keys...), partsOfNode) {
 		n := &nodeKeys{}
-		if err := n.fill(entries[i : i+partsOfNode]); err != nil {
+		if err := n.fill(parts); err != nil {
 			return nil, err
 		}
 		if n.info != nil {
@@ -296,7 +282,7 @@ func (c *change) letGo(j *job, why string) error {
 	if j.Hold == 0 {
 		return nil
 	}
-	nodes, err := c.b.nodesOf(c.ctx, j)
+	nodes, err := c.b.nodesOf(j)
 	for _, n := range nodes {
 		if n.Job == j.ID || n.Job == "" { // no other job has it yet
 			c.setState(n.ID, n, n.state, "let go", "job "+j.ID+" "+why)
@@ -312,7 +298,7 @@ func (c *change) progress(j *job, event, note string) (*UpdateAnswer, error) {
 		c.unchanged("run/"+j.ID, j.runAt)
 		c.put("run/"+j.ID, j.run)
 	}
-	if len(j.parts) == 0 && j.Status == j.before.Status { // only what a task has used
+	if len(j.parts) == 0 && j.Status == j.before { // only what a task has used
 		c.unchanged("job/"+j.ID, j.head)
 		return &UpdateAnswer{ID: j.ID}, nil
 	}
@@ -326,7 +312,7 @@ func (c *change) progress(j *job, event, note string) (*UpdateAnswer, error) {
 
 // release lets the nodes of a job go that has ended.
 func (c *change) release(j *job) error {
-	nodes, err := c.b.nodesOf(c.ctx, j)
+	nodes, err := c.b.nodesOf(j)
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,7 @@ func (r *rig) drop(hold int64) {
 // silence ends the time of a node.
 func (r *rig) silence(id string) {
 	r.t.Helper()
-	e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/"+id)
-	require.NoError(r.t, err)
+	e := r.bed.Get(kv.BenchNamespace, "alive/"+id)
 	r.drop(int64(e.Lease))
 }
 
@@ -150,7 +149,7 @@ func TestTheEndOfAHoldIsInTheHistory(t *testing.T) {
 		require.Equal(t, nodes, r.events(r.NodeHistory, "n1"))
 		require.Equal(t, "@bench", ask(r, r.JobHistory, bench.HistoryAsk{ID: hold.ID}).Entries[len(want)-1].Actor)
 		ask(r, r.AbortJob, bench.AbortAsk{ID: hold.ID})
-		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace, Prefix: "queue/"})
+		page, err := r.bed.List(kv.List{NS: kv.BenchNamespace, Prefix: "queue/"})
 		require.NoError(t, err)
 		require.Empty(t, page.Entries)
 	})

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -211,10 +212,9 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 		if err != nil {
 			return nil, err
 		}
-		if late, err := c.late(); late || err != nil {
-			if err != nil {
-				return nil, err
-			}
+		if late, err := c.late(); err != nil {
+			return nil, err
+		} else if late {
 			continue
 		}
 		if token != "" && len(c.ops) > 0 {
@@ -256,8 +256,7 @@ func (c *change) remember(token, digest string, answer any) error {
 		return err
 	}
 	c.unchanged("token/"+token, nil)
-	c.put("token/"+token, remembered{digest, text})
-	c.ops[len(c.ops)-1].TTL = c.b.cfg.TokenTTL
+	c.put("token/"+token, remembered{digest, text}).TTL = c.b.cfg.TokenTTL
 	return nil
 }
 
@@ -292,12 +291,9 @@ func decode(e *kv.Entry, into any) error {
 	return json.Unmarshal(e.Value.Data, into)
 }
 
-// read reads one key, into a record unless that is nil.
+// read reads one key into a record.
 func (c *change) read(key string, into any) (*kv.Entry, error) {
-	e, err := c.b.store.Get(c.ctx, kv.BenchNamespace, key)
-	if err != nil || into == nil {
-		return e, err
-	}
+	e := c.b.store.Get(kv.BenchNamespace, key)
 	return e, decode(e, into)
 }
 
@@ -315,24 +311,29 @@ func (c *change) exists(key string) {
 	c.conds = append(c.conds, kv.Compare{NS: kv.BenchNamespace, Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
 }
 
-func (c *change) putValue(key string, v kv.Value, lease kv.LeaseID) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpPut, NS: kv.BenchNamespace, Key: key, Value: v, Lease: lease})
+// do adds an operation, in the namespace of all.
+func (c *change) do(op kv.Op) *kv.Op {
+	op.NS = kv.BenchNamespace
+	c.ops = append(c.ops, op)
+	return &c.ops[len(c.ops)-1]
+}
+
+func (c *change) putValue(key string, v kv.Value, lease kv.LeaseID) *kv.Op {
+	return c.do(kv.Op{Kind: kv.OpPut, Key: key, Value: v, Lease: lease})
 }
 
 // put writes a record, which json can always encode.
-func (c *change) put(key string, record any) {
+func (c *change) put(key string, record any) *kv.Op {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // which makes six bytes of one
 	if err := e.Encode(record); err != nil {
 		panic(err)
 	}
-	c.putValue(key, kv.JSONValue(bytes.TrimSpace(text.Bytes())), 0)
+	return c.putValue(key, kv.JSONValue(bytes.TrimSpace(text.Bytes())), 0)
 }
 
-func (c *change) delete(key string) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpDelete, NS: kv.BenchNamespace, Key: key})
-}
+func (c *change) delete(key string) { c.do(kv.Op{Kind: kv.OpDelete, Key: key}) }
 
 // revoke ends a lease, with all keys under it.
 func (c *change) revoke(lease kv.LeaseID) {
@@ -340,8 +341,8 @@ func (c *change) revoke(lease kv.LeaseID) {
 }
 
 // count adds to one of the numbers.
-func (c *change) count(name string, delta int64) {
-	c.ops = append(c.ops, kv.Op{Kind: kv.OpIncr, NS: kv.BenchNamespace, Key: "count/" + name, Delta: delta})
+func (c *change) count(name string, delta int64) *kv.Op {
+	return c.do(kv.Op{Kind: kv.OpIncr, Key: "count/" + name, Delta: delta})
 }
 
 // countUp counts one more of what there is a limit of; text says which, and what to do.
@@ -353,8 +354,7 @@ func (c *change) countUp(name string, limit int64, text string) error {
 	if n >= limit {
 		return codes.Errorf(codes.Limit, text, n)
 	}
-	c.count(name, 1)
-	c.ops[len(c.ops)-1].Max = &limit
+	c.count(name, 1).Max = &limit
 	return nil
 }
 
@@ -389,7 +389,23 @@ func (c *change) grant(ttl time.Duration) (kv.LeaseID, error) {
 	return c.lease, nil
 }
 
+// each reads all keys with a prefix.
+func (b *book) each(prefix string) iter.Seq2[*kv.Entry, error] {
+	return embedded.Each(b.store.List, kv.List{NS: kv.BenchNamespace, Prefix: prefix})
+}
+
+// behind is list from a name on that was given: what is behind PREFIX NAME REST.
+func (b *book) behind(prefix, name, rest string, limit int) (kv.Page, error) {
+	if name == "" {
+		return b.list(prefix, "", limit)
+	}
+	if err := checkName("after", name); err != nil {
+		return kv.Page{}, err
+	}
+	return b.list(prefix, prefix+name+rest, limit)
+}
+
 // list reads one page, all of it at one revision.
-func (b *book) list(ctx context.Context, prefix, after string, limit int) (kv.Page, error) {
-	return b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: prefix, After: after, Limit: limit})
+func (b *book) list(prefix, after string, limit int) (kv.Page, error) {
+	return b.store.List(kv.List{NS: kv.BenchNamespace, Prefix: prefix, After: after, Limit: limit})
 }

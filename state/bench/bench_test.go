@@ -88,7 +88,7 @@ func (r *rig) after(others func()) *bench.Bench {
 // leases are how many there are besides those of nodes and holds.
 func (r *rig) leases() int64 {
 	r.t.Helper()
-	page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
+	page, err := r.bed.List(kv.List{NS: kv.BenchNamespace})
 	require.NoError(r.t, err)
 	used := map[kv.LeaseID]bool{0: true}
 	for _, e := range page.Entries {

@@ -12,10 +12,7 @@ import (
 // its name, in upper or lower case, with or without what the names of the enumeration have in
 // common ("idle" is NODE_IDLE), or from its number. The zero value is the unknown one, which
 // is also read from "unknown" alone.
-type Enum[K kind] uint8
-
-// kind is an enumeration.
-type kind interface{ names() *names }
+type Enum[K any] uint8
 
 type names struct {
 	what           string
@@ -60,39 +57,24 @@ type (
 	scheduleFailKind    struct{}
 )
 
-func (roleKind) names() *names            { return &roleNames }
-func (nodeStateKind) names() *names       { return &nodeStateNames }
-func (nodeJobStateKind) names() *names    { return &nodeJobStateNames }
-func (providerKind) names() *names        { return &providerNames }
-func (errorCodeKind) names() *names       { return &errorCodeNames }
-func (errorSourceKind) names() *names     { return &errorSourceNames }
-func (jobStatusKind) names() *names       { return &jobStatusNames }
-func (stagePipelineKind) names() *names   { return &stagePipelineNames }
-func (taskPipelineKind) names() *names    { return &taskPipelineNames }
-func (taskStatusKind) names() *names      { return &taskStatusNames }
-func (taskDriverKind) names() *names      { return &taskDriverNames }
-func (dockerActionKind) names() *names    { return &dockerActionNames }
-func (ownerTypeKind) names() *names       { return &ownerTypeNames }
-func (scheduleSuccessKind) names() *names { return &scheduleSuccessNames }
-func (scheduleFailKind) names() *names    { return &scheduleFailNames }
-
-var (
-	roleNames            = names{what: "role", list: strings.Fields("UNKNOWN_ROLE ANY CENTRAL LOADER DATABASE")}
-	nodeStateNames       = names{what: "node state", prefix: "NODE_", list: strings.Fields("UNKNOWN_NODE_STATE FINDING_CENTRAL IDLE RUNNING_JOB")}
-	nodeJobStateNames    = names{what: "node job state", prefix: "NODE_JOB_", list: strings.Fields("UNKNOWN_NODE_JOB_STATE RUNNING FINISHED ERROR WAITING_INSTRUCTION REPORTING CLEANUP")}
-	providerNames        = names{what: "provider", suffix: "_PROVIDER", list: strings.Fields("UNKNOWN_PROVIDER LOCAL VAGRANT ALI AWS AZURE GCP PACKET")}
-	errorCodeNames       = names{what: "error code", list: strings.Fields("UNKNOWN_ERROR ALREADY_EXISTS NOT_FOUND INVALID_CONFIG PERMISSION_DENIED STORE_ERROR")}
-	errorSourceNames     = names{what: "error source", prefix: "SOURCE_", list: strings.Fields("UNKNOWN_SOURCE CENTRAL AGENT META_STORE TS_STORE")}
-	jobStatusNames       = names{what: "job status", prefix: "JOB_", list: strings.Fields("UNKNOWN_JOB_STATUS QUEUED RUNNING FINISHED ABORTED")}
-	stagePipelineNames   = names{what: "stage pipeline status", prefix: "STAGE_PIPELINE_", list: strings.Fields("UNKNOWN_STAGE_PIPELINE_STATUS QUEUED RUNNING FINISHED BACKGROUND ABORTED")}
-	taskPipelineNames    = names{what: "task pipeline status", prefix: "TASK_PIPELINE_", list: strings.Fields("UNKNOWN_TASK_PIPELINE_STATUS QUEUED RUNNING FINISHED BACKGROUND ABORTED")}
-	taskStatusNames      = names{what: "task status", prefix: "TASK_", list: strings.Fields("UNKNOWN_TASK_STATUS QUEUED RUNNING BACKGROUND FINISHED ABORTED")}
-	taskDriverNames      = names{what: "task driver", list: strings.Fields("UNKNOWN_TASKDRIVER STOPPER SHELL EXEC DOCKER")}
-	dockerActionNames    = names{what: "docker action", list: strings.Fields("UNKNOWN PULL RUN")}
-	ownerTypeNames       = names{what: "owner type", list: strings.Fields("UNKNOWN_OWNER USER ORG")}
-	scheduleSuccessNames = names{what: "success of scheduling", list: strings.Fields("UNKNOWN_SUCCESS IDLE_EXACT_ROLE_MATCH IDLE_ANY_ROLE_MATCH")}
-	scheduleFailNames    = names{what: "failure of scheduling", list: strings.Fields("UNKNOWN_FAIL IDLE_ROLE_NO_MATCH BUSY_DATABASE")}
-)
+// enums are the enumerations by their kinds.
+var enums = map[any]*names{
+	roleKind{}:            {what: "role", list: strings.Fields("UNKNOWN_ROLE ANY CENTRAL LOADER DATABASE")},
+	nodeStateKind{}:       {what: "node state", prefix: "NODE_", list: strings.Fields("UNKNOWN_NODE_STATE FINDING_CENTRAL IDLE RUNNING_JOB")},
+	nodeJobStateKind{}:    {what: "node job state", prefix: "NODE_JOB_", list: strings.Fields("UNKNOWN_NODE_JOB_STATE RUNNING FINISHED ERROR WAITING_INSTRUCTION REPORTING CLEANUP")},
+	providerKind{}:        {what: "provider", suffix: "_PROVIDER", list: strings.Fields("UNKNOWN_PROVIDER LOCAL VAGRANT ALI AWS AZURE GCP PACKET")},
+	errorCodeKind{}:       {what: "error code", list: strings.Fields("UNKNOWN_ERROR ALREADY_EXISTS NOT_FOUND INVALID_CONFIG PERMISSION_DENIED STORE_ERROR")},
+	errorSourceKind{}:     {what: "error source", prefix: "SOURCE_", list: strings.Fields("UNKNOWN_SOURCE CENTRAL AGENT META_STORE TS_STORE")},
+	jobStatusKind{}:       {what: "job status", prefix: "JOB_", list: strings.Fields("UNKNOWN_JOB_STATUS QUEUED RUNNING FINISHED ABORTED")},
+	stagePipelineKind{}:   {what: "stage pipeline status", prefix: "STAGE_PIPELINE_", list: strings.Fields("UNKNOWN_STAGE_PIPELINE_STATUS QUEUED RUNNING FINISHED BACKGROUND ABORTED")},
+	taskPipelineKind{}:    {what: "task pipeline status", prefix: "TASK_PIPELINE_", list: strings.Fields("UNKNOWN_TASK_PIPELINE_STATUS QUEUED RUNNING FINISHED BACKGROUND ABORTED")},
+	taskStatusKind{}:      {what: "task status", prefix: "TASK_", list: strings.Fields("UNKNOWN_TASK_STATUS QUEUED RUNNING BACKGROUND FINISHED ABORTED")},
+	taskDriverKind{}:      {what: "task driver", list: strings.Fields("UNKNOWN_TASKDRIVER STOPPER SHELL EXEC DOCKER")},
+	dockerActionKind{}:    {what: "docker action", list: strings.Fields("UNKNOWN PULL RUN")},
+	ownerTypeKind{}:       {what: "owner type", list: strings.Fields("UNKNOWN_OWNER USER ORG")},
+	scheduleSuccessKind{}: {what: "success of scheduling", list: strings.Fields("UNKNOWN_SUCCESS IDLE_EXACT_ROLE_MATCH IDLE_ANY_ROLE_MATCH")},
+	scheduleFailKind{}:    {what: "failure of scheduling", list: strings.Fields("UNKNOWN_FAIL IDLE_ROLE_NO_MATCH BUSY_DATABASE")},
+}
 
 // The values that the rules of package bench are about, by their numbers.
 const (
@@ -158,8 +140,8 @@ func (n *names) name(i int) string {
 func (e Enum[K]) String() string { return e.names().name(int(e)) }
 
 func (Enum[K]) names() *names {
-	var k K
-	return k.names()
+	var kind K
+	return enums[kind]
 }
 
 // Names are all names of the enumeration, by their numbers.

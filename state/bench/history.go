@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"strings"
 
 	"confcenter/access"
@@ -46,14 +46,7 @@ func (c *change) log(of string, e Entry) {
 // late reports whether a history would step back, because the machine's clock has been put back
 // since. Then the change has to be made again: it is not earlier than what is there.
 func (c *change) late() (bool, error) {
-	if len(c.past) == 0 {
-		return false, nil
-	}
-	entries, err := c.b.store.GetMany(c.ctx, kv.BenchNamespace, c.past...)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
+	for _, e := range c.b.store.GetMany(kv.BenchNamespace, c.past...) {
 		var last struct{ Time int64 }
 		if err := decode(e, &last); err != nil {
 			return false, err
@@ -76,16 +69,10 @@ func (c *change) bury(id string, seq int64) error {
 	at := c.now.UnixNano()
 	c.put("history/node/"+id, buried{seq, at})
 	c.putValue(buriedKey(at, id), kv.StringValue(""), 0)
-	var there int64
-	if _, err := c.read("count/removed", &there); err != nil {
+	if err := c.countUp("removed", c.b.cfg.MaxRemoved, "%d removed nodes are kept"); codes.Of(err) != codes.Limit {
 		return err
 	}
-	if there < c.b.cfg.MaxRemoved {
-		c.count("removed", 1)
-		c.ops[len(c.ops)-1].Max = &c.b.cfg.MaxRemoved
-		return nil
-	}
-	page, err := c.b.list(c.ctx, "removed/", "", 1)
+	page, err := c.b.list("removed/", "", 1)
 	if err != nil {
 		return err
 	}
@@ -94,7 +81,7 @@ func (c *change) bury(id string, seq int64) error {
 		c.delete(first.Key)
 		of := "history/node/" + first.Key[strings.LastIndexByte(first.Key, '/')+1:]
 		c.delete(of)
-		c.ops = append(c.ops, kv.Op{Kind: kv.OpDeletePrefix, NS: kv.BenchNamespace, Key: of + "/"})
+		c.do(kv.Op{Kind: kv.OpDeletePrefix, Key: of + "/"})
 	}
 	return nil
 }
@@ -126,16 +113,16 @@ type HistoryAnswer struct {
 }
 
 // NodeHistory returns what happened to a node, registrations included.
-func (b *Bench) NodeHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
-	return b.history(ctx, "node", q)
+func (b *Bench) NodeHistory(_ context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+	return b.history("node", q)
 }
 
 // JobHistory returns what happened to a job.
-func (b *Bench) JobHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
-	return b.history(ctx, "job", q)
+func (b *Bench) JobHistory(_ context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+	return b.history("job", q)
 }
 
-func (b *book) history(ctx context.Context, what string, q *HistoryAsk) (*HistoryAnswer, error) {
+func (b *book) history(what string, q *HistoryAsk) (*HistoryAnswer, error) {
 	if err := checkName("id", q.ID); err != nil {
 		return nil, err
 	}
@@ -147,23 +134,28 @@ func (b *book) history(ctx context.Context, what string, q *HistoryAsk) (*Histor
 		return nil, err
 	}
 	of := "history/" + what + "/" + q.ID
-	page, err := b.list(ctx, of+"/", numbered(of, q.After), limit)
+	list, more, err := pageOf[Entry](b, of, q.After, limit)
 	if err != nil {
 		return nil, err
 	}
-	if len(page.Entries) == 0 && q.After == 0 {
+	if len(list) == 0 && q.After == 0 {
 		return nil, refuse(NotFound, "%s %s not found", what, q.ID)
 	}
-	answer := &HistoryAnswer{Entries: make([]Entry, len(page.Entries))}
-	for i, e := range page.Entries {
-		if err := json.Unmarshal(e.Value.Data, &answer.Entries[i]); err != nil {
-			return nil, err
-		}
-	}
-	if page.More {
-		answer.Next = answer.Entries[len(answer.Entries)-1].Seq
+	answer := &HistoryAnswer{Entries: list}
+	if more {
+		answer.Next = list[len(list)-1].Seq
 	}
 	return answer, nil
+}
+
+// pageOf reads what is kept of something by numbers, behind one of them.
+func pageOf[T any](b *book, of string, after int64, limit int) (list []T, more bool, err error) {
+	page, err := b.list(of+"/", numbered(of, after), limit)
+	list = make([]T, len(page.Entries))
+	for i, e := range page.Entries {
+		err = cmp.Or(err, decode(e, &list[i]))
+	}
+	return list, page.More, err
 }
 
 // pageLimit is how many entries an answer may have.

@@ -41,10 +41,7 @@ func TestB7ASilentNodeIsLostAndComesBack(t *testing.T) {
 			return ask(r, r.NodeHistory, bench.HistoryAsk{ID: id}).Entries
 		}
 		ask(r, r.RegisterNode, short("early"))
-		r.until(func() bool {
-			e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/early")
-			return err == nil && e == nil
-		})
+		r.until(func() bool { return r.bed.Get(kv.BenchNamespace, "alive/early") == nil })
 		r.running() // it is noticed, too, when no Bench was running at the time
 		lost("early", 2)
 
@@ -186,7 +183,7 @@ func TestAJobIsRemovedWithAllThatIsBelowIt(t *testing.T) {
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
 		ask(r, r.RemoveJob, bench.JobRemoveAsk{ID: id})
 		refused(r, codes.NotFound, "job "+id+" not found", r.FindJob, bench.JobIDAsk{ID: id})
-		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
+		page, err := r.bed.List(kv.List{NS: kv.BenchNamespace})
 		require.NoError(t, err)
 		for _, e := range page.Entries {
 			require.NotContains(t, strings.Split(e.Key, "/"), id)
@@ -232,7 +229,7 @@ func TestARemovalThatIsCutOffIsFinished(t *testing.T) {
 		}
 		r.running()
 		r.until(func() bool {
-			page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
+			page, err := r.bed.List(kv.List{NS: kv.BenchNamespace})
 			require.NoError(t, err)
 			return !slices.ContainsFunc(page.Entries, func(e *kv.Entry) bool {
 				return slices.ContainsFunc(strings.Split(e.Key, "/"), func(part string) bool { return removed[part] })

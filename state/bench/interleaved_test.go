@@ -95,7 +95,7 @@ func (w *crowd) act() {
 		"keep":   func() error { _, err := b.KeepJob(ctx, who, &KeepAsk{ID: held.ID, Hold: held.Hold}); return err },
 		"expire": func() error { return w.end(kv.LeaseID(held.Hold)) },
 		"noted": func() error {
-			places, err := b.taken(ctx)
+			places, err := b.taken()
 			require.NoError(w.t, err)
 			return together(places, func(place string) error { return b.endHold(ctx, place) })
 		},
@@ -142,9 +142,9 @@ func (w *crowd) act() {
 
 // revoke ends the lease that a key is under.
 func (w *crowd) revoke(key string) error {
-	e, err := w.Get(context.Background(), "x", key)
-	if e == nil || err != nil {
-		return err
+	e := w.Get(kv.BenchNamespace, key)
+	if e == nil {
+		return nil
 	}
 	return w.end(e.Lease)
 }
@@ -156,7 +156,7 @@ func (w *crowd) end(lease kv.LeaseID) error {
 
 // check compares everything that is stored with everything else.
 func (w *crowd) check() {
-	page, err := w.List(context.Background(), kv.List{NS: kv.BenchNamespace})
+	page, err := w.List(kv.List{NS: kv.BenchNamespace})
 	require.NoError(w.t, err)
 	require.False(w.t, page.More)
 	all, counts, leases := map[string]*kv.Entry{}, map[string]int64{}, map[kv.LeaseID]bool{}
@@ -196,7 +196,7 @@ func (w *crowd) check() {
 }
 
 func (w *crowd) checkJob(b *Bench, id string, all map[string]*kv.Entry) {
-	j, err := b.job(context.Background(), id)
+	j, err := b.job(id)
 	require.NoError(w.t, err)
 	require.Equal(w.t, j.Status == JobQueued, j.Ticket != 0)
 	w.checkHistory("job/"+id, j.Seq, j.Status.String(), all)
@@ -214,16 +214,16 @@ func (w *crowd) checkJob(b *Bench, id string, all map[string]*kv.Entry) {
 }
 
 func (w *crowd) checkNode(b *Bench, id string, all map[string]*kv.Entry) {
-	n, err := b.node(context.Background(), id)
+	n, err := b.node(id)
 	require.NoError(w.t, err)
 	w.checkHistory("node/"+id, n.state.Seq, n.state.String(), all)
 	if n.Job == "" {
 		return
 	}
-	j, err := b.job(context.Background(), n.Job)
+	j, err := b.job(n.Job)
 	require.NoError(w.t, err)
 	require.True(w.t, slices.ContainsFunc(j.nodes, func(a assigned) bool { return a.ID == id }))
-	require.True(w.t, j.Status == JobRunning || j.held != nil && j.heldEntry.Lease == n.job.Lease, "%+v", j.JobHead)
+	require.True(w.t, j.Status == JobRunning || j.heldEntry != nil && j.heldEntry.Lease == n.job.Lease, "%+v", j.JobHead)
 }
 
 // checkHistory looks at whether there is one entry for each update, from state to state.

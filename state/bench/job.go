@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"confcenter/codes"
@@ -144,10 +142,9 @@ type job struct {
 	spec  JobSpec
 	nodes []assigned
 	run   []stageRun
-	held  *hold // nil: no one holds it
 
 	// of an update
-	before    JobHead
+	before    JobStatus
 	parts     []Part
 	head      *kv.Entry
 	runAt     *kv.Entry // changes by itself when only the usage of a task does
@@ -162,15 +159,12 @@ type hold struct {
 func queueKey(ticket int64) string { return numbered("queue", ticket) }
 
 // job reads a job, all of it at once.
-func (b *book) job(ctx context.Context, id string) (*job, error) {
+func (b *book) job(id string) (*job, error) {
 	if err := checkName("id of the job", id); err != nil {
 		return nil, err
 	}
 	j := &job{}
-	entries, err := b.store.GetMany(ctx, kv.BenchNamespace, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
-	if err != nil {
-		return nil, err
-	}
+	entries := b.store.GetMany(kv.BenchNamespace, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
 	if entries[0] == nil {
 		return nil, refuse(NotFound, "job %s not found", id)
 	}
@@ -182,21 +176,15 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 			return nil, err
 		}
 	}
-	j.before = j.JobHead
-	j.before.Foreground, j.before.Background, j.before.Finished = slices.Clone(j.Foreground), slices.Clone(j.Background), slices.Clone(j.Finished)
-	if j.Ticket == 0 {
-		return j, nil
+	if j.before = j.Status; j.Ticket != 0 {
+		j.heldEntry = b.store.Get(kv.BenchNamespace, queueKey(j.Ticket)+"/held")
 	}
-	if j.heldEntry, err = b.store.Get(ctx, kv.BenchNamespace, queueKey(j.Ticket)+"/held"); err != nil || j.heldEntry == nil {
-		return j, err
-	}
-	j.held = &hold{}
-	return j, decode(j.heldEntry, j.held)
+	return j, nil
 }
 
 // open is job for an update of a job that has not ended, and is still as the caller knew it.
-func (b *book) open(ctx context.Context, id string, base int64) (*job, error) {
-	j, err := b.job(ctx, id)
+func (b *book) open(id string, base int64) (*job, error) {
+	j, err := b.job(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -215,7 +203,7 @@ func (c *change) save(j *job, event, note string) *UpdateAnswer {
 	c.put("job/"+j.ID, j.JobHead)
 	old := ""
 	if j.head != nil {
-		old = j.before.Status.String()
+		old = j.before.String()
 	}
 	c.log("job/"+j.ID, Entry{Seq: j.Seq, Event: event, Old: old, New: j.Status.String(), Note: note, Parts: j.parts})
 	return &UpdateAnswer{ID: j.ID, Seq: j.Seq}
@@ -245,9 +233,9 @@ func (j *job) view(from int) *Job {
 		Pipelines: make([]StagePipeline, len(j.spec.Pipelines)), Stages: []Stage{},
 		Seq: j.Seq, Attempts: j.attempts(), Error: j.Error, Hash: j.Hash,
 	}
-	if j.held != nil {
-		v.Holder = j.held.By
-	}
+	var holder hold
+	_ = decode(j.heldEntry, &holder) // TakeJob wrote it
+	v.Holder = holder.By
 	if v.Nodes = []AssignedNode{}; j.StartTime != 0 || j.heldEntry != nil && j.Hold == int64(j.heldEntry.Lease) {
 		v.Nodes = answerNodes(j.nodes)
 	}
@@ -269,7 +257,7 @@ func (j *job) view(from int) *Job {
 
 // attempts is how often the job was taken in vain.
 func (j *job) attempts() int64 {
-	if j.held != nil || j.StartTime != 0 {
+	if j.heldEntry != nil || j.StartTime != 0 {
 		return j.Taken - 1
 	}
 	return j.Taken
@@ -322,14 +310,10 @@ func (s *StageSpec) order() [][]int {
 		}
 		return order
 	}
-	at := make(map[string]int, len(s.Tasks))
-	for t := range s.Tasks {
-		at[s.Tasks[t].Name] = t
-	}
 	for _, p := range s.Pipelines {
 		tasks := make([]int, len(p.Tasks))
 		for i, name := range p.Tasks {
-			tasks[i] = at[name]
+			tasks[i] = s.taskOf(name)
 		}
 		order = append(order, tasks)
 	}

@@ -31,7 +31,7 @@ func (b *Bench) changeJob(ctx context.Context, by *access.Actor, id string, base
 		return nil, err
 	}
 	return apply(ctx, b, by, "job/"+id, token, asked, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.open(ctx, id, base)
+		j, err := b.open(id, base)
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +132,8 @@ type JobIDAsk struct {
 
 // FindJob returns a job with everything below it. Of one whose stages are too long for an
 // answer the rest is asked for with what the answer has as Next.
-func (b *Bench) FindJob(ctx context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
-	j, err := b.job(ctx, q.ID)
+func (b *Bench) FindJob(_ context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
+	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -166,19 +166,12 @@ func (q *JobsAsk) match(h *JobHead) bool {
 }
 
 // Jobs lists jobs, those that have ended included.
-func (b *Bench) Jobs(ctx context.Context, _ *access.Actor, q *JobsAsk) (*JobsAnswer, error) {
+func (b *Bench) Jobs(_ context.Context, _ *access.Actor, q *JobsAsk) (*JobsAnswer, error) {
 	limit, err := pageLimit(q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	after := ""
-	if q.After != "" {
-		if err := checkName("after", q.After); err != nil {
-			return nil, err
-		}
-		after = "job/" + q.After
-	}
-	page, err := b.list(ctx, "job/", after, 0)
+	page, err := b.behind("job/", q.After, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +199,8 @@ type StageAsk struct {
 }
 
 // JobStage returns one stage of a job on all its nodes.
-func (b *Bench) JobStage(ctx context.Context, _ *access.Actor, q *StageAsk) (*Stage, error) {
-	j, err := b.job(ctx, q.ID)
+func (b *Bench) JobStage(_ context.Context, _ *access.Actor, q *StageAsk) (*Stage, error) {
+	j, err := b.job(q.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -248,30 +241,24 @@ type StageWork struct {
 }
 
 // NodeStages returns all stages of all jobs that a node does or did.
-func (b *Bench) NodeStages(ctx context.Context, _ *access.Actor, q *NodeStagesAsk) (*NodeStagesAnswer, error) {
+func (b *Bench) NodeStages(_ context.Context, _ *access.Actor, q *NodeStagesAsk) (*NodeStagesAnswer, error) {
 	const most = 100 // each is read on its own
 	limit, err := pageLimit(q.Limit)
 	if err == nil {
 		err = checkName("id of the node", q.ID)
 	}
-	if err == nil && q.After != "" {
-		err = checkName("after", q.After)
-	}
 	if err != nil {
 		return nil, err
 	}
-	prefix, after := "ran/"+q.ID+"/", ""
-	if q.After != "" {
-		after = prefix + q.After
-	}
-	page, err := b.list(ctx, prefix, after, min(limit, most))
+	prefix := "ran/" + q.ID + "/"
+	page, err := b.behind(prefix, q.After, "", min(limit, most))
 	if err != nil {
 		return nil, err
 	}
 	answer, room := &NodeStagesAnswer{Jobs: []NodeStages{}}, room(0)
 	for _, e := range page.Entries {
 		id := strings.TrimPrefix(e.Key, prefix)
-		j, err := b.job(ctx, id)
+		j, err := b.job(id)
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +290,7 @@ func (j *job) stagesOn(node string) NodeStages {
 // RemoveJob removes a job that has ended, with its history and its logs.
 func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk) (*UpdateAnswer, error) {
 	answer, err := apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.job(ctx, q.ID)
+		j, err := b.job(q.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -343,17 +330,15 @@ func (b *book) clear(ctx context.Context, id string) error {
 
 // clearGone is clear for all jobs whose removal was cut off.
 func (b *book) clearGone(ctx context.Context) error {
-	for {
-		page, err := b.list(ctx, "gone/", "", 0)
-		if err != nil || len(page.Entries) == 0 {
+	for e, err := range b.each("gone/") {
+		if err == nil {
+			err = b.clear(ctx, strings.TrimPrefix(e.Key, "gone/"))
+		}
+		if err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			if err := b.clear(ctx, strings.TrimPrefix(e.Key, "gone/")); err != nil {
-				return err
-			}
-		}
 	}
+	return nil
 }
 
 // JobRemoveAsk names a job to be changed.

@@ -6,7 +6,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/kv"
 )
 
 // LogAsk adds to the log of a task.
@@ -31,7 +30,7 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 		return nil, codes.Errorf(codes.TooLarge, "text has %d bytes, the limit is %d: add it in pieces", len(q.Text), b.cfg.MaxLogChunk)
 	}
 	return apply(ctx, b, by, "log/"+q.ID+"/"+q.Stage+"/"+q.Task+"/"+q.Node, q.Token, q, func(c *change) (*LogAnswer, error) {
-		j, of, err := b.logKey(ctx, q.ID, q.Stage, q.Task, q.Node)
+		j, of, err := b.logKey(q.ID, q.Stage, q.Task, q.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +52,8 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 }
 
 // logKey is where the log of a task is: the number of its last chunk, and below it the chunks.
-func (b *book) logKey(ctx context.Context, id, stage, task, node string) (*job, string, error) {
-	j, err := b.job(ctx, id)
+func (b *book) logKey(id, stage, task, node string) (*job, string, error) {
+	j, err := b.job(id)
 	if err != nil {
 		return nil, "", err
 	}
@@ -89,7 +88,7 @@ type TaskLogAnswer struct {
 }
 
 // TaskLog returns what is kept of the log of a task.
-func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*TaskLogAnswer, error) {
+func (b *Bench) TaskLog(_ context.Context, _ *access.Actor, q *TaskLogAsk) (*TaskLogAnswer, error) {
 	limit, err := pageLimit(q.Limit)
 	if err != nil {
 		return nil, err
@@ -97,22 +96,17 @@ func (b *Bench) TaskLog(ctx context.Context, _ *access.Actor, q *TaskLogAsk) (*T
 	if q.After < 0 {
 		return nil, codes.Errorf(codes.BadRequest, "after is %d: give the number of a chunk, or leave it out", q.After)
 	}
-	_, of, err := b.logKey(ctx, q.ID, q.Stage, q.Task, q.Node)
+	_, of, err := b.logKey(q.ID, q.Stage, q.Task, q.Node)
 	if err != nil {
 		return nil, err
 	}
-	page, err := b.store.List(ctx, kv.List{NS: kv.BenchNamespace, Prefix: of + "/", After: numbered(of, q.After), Limit: limit})
+	list, more, err := pageOf[LogChunk](&b.book, of, q.After, limit)
 	if err != nil {
 		return nil, err
 	}
-	answer := &TaskLogAnswer{Chunks: make([]LogChunk, len(page.Entries))}
-	for i, e := range page.Entries {
-		if err := decode(e, &answer.Chunks[i]); err != nil {
-			return nil, err
-		}
-	}
-	if page.More {
-		answer.Next = answer.Chunks[len(answer.Chunks)-1].Seq
+	answer := &TaskLogAnswer{Chunks: list}
+	if more {
+		answer.Next = list[len(list)-1].Seq
 	}
 	return answer, nil
 }

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"net"
 	"slices"
@@ -145,13 +145,7 @@ func nodeParts(id string) []string {
 
 func (n *nodeKeys) fill(entries []*kv.Entry) error {
 	n.info, n.stateAt, n.beat, n.job, n.has = entries[0], entries[1], entries[2], entries[3], entries[4]
-	if err := decode(n.info, &n.Info); err != nil {
-		return err
-	}
-	if err := decode(n.stateAt, &n.state); err != nil {
-		return err
-	}
-	if err := decode(n.beat, &n.Beat); err != nil {
+	if err := cmp.Or(decode(n.info, &n.Info), decode(n.stateAt, &n.state), decode(n.beat, &n.Beat)); err != nil {
 		return err
 	}
 	n.State, n.Lost, n.Seq, n.Beat.State = n.state.State, n.state.Lost, n.state.Seq, n.state.State
@@ -163,24 +157,17 @@ func (n *nodeKeys) fill(entries []*kv.Entry) error {
 }
 
 // node reads a node, which may be absent: its info is nil then.
-func (b *book) node(ctx context.Context, id string) (*nodeKeys, error) {
+func (b *book) node(id string) (*nodeKeys, error) {
 	if err := checkName("id of the node", id); err != nil {
 		return nil, err
 	}
-	page, err := b.list(ctx, "node/"+id+"/", "", 0)
-	if err != nil {
-		return nil, err
-	}
-	n, _, err := nextNode(page.Entries)
-	if err == nil {
-		n.has, err = b.store.Get(ctx, kv.BenchNamespace, "alive/"+id)
-	}
-	return &n, err
+	n := &nodeKeys{}
+	return n, n.fill(b.store.GetMany(kv.BenchNamespace, nodeParts(id)...))
 }
 
 // known is node for one that must be there.
-func (b *book) known(ctx context.Context, id string) (*nodeKeys, error) {
-	n, err := b.node(ctx, id)
+func (b *book) known(id string) (*nodeKeys, error) {
+	n, err := b.node(id)
 	if err == nil && n.info == nil {
 		err = refuse(NotFound, "node %s not found", id)
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 		return nil, err
 	}
 	return apply(ctx, b, by, "node/"+info.ID, q.Token, q, func(c *change) (*RegisterAnswer, error) {
-		n, err := b.node(ctx, info.ID)
+		n, err := b.node(info.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +143,7 @@ func (b *Bench) UpdateNode(ctx context.Context, by *access.Actor, q *NodeAsk) (*
 		return nil, codes.Errorf(codes.BadRequest, "ttl is for registering: leave it out")
 	}
 	return apply(ctx, b, by, "node/"+info.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		n, err := b.known(ctx, info.ID)
+		n, err := b.known(info.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 		return nil, err
 	}
 	return apply(ctx, b, by, "node/"+q.ID, "", q, func(c *change) (*UpdateAnswer, error) {
-		n, err := b.known(ctx, q.ID)
+		n, err := b.known(q.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -202,8 +203,8 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 }
 
 // FindNode returns a node.
-func (b *Bench) FindNode(ctx context.Context, _ *access.Actor, q *NodeIDAsk) (*Node, error) {
-	n, err := b.known(ctx, q.ID)
+func (b *Bench) FindNode(_ context.Context, _ *access.Actor, q *NodeIDAsk) (*Node, error) {
+	n, err := b.known(q.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (b *Bench) FindNode(ctx context.Context, _ *access.Actor, q *NodeIDAsk) (*N
 // RemoveNode removes a node that no job has. Its history stays, until many others are removed.
 func (b *Bench) RemoveNode(ctx context.Context, by *access.Actor, q *NodeRemoveAsk) (*UpdateAnswer, error) {
 	return apply(ctx, b, by, "node/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		n, err := b.known(ctx, q.ID)
+		n, err := b.known(q.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +254,7 @@ type NodesAnswer struct {
 }
 
 // Nodes lists nodes, info and status together, all of an answer read at once.
-func (b *Bench) Nodes(ctx context.Context, _ *access.Actor, q *NodesAsk) (*NodesAnswer, error) {
+func (b *Bench) Nodes(_ context.Context, _ *access.Actor, q *NodesAsk) (*NodesAnswer, error) {
 	labels, err := parseLabels(q.Label)
 	if err != nil {
 		return nil, err
@@ -262,7 +263,7 @@ func (b *Bench) Nodes(ctx context.Context, _ *access.Actor, q *NodesAsk) (*Nodes
 	if err != nil {
 		return nil, err
 	}
-	read, more, revision, err := b.nodesAfter(ctx, q.After)
+	read, more, revision, err := b.nodesAfter(q.After)
 	if err != nil {
 		return nil, err
 	}
@@ -289,45 +290,29 @@ func (q *NodesAsk) match(n *Node, labels []Label) bool {
 }
 
 // nodesAfter reads as many whole nodes as one page of the store has.
-func (b *book) nodesAfter(ctx context.Context, after string) (read []nodeKeys, more bool, at kv.Revision, err error) {
-	if after != "" {
-		if err := checkName("after", after); err != nil {
-			return nil, false, 0, err
-		}
-		after = "node/" + after + "0" // behind all its keys: 0 follows the slash
-	}
-	page, err := b.list(ctx, "node/", after, 0)
+func (b *book) nodesAfter(after string) (read []nodeKeys, more bool, at kv.Revision, err error) {
+	page, err := b.behind("node/", after, "0", 0) // behind all keys of that node: 0 follows the slash
 	if err != nil {
 		return nil, false, 0, err
 	}
 	for rest := page.Entries; len(rest) > 0; {
+		id, _, _ := strings.Cut(strings.TrimPrefix(rest[0].Key, "node/"), "/")
 		var n nodeKeys
-		if n, rest, err = nextNode(rest); err != nil {
-			return nil, false, 0, err
+		parts, keys := make([]*kv.Entry, partsOfNode), nodeParts(id)
+		for ; len(rest) > 0 && strings.HasPrefix(rest[0].Key, "node/"+id+"/"); rest = rest[1:] {
+			if k := slices.Index(keys, rest[0].Key); k >= 0 {
+				parts[k] = rest[0]
+			}
 		}
 		if len(rest) == 0 && page.More {
 			break // the rest of this node is on the next page
 		}
+		if err := n.fill(parts); err != nil {
+			return nil, false, 0, err
+		}
 		read = append(read, n)
 	}
 	return read, page.More, page.Revision, nil
-}
-
-// nextNode reads the node that a list begins with; an empty one has none.
-func nextNode(list []*kv.Entry) (n nodeKeys, rest []*kv.Entry, err error) {
-	if len(list) == 0 {
-		return n, nil, nil
-	}
-	id, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, "node/"), "/")
-	var parts [partsOfNode]*kv.Entry
-	keys := nodeParts(id)
-	for rest = list; len(rest) > 0 && strings.HasPrefix(rest[0].Key, "node/"+id+"/"); rest = rest[1:] {
-		if k := slices.Index(keys, rest[0].Key); k >= 0 {
-			parts[k] = rest[0]
-		}
-	}
-	err = n.fill(parts[:])
-	return n, rest, err
 }
 
 // NothingAsk is a question without members.
@@ -339,28 +324,22 @@ type CountAnswer struct {
 }
 
 // CountNodes returns how many nodes there are.
-func (b *Bench) CountNodes(ctx context.Context, _ *access.Actor, _ *NothingAsk) (*CountAnswer, error) {
-	n, err := b.counted(ctx, "nodes")
+func (b *Bench) CountNodes(_ context.Context, _ *access.Actor, _ *NothingAsk) (*CountAnswer, error) {
+	n, err := b.counted("nodes")
 	return &CountAnswer{n[0]}, err
 }
 
 // counted returns what countUp counts.
-func (b *book) counted(ctx context.Context, names ...string) ([]int64, error) {
-	keys, counts := make([]string, len(names)), make([]int64, len(names))
+func (b *book) counted(names ...string) (counts []int64, err error) {
+	counts = make([]int64, len(names))
 	for i, name := range names {
-		keys[i] = "count/" + name
-	}
-	list, err := b.store.GetMany(ctx, kv.BenchNamespace, keys...)
-	for i, e := range list {
-		if e != nil && err == nil {
-			counts[i], err = e.Value.Int()
-		}
+		err = cmp.Or(err, decode(b.store.Get(kv.BenchNamespace, "count/"+name), &counts[i]))
 	}
 	return counts, err
 }
 
 // Used implements state.User.
-func (b *Bench) Used(ctx context.Context) ([]state.Used, error) {
-	n, err := b.counted(ctx, "nodes", "waiting", "kept")
+func (b *Bench) Used(_ context.Context) ([]state.Used, error) {
+	n, err := b.counted("nodes", "waiting", "kept")
 	return []state.Used{{What: "nodes", N: n[0], Limit: b.cfg.MaxNodes}, {What: "queue", N: n[1], Limit: b.cfg.MaxQueue}, {What: "jobs", N: n[2], Limit: b.cfg.MaxJobs}}, err
 }

@@ -90,8 +90,7 @@ func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
 func TestAHeartbeatBeginsTheNodesTimeAnew(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
-		e, err := r.bed.Get(r.ctx, kv.BenchNamespace, "alive/n1")
-		require.NoError(t, err)
+		e := r.bed.Get(kv.BenchNamespace, "alive/n1")
 		left := func() time.Duration {
 			lease, err := r.bed.State.Lease(e.Lease)
 			require.NoError(t, err)
@@ -213,7 +212,7 @@ func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
 		refused(r, codes.NotFound, "n1", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
 		require.EqualValues(t, 1, ask(r, r.CountNodes, bench.NothingAsk{}).Count)
 		require.Len(t, ask(r, r.Nodes, bench.NodesAsk{}).Nodes, 1)
-		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace, Prefix: "node/n1/"})
+		page, err := r.bed.List(kv.List{NS: kv.BenchNamespace, Prefix: "node/n1/"})
 		require.NoError(t, err)
 		require.Empty(t, page.Entries)
 		want := []string{"registered:  > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB", "removed: NODE_RUNNING_JOB > REMOVED"}
@@ -278,7 +277,7 @@ func TestTheHistoriesOfRemovedNodesAreBounded(t *testing.T) {
 		remove("n5")
 		kept("n4", 0)
 		kept("n2", 5)
-		page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace, Prefix: "removed/"})
+		page, err := r.bed.List(kv.List{NS: kv.BenchNamespace, Prefix: "removed/"})
 		require.NoError(t, err)
 		require.Len(t, page.Entries, 2)
 	})

@@ -316,20 +316,13 @@ func without(list []int64, one int64) []int64 {
 // find returns the indexes of a stage, of a task, and of a node in that stage, which are
 // named by name or by index; -1 for what is not named.
 func (j *job) find(stage, task, node string) (s, t, n int, err error) {
-	s, t, n = j.spec.stageOf(stage), -1, -1
-	if i, err := strconv.Atoi(stage); s < 0 && err == nil && i >= 0 && i < len(j.spec.Stages) {
-		s = i
-	}
-	if s < 0 {
+	t, n = -1, -1
+	if s = indexOf(stage, j.spec.stageOf(stage), len(j.spec.Stages)); s < 0 {
 		return 0, 0, 0, refuse(NotFound, "job %s has no stage %.40q", j.ID, stage)
 	}
 	spec := &j.spec.Stages[s]
 	if task != "" {
-		t = spec.taskOf(task)
-		if i, err := strconv.Atoi(task); t < 0 && err == nil && i >= 0 && i < len(spec.Tasks) {
-			t = i
-		}
-		if t < 0 {
+		if t = indexOf(task, spec.taskOf(task), len(spec.Tasks)); t < 0 {
 			return 0, 0, 0, refuse(NotFound, "stage %s of job %s has no task %.40q", spec.Name, j.ID, task)
 		}
 	}
@@ -344,6 +337,14 @@ func (j *job) find(stage, task, node string) (s, t, n int, err error) {
 		return 0, 0, 0, refuse(NotFound, "stage %s of job %s is not on node %.40q", spec.Name, j.ID, node)
 	}
 	return s, t, n, nil
+}
+
+// indexOf is the index of what is named, or that which the text itself is, of n.
+func indexOf(text string, named, n int) int {
+	if i, err := strconv.Atoi(text); named < 0 && err == nil && i >= 0 && i < n {
+		return i
+	}
+	return named
 }
 
 // findTask is find for a task on a node.

@@ -44,7 +44,7 @@ func TestTaskTransitions(t *testing.T) {
 		"QUEUED>RUNNING": true, "QUEUED>ABORTED": true, "RUNNING>BACKGROUND": true, "RUNNING>FINISHED": true, "RUNNING>ABORTED": true,
 		"BACKGROUND>FINISHED": true, "BACKGROUND>ABORTED": true,
 	}
-	names := taskStatusNames.list
+	names := TaskQueued.names().list
 	for _, task := range []struct{ stage, index int }{{0, 1}, {1, 0}} {
 		background := task.stage == 0
 		for from := TaskQueued; from <= TaskAborted; from++ {

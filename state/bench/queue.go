@@ -10,6 +10,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // SubmitAsk submits a job.
@@ -134,11 +135,12 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		return nil, err
 	}
 	answer, err := apply(ctx, b, by, "queue", q.Token, q, func(c *change) (*TakeAnswer, error) {
-		id, key, e, err := b.first(ctx)
-		if err != nil || id == "" {
+		free, err := b.first()
+		if err != nil || free == nil {
 			return &TakeAnswer{Empty: true}, err
 		}
-		j, err := b.job(ctx, id)
+		id, key := string(free.Value.Data), free.Key
+		j, err := b.job(id)
 		if err == nil {
 			err = c.holdEnded(j)
 		}
@@ -149,11 +151,9 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		if err != nil {
 			return nil, err
 		}
-		c.unchanged(key, e)
+		c.unchanged(key, free)
 		c.unchanged(key+"/held", nil)
-		text := hold{By: by.String()}
-		c.put(key+"/held", text)
-		c.ops[len(c.ops)-1].Lease = lease
+		c.put(key+"/held", hold{By: by.String()}).Lease = lease
 		c.putValue(key+"/taken", kv.StringValue(""), 0)
 		j.Taken++
 		c.save(j, "taken", "")
@@ -162,37 +162,22 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 	if err != nil || answer.Empty {
 		return answer, err
 	}
-	e, err := b.store.Get(ctx, kv.BenchNamespace, "spec/"+answer.ID) // it is not remembered with the token
-	if err != nil {
-		return nil, err
-	}
-	answer.Spec = new(JobSpec)
-	return answer, decode(e, answer.Spec)
+	answer.Spec = new(JobSpec) // it is not remembered with the token
+	return answer, decode(b.store.Get(kv.BenchNamespace, "spec/"+answer.ID), answer.Spec)
 }
 
-// first is the first job that waits and is not held: its id, key and entry.
-func (b *book) first(ctx context.Context) (id, key string, e *kv.Entry, err error) {
+// first is the place of the first job that waits and is not held; nil: there is none.
+func (b *book) first() (free *kv.Entry, err error) {
 	const pageEntries = 256
-	for after := ""; ; {
-		page, err := b.list(ctx, "queue/", after, pageEntries)
-		if err != nil {
-			return "", "", nil, err
+	for e, err := range embedded.Each(b.store.List, kv.List{NS: kv.BenchNamespace, Prefix: "queue/", Limit: pageEntries}) {
+		if err != nil || free != nil && e.Key != free.Key+"/held" {
+			return free, err
 		}
-		for i, e := range page.Entries {
-			if strings.Count(e.Key, "/") > 1 {
-				continue
-			}
-			if last := i == len(page.Entries)-1; last && page.More {
-				break // whether it is held is on the next page
-			} else if last || page.Entries[i+1].Key != e.Key+"/held" {
-				return string(e.Value.Data), e.Key, e, nil
-			}
-			after = page.Entries[i+1].Key
-		}
-		if !page.More {
-			return "", "", nil, nil
+		if free = nil; strings.Count(e.Key, "/") == 1 {
+			free = e
 		}
 	}
+	return free, nil
 }
 
 // HoldAsk is about a job that was taken.
@@ -215,7 +200,7 @@ type KeepAnswer struct {
 
 // KeepJob begins the time anew after which a job that was taken is free again.
 func (b *Bench) KeepJob(ctx context.Context, _ *access.Actor, q *KeepAsk) (*KeepAnswer, error) {
-	if _, err := b.heldJob(ctx, q.ID, q.Hold); err != nil {
+	if _, err := b.heldJob(q.ID, q.Hold); err != nil {
 		return nil, err
 	}
 	lease, err := b.store.KeepLease(ctx, kv.LeaseID(q.Hold))
@@ -226,8 +211,8 @@ func (b *Bench) KeepJob(ctx context.Context, _ *access.Actor, q *KeepAsk) (*Keep
 }
 
 // heldJob reads a job that is held by hold.
-func (b *book) heldJob(ctx context.Context, id string, hold int64) (*job, error) {
-	j, err := b.open(ctx, id, 0)
+func (b *book) heldJob(id string, hold int64) (*job, error) {
+	j, err := b.open(id, 0)
 	if err == nil && (j.heldEntry == nil || int64(j.heldEntry.Lease) != hold) {
 		err = codes.Errorf(codes.LeaseGone, "job %s is not held by hold %d, or no longer: take a job again", id, hold)
 	}
@@ -252,7 +237,7 @@ func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAs
 		return nil, err
 	}
 	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.heldJob(ctx, q.ID, q.Hold)
+		j, err := b.heldJob(q.ID, q.Hold)
 		if err != nil {
 			return nil, err
 		}

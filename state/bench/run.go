@@ -29,7 +29,7 @@ func (b *Bench) Run(ctx context.Context) error {
 }
 
 // sweep calls one for each key with a prefix that ends, and for all when it may have missed some.
-func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Context) ([]string, error), one func(context.Context, string) error) error {
+func (b *Bench) sweep(ctx context.Context, prefix string, all func() ([]string, error), one func(context.Context, string) error) error {
 	w, err := b.store.Watch(ctx, kv.Filter{NS: kv.BenchNamespace, Text: prefix}, 0)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Conte
 		n, err := w.Next(ctx)
 		var ended []string
 		if err == nil && n.Kind == kv.Synced { // at the beginning, and whenever changes were missed
-			ended, err = all(ctx)
+			ended, err = all()
 		}
 		for _, e := range n.Events {
 			if e.Entry.Deleted() {
@@ -78,19 +78,18 @@ func together(keys []string, do func(key string) error) error {
 }
 
 // notLost are the ids of all nodes that may have to be marked as lost.
-func (b *Bench) notLost(ctx context.Context) (ids []string, err error) {
-	return ids, b.eachNode(ctx, func(n *nodeKeys) error {
+func (b *Bench) notLost() (ids []string, err error) {
+	return ids, b.eachNode(func(n *nodeKeys) {
 		if !n.Lost {
 			ids = append(ids, n.ID)
 		}
-		return nil
 	})
 }
 
 // lose marks a node as lost, unless it is alive or no longer there.
 func (b *Bench) lose(ctx context.Context, id string) error {
 	_, err := apply(ctx, b, itself, "node/"+id, "", nil, func(c *change) (*UpdateAnswer, error) {
-		n, err := b.node(ctx, id)
+		n, err := b.node(id)
 		if err != nil || n.info == nil || n.has != nil || n.state.Lost {
 			return &UpdateAnswer{}, err
 		}
@@ -108,7 +107,7 @@ func (c *change) tellJob(n *nodeKeys, to nodeState) error {
 	if n.Job == "" || n.state.Lost == to.Lost {
 		return nil
 	}
-	j, err := c.b.job(c.ctx, n.Job)
+	j, err := c.b.job(n.Job)
 	if codes.Of(err) == codes.NotFound {
 		return nil // it has let the node go meanwhile: the node has changed, too
 	} else if err != nil {
@@ -119,18 +118,14 @@ func (c *change) tellJob(n *nodeKeys, to nodeState) error {
 }
 
 // taken are the places in the queue of all jobs that were taken.
-func (b *Bench) taken(ctx context.Context) (places []string, err error) {
-	for after, more := "", true; more; {
-		page, err := b.list(ctx, "queue/", after, 0)
+func (b *Bench) taken() (places []string, err error) {
+	for e, err := range b.each("queue/") {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			if after = e.Key; strings.HasSuffix(after, "/taken") {
-				places = append(places, strings.TrimPrefix(after, "queue/"))
-			}
+		if strings.HasSuffix(e.Key, "/taken") {
+			places = append(places, strings.TrimPrefix(e.Key, "queue/"))
 		}
-		more = page.More
 	}
 	return places, nil
 }
@@ -138,13 +133,13 @@ func (b *Bench) taken(ctx context.Context) (places []string, err error) {
 // endHold writes that the hold of a job in the queue has ended, if it has.
 func (b *Bench) endHold(ctx context.Context, key string) error {
 	ticket, what, _ := strings.Cut(key, "/")
-	e, err := b.store.Get(ctx, kv.BenchNamespace, "queue/"+ticket)
-	if what == "" || e == nil || err != nil {
-		return err
+	e := b.store.Get(kv.BenchNamespace, "queue/"+ticket)
+	if what == "" || e == nil {
+		return nil
 	}
 	id := string(e.Value.Data)
-	_, err = apply(ctx, b, itself, "job/"+id, "", nil, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.job(ctx, id)
+	_, err := apply(ctx, b, itself, "job/"+id, "", nil, func(c *change) (*UpdateAnswer, error) {
+		j, err := b.job(id)
 		if codes.Of(err) == codes.NotFound {
 			return &UpdateAnswer{}, nil // removed meanwhile
 		} else if err != nil {
@@ -160,9 +155,9 @@ func (c *change) holdEnded(j *job) error {
 	if j.Ticket == 0 || j.heldEntry != nil {
 		return nil
 	}
-	taken, err := c.read(queueKey(j.Ticket)+"/taken", nil)
-	if taken == nil || err != nil {
-		return err
+	taken := c.b.store.Get(kv.BenchNamespace, queueKey(j.Ticket)+"/taken")
+	if taken == nil {
+		return nil
 	}
 	if err := c.letGo(j, "lost its holder"); err != nil {
 		return err

@@ -213,7 +213,7 @@ func TestTheGuideNamesTheKeys(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		seen, used := map[string]bool{}, map[*regexp.Regexp]bool{}
 		note := func() {
-			page, err := r.bed.List(r.ctx, kv.List{NS: kv.BenchNamespace})
+			page, err := r.bed.List(kv.List{NS: kv.BenchNamespace})
 			require.NoError(t, err)
 			for _, e := range page.Entries {
 				seen[e.Key] = true

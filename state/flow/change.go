@@ -24,11 +24,7 @@ type StatusAsk struct {
 // log, at once. Only what can follow is accepted; a claim makes a task PENDDING, and a return
 // WAITING. A task that has EXITED no longer belongs to any worker.
 func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +46,7 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 		worker = w.ID
 	}
 	return written(e.commit(ctx, func() error {
-		r, err := f.load(ctx, e.ns, m)
+		r, err := f.load(e.ns, m)
 		if err != nil {
 			return err
 		}
@@ -60,7 +56,7 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 		if to == Pending && m.Kind != App {
 			return codes.Errorf(codes.Conflict, "%s becomes %s by a claim", m, Pending)
 		}
-		if err := e.held(ctx, r, worker, q.Fence); err != nil {
+		if err := e.held(r, worker, q.Fence); err != nil {
 			return err
 		}
 		e.setStatus(r, to, q.Why)
@@ -72,17 +68,14 @@ func (f *Flow) SetStatus(ctx context.Context, by *access.Actor, q *StatusAsk) (*
 }
 
 // held has the condition that a worker has what a record describes, if one is named.
-func (e *edit) held(ctx context.Context, r *record, worker string, fence int64) error {
+func (e *edit) held(r *record, worker string, fence int64) error {
 	if worker == "" && fence == 0 {
 		return nil
 	}
 	worker = cmp.Or(worker, r.worker)
 	key := assignment(Member{Worker, worker}, r.Member)
 	if r.worker == worker && worker != "" {
-		got, err := e.f.store.Get(ctx, e.ns, key)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.Get(e.ns, key)
 		if got != nil && (fence == 0 || fence == int64(got.Create)) {
 			e.whenSame(key, got)
 			return nil
@@ -127,16 +120,12 @@ type CountAnswer struct {
 // Count adds to the counters of a member. It is no change of the record: the operation log and
 // atime do not tell of it.
 func (f *Flow) Count(ctx context.Context, by *access.Actor, q *CountAsk) (*CountAnswer, error) {
-	e, err := f.edit(by, q.Scope, "", q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, "", q.Token, q)
 	if err != nil {
 		return nil, err
 	}
 	res, err := e.commit(ctx, func() error {
-		r, err := f.load(ctx, e.ns, m)
+		r, err := f.load(e.ns, m)
 		if err != nil {
 			return err
 		}

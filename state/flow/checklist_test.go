@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -160,9 +159,9 @@ type published struct {
 	publish func()
 }
 
-func (p *published) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+func (p *published) GetMany(ns string, keys ...string) []*kv.Entry {
 	p.publish()
-	return p.Store.GetMany(ctx, ns, keys...)
+	return p.Store.GetMany(ns, keys...)
 }
 
 func TestAListIsNotOfTheMomentBeforeItsApplicationIsPublished(t *testing.T) {

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // ClaimAsk is the question of Claim.
@@ -36,30 +38,22 @@ type ClaimAnswer struct {
 // is the only one that can claim what is below it, and can claim it only as long as nothing below
 // it is claimed.
 func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*ClaimAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	e, worker, err := f.editOf(by, q.Scope, q.Worker, parseWorker, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{edit: e, lease: q.Lease}
-	if c.worker, err = parseWorker(q.Worker); err != nil {
-		return nil, err
-	}
+	c := &claim{edit: e, worker: worker, lease: q.Lease}
 	var m Member
-	switch {
-	case q.Key != "":
-		m, err = ParseMember(q.Key)
-	case q.From != "":
-		m, err = ParseMember(q.From)
+	if name := cmp.Or(q.Key, q.From); name != "" {
+		if m, err = ParseMember(name); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	var res *kv.Result
+	do := c.next
 	if q.Key != "" {
-		res, err = c.one(ctx, m)
-	} else {
-		res, err = c.next(ctx, m)
+		do = c.one
 	}
+	res, err := do(ctx, m)
 	if err != nil || res == nil {
 		return &ClaimAnswer{}, err
 	}
@@ -99,18 +93,18 @@ func (c *claim) one(ctx context.Context, m Member) (*kv.Result, error) {
 		return nil, codes.Errorf(codes.BadRequest, "%s cannot be claimed: only node, srvs, flow and cfapp can", m)
 	}
 	return c.commit(ctx, func() error {
-		r, err := c.f.load(ctx, c.ns, m)
+		r, err := c.f.load(c.ns, m)
 		if err != nil {
 			return err
 		}
-		return c.take(ctx, r)
+		return c.take(r)
 	})
 }
 
 // next claims the next task that waits; nil if there is none. What only the worker can claim,
 // because it has claimed something above it, comes first.
 func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
-	own, err := c.own(ctx, from)
+	own, err := c.own(from)
 	if err != nil {
 		return nil, err
 	}
@@ -127,34 +121,25 @@ func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
 }
 
 // own are the flows and applications that the worker has claimed below from.
-func (c *claim) own(ctx context.Context, from Member) (list []Member, err error) {
+func (c *claim) own(from Member) (list []Member, err error) {
 	if from.Kind == FlowKind {
 		return nil, nil
 	}
 	const few = 16
-	for l := (kv.List{NS: c.ns, Prefix: c.worker.field("task."), Limit: few}); ; {
-		page, err := c.f.store.List(ctx, l)
+	l := kv.List{NS: c.ns, Prefix: c.worker.field("task."), Limit: few}
+	for e, err := range embedded.Each(c.f.store.List, l) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			m, err := ParseMember(e.Key[len(l.Prefix):])
-			if err != nil || m.Kind != App && m.Kind != FlowKind {
-				return list, nil // services and nodes come last
-			}
-			switch r, err := c.f.load(ctx, c.ns, m); {
-			case codes.Of(err) == codes.NotFound: // it is about to go
-			case err != nil:
-				return nil, err
-			case from.ID == "" || from == r.app():
-				list = append(list, m)
-			}
-			l.After = e.Key
+		m, err := ParseMember(e.Key[len(l.Prefix):])
+		if err != nil || m.Kind != App && m.Kind != FlowKind {
+			break // services and nodes come last
 		}
-		if !page.More {
-			return list, nil
+		if r, err := c.f.load(c.ns, m); err == nil && (from.ID == "" || from == r.app()) { // or it is about to go
+			list = append(list, m)
 		}
 	}
+	return list, nil
 }
 
 // nextOf claims the next task that waits below a member, or anywhere; nil if there is none.
@@ -166,10 +151,10 @@ func (c *claim) nextOf(ctx context.Context, from Member) (*kv.Result, error) {
 			return nil, err
 		}
 		res, err := c.apply(ctx, func() error {
-			if err := c.f.refresh(ctx, c.ns, r); err != nil {
+			if err := r.refresh(c.f.store.GetMany, c.ns); err != nil {
 				return err
 			}
-			return c.take(ctx, r)
+			return c.take(r)
 		})
 		var over *overlap
 		switch code := codes.Of(err); {
@@ -201,17 +186,14 @@ type overlap struct {
 func (o *overlap) Unwrap() error { return o.error }
 
 // take builds the transaction that gives what a record describes to the worker.
-func (c *claim) take(ctx context.Context, r *record) error {
+func (c *claim) take(r *record) error {
 	keys := []string{r.field("claims")}
 	for _, owner := range r.above {
 		keys = append(keys, owner.field("claim"))
 	}
-	got, err := c.f.store.GetMany(ctx, c.ns, keys...)
-	if err != nil {
-		return err
-	}
+	got := c.f.store.GetMany(c.ns, keys...)
 	c.txn.If, c.txn.Then = slices.Grow(c.txn.If, 8), slices.Grow(c.txn.Then, 16) // as many as there will be
-	if err := c.alive(ctx); err != nil {
+	if err := c.alive(); err != nil {
 		return err
 	}
 	switch {
@@ -251,12 +233,9 @@ func (c *claim) take(ctx context.Context, r *record) error {
 }
 
 // alive has the condition that the worker is.
-func (c *claim) alive(ctx context.Context) error {
+func (c *claim) alive() error {
 	key := indexKey(liveKey, c.ns, c.worker)
-	got, err := c.f.store.Get(ctx, index, key)
-	if err != nil {
-		return err
-	}
+	got := c.f.store.Get(index, key)
 	if got == nil || c.lease != 0 && c.lease != number(got) {
 		return errDead(c.worker)
 	}
@@ -310,19 +289,18 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 			q.taken++
 			return r, nil
 		}
-		if err := c.alive(ctx); err != nil {
+		if err := c.alive(); err != nil {
 			return nil, err
 		}
-		top, err := c.f.top(ctx, c.ns, from)
-		if err != nil {
-			return nil, err
-		}
-		news, err := c.f.store.Get(ctx, index, newsKey(c.ns))
-		if err != nil {
-			return nil, err
+		var top *record // nil: of the whole scope
+		if from.ID != "" {
+			var err error
+			if top, err = c.f.load(c.ns, from); err != nil {
+				return nil, err
+			}
 		}
 		now := kv.Revision(0)
-		if news != nil {
+		if news := c.f.store.Get(index, newsKey(c.ns)); news != nil {
 			now = news.Mod
 		}
 		if q.whole && q.news == now {
@@ -374,14 +352,6 @@ func (q *queue) wait(ctx context.Context) error {
 	}
 }
 
-// top is the record of a member that tasks are claimed below; nil: of the whole scope.
-func (f *Flow) top(ctx context.Context, ns string, from Member) (*record, error) {
-	if from.ID == "" {
-		return nil, nil
-	}
-	return f.load(ctx, ns, from)
-}
-
 // fill looks for what waits below a member, or in the scope.
 func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err error) {
 	w := f.newWalk(ctx, ns, "")
@@ -389,11 +359,10 @@ func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err 
 	q.list, q.whole = nil, false
 	visit := func(s *step) error {
 		if s.Kind == App || s.Kind == FlowKind { // what is below it is for the one who has claimed it
-			claim, err := f.store.Get(ctx, ns, s.field("claim"))
-			if err == nil && claim != nil {
-				err = errSkip
+			if f.store.Get(ns, s.field("claim")) != nil {
+				return errSkip
 			}
-			return err
+			return nil
 		}
 		if s.status == Waiting && (s.Kind == Node || s.Kind == Service) {
 			if len(q.list) == maxWaiting {

@@ -14,12 +14,12 @@ import (
 // away for a while. The duty is marked with the request's token, so that a repetition knows that it
 // is its own, and need not wait.
 
-// marked is the value of a duty that a request notes.
-func marked(e *edit, value string) kv.Value {
+// mark is how a request is known by a duty; empty: it has no token.
+func (e *edit) mark() string {
 	if e.asked == nil {
-		return kv.StringValue(value)
+		return ""
 	}
-	return kv.StringValue(value + " " + hex.EncodeToString(e.asked))
+	return " " + hex.EncodeToString(e.asked)
 }
 
 // errOwn is that the same request has begun a change in pieces before, and not ended it.
@@ -28,7 +28,7 @@ var errOwn = codes.Errorf(codes.Conflict, "the same request is under way; try ag
 // underWay is the refusal of a change that a duty says to be under way: errOwn, or what others are
 // told.
 func underWay(e *edit, duty *kv.Entry, format string, m Member) error {
-	if e.asked != nil && strings.HasSuffix(string(duty.Value.Data), " "+hex.EncodeToString(e.asked)) {
+	if mark := e.mark(); mark != "" && strings.HasSuffix(text(duty), mark) {
 		return errOwn
 	}
 	return codes.Errorf(codes.Conflict, format, m)
@@ -41,10 +41,7 @@ func afresh(ctx context.Context, e *edit, what string, m Member, begin func() er
 	if !errors.Is(err, errOwn) {
 		return err
 	}
-	got, err := e.f.store.GetMany(ctx, index, indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m))
-	if err != nil {
-		return err
-	}
+	got := e.f.store.GetMany(index, indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m))
 	if duty, live := got[0], got[1]; duty != nil && errors.Is(underWay(e, duty, "%s", m), errOwn) {
 		if live != nil {
 			e.revoke(ctx, live.Lease)

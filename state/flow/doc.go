@@ -1,4 +1,4 @@
-// Package flow keeps the state of a cluster of schedulers and workers on a [state.Store], in
+// Package flow keeps the state of a cluster of schedulers and workers on a [embedded.Store], in
 // the layout of cloudflow: applications with their services, sessions, flows and nodes, who
 // works on which of them, and what has happened to each.
 //

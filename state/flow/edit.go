@@ -60,6 +60,16 @@ func (f *Flow) edit(by *access.Actor, scope, who, token string, question any) (*
 	return e, nil
 }
 
+// editOf is edit of a member, whose name parse reads.
+func (f *Flow) editOf(by *access.Actor, scope, key string, parse func(string) (Member, error), who, token string, question any) (*edit, Member, error) {
+	e, err := f.edit(by, scope, who, token, question)
+	if err != nil {
+		return nil, Member{}, err
+	}
+	m, err := parse(key)
+	return e, m, err
+}
+
 // known returns the result of the same request if it was carried out before.
 func (e *edit) known(ctx context.Context) (*kv.Result, error) {
 	if e.token == "" {
@@ -120,7 +130,7 @@ func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error
 			return nil, err
 		}
 		if e.news {
-			e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpIncr, NS: index, Key: newsKey(e.ns), Delta: 1})
+			e.do(kv.Op{Kind: kv.OpIncr, NS: index, Key: newsKey(e.ns), Delta: 1})
 		}
 		if err := e.f.enter(ctx, e.ns); err != nil {
 			return nil, err
@@ -171,9 +181,7 @@ func (f *Flow) enter(ctx context.Context, ns string) error {
 		txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: kinds[kind].list + ".ctime", Value: now})
 	}
 	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: index, Key: "scope." + ns[len(kv.FlowPrefix):], Value: now})
-	if e, err := f.store.Get(ctx, ns, "cfapplist.ctime"); err != nil {
-		return err
-	} else if e == nil {
+	if f.store.Get(ns, "cfapplist.ctime") == nil {
 		if _, err := f.store.Txn(ctx, txn); err != nil {
 			return err
 		}
@@ -196,27 +204,24 @@ func (d *draft) putStatus(key string, s Status) {
 	d.news = d.news || s == Waiting
 }
 
+func (d *draft) do(op kv.Op) { d.txn.Then = append(d.txn.Then, op) }
+
 func (d *draft) putIn(ns, key string, v kv.Value, lease kv.LeaseID) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: v, Lease: lease})
+	d.do(kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: v, Lease: lease})
 }
 
-func (d *draft) incr(key string, n int64) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpIncr, NS: d.ns, Key: key, Delta: n})
-}
+func (d *draft) incr(key string, n int64) { d.do(kv.Op{Kind: kv.OpIncr, NS: d.ns, Key: key, Delta: n}) }
 
-func (d *draft) remove(key string) { d.removeIn(d.ns, key) }
-
-func (d *draft) removeIn(ns, key string) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpDelete, NS: ns, Key: key})
-}
-
+func (d *draft) remove(key string)       { d.removeIn(d.ns, key) }
+func (d *draft) removeIn(ns, key string) { d.do(kv.Op{Kind: kv.OpDelete, NS: ns, Key: key}) }
 func (d *draft) removeBelow(prefix string) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpDeletePrefix, NS: d.ns, Key: prefix})
+	d.do(kv.Op{Kind: kv.OpDeletePrefix, NS: d.ns, Key: prefix})
 }
+
+// endLease ends the lease that a key has, and with it the key.
+func (d *draft) endLease(of *kv.Entry) { d.do(kv.Op{Kind: kv.OpRevoke, Lease: of.Lease}) }
 
 func (d *draft) when(c ...kv.Compare) { d.txn.If = append(d.txn.If, c...) }
-
-func (d *draft) whenAbsent(key string) { d.when(kv.Absent(d.ns, key)) }
 
 func exists(ns, key string) kv.Compare {
 	return kv.Compare{NS: ns, Key: key, Target: kv.CompareVersion, Relation: kv.Greater}

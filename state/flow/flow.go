@@ -2,7 +2,6 @@ package flow
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -157,20 +156,15 @@ func (r *record) aboveKeys() []string {
 
 // load reads a member's record. It is not found if it, or something above it, is in no list:
 // then it is staged, or about to go.
-func (f *Flow) load(ctx context.Context, ns string, m Member) (*record, error) {
-	return loadBy(ctx, f.store.GetMany, ns, m)
-}
+func (f *Flow) load(ns string, m Member) (*record, error) { return loadBy(f.store.GetMany, ns, m) }
 
 // getMany reads keys of a namespace at one revision.
-type getMany func(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error)
+type getMany func(ns string, keys ...string) []*kv.Entry
 
-func loadBy(ctx context.Context, get getMany, ns string, m Member) (*record, error) {
+func loadBy(get getMany, ns string, m Member) (*record, error) {
 	var above []Member
 	if kinds[m.Kind].list == "" {
-		got, err := get(ctx, ns, m.field("parent"), m.field("sesuid"), m.field("appuid"))
-		if err != nil {
-			return nil, err
-		}
+		got := get(ns, m.field("parent"), m.field("sesuid"), m.field("appuid"))
 		parent, err := ParseMember(text(got[0]))
 		if err != nil || got[2] == nil {
 			return nil, errNoMember(m)
@@ -184,23 +178,16 @@ func loadBy(ctx context.Context, get getMany, ns string, m Member) (*record, err
 		}
 	}
 	r := newRecord(m, above)
-	return &r, refreshBy(ctx, get, ns, &r)
+	return &r, r.refresh(get, ns)
 }
 
 // refresh reads what of a record changes.
-func (f *Flow) refresh(ctx context.Context, ns string, r *record) error {
-	return refreshBy(ctx, f.store.GetMany, ns, r)
-}
-
-func refreshBy(ctx context.Context, get getMany, ns string, r *record) error {
+func (r *record) refresh(get getMany, ns string) error {
 	keys := []string{r.listKey(), r.field("atime"), r.field("worker")}
 	if r.Kind == App || r.Kind == FlowKind {
 		keys[2] = r.field("claim")
 	}
-	got, err := get(ctx, ns, append(keys, r.aboveKeys()...)...)
-	if err != nil {
-		return err
-	}
+	got := get(ns, append(keys, r.aboveKeys()...)...)
 	r.list, r.atime, r.worker = got[0], got[1], text(got[2])
 	if r.list == nil || slices.Contains(got[3:], nil) {
 		return errNoMember(r.Member)

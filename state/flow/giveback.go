@@ -28,11 +28,7 @@ type ReturnAnswer struct {
 // a lost worker had. What was STOPING is EXITED. The worker can claim nothing from the first
 // moment on, and if this returns before all is done, the sweep goes on.
 func (f *Flow) Return(ctx context.Context, by *access.Actor, q *ReturnAsk) (*ReturnAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	w, err := parseWorker(q.Worker)
+	e, w, err := f.editOf(by, q.Scope, q.Worker, parseWorker, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +41,7 @@ func (f *Flow) Return(ctx context.Context, by *access.Actor, q *ReturnAsk) (*Ret
 // returnAll gives everything back that a worker has.
 func (e *edit) returnAll(ctx context.Context, w Member, force bool) (*ReturnAnswer, error) {
 	defer e.f.undertake(indexKey(dutyBack, e.ns, w))()
-	res, err := e.commit(ctx, func() error { return e.giveBack(ctx, w, force) })
+	res, err := e.commit(ctx, func() error { return e.giveBack(w, force) })
 	if err != nil {
 		return nil, err
 	}
@@ -57,20 +53,17 @@ func (e *edit) returnAll(ctx context.Context, w Member, force bool) (*ReturnAnsw
 }
 
 // giveBack builds the transaction from which on a worker's tasks go back.
-func (e *edit) giveBack(ctx context.Context, w Member, force bool) error {
+func (e *edit) giveBack(w Member, force bool) error {
 	live := indexKey(liveKey, e.ns, w)
-	got, err := e.f.store.GetMany(ctx, index, live, indexKey(dutyLive, e.ns, w))
-	if err != nil {
-		return err
-	}
+	got := e.f.store.GetMany(index, live, indexKey(dutyLive, e.ns, w))
 	if got[0] != nil && !force {
 		return codes.Errorf(codes.Conflict, "%s is alive; wait until it has left or its lease has ended, or force it", w)
 	}
-	r, err := e.f.load(ctx, e.ns, w)
+	r, err := e.f.load(e.ns, w)
 	if err != nil {
 		return err
 	}
-	e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpGet, NS: e.ns, Key: w.field("tasks")})
+	e.do(kv.Op{Kind: kv.OpGet, NS: e.ns, Key: w.field("tasks")})
 	if got[0] == nil {
 		e.when(kv.Absent(index, live))
 	} else {
@@ -93,17 +86,14 @@ func errGoing(w Member) error {
 
 // giveBackOne gives one claim of a worker back, but nothing that it runs if it lives. codes.Busy:
 // what it is of is being removed.
-func (e *edit) giveBackOne(ctx context.Context, w, m Member, claim *kv.Entry, lives bool) error {
-	r, err := e.f.load(ctx, e.ns, m)
+func (e *edit) giveBackOne(w, m Member, claim *kv.Entry, lives bool) error {
+	r, err := e.f.load(e.ns, m)
 	if codes.Of(err) == codes.NotFound {
-		atime, err := e.f.store.Get(ctx, e.ns, m.field("atime"))
-		if err != nil {
-			return err
-		}
+		atime := e.f.store.Get(e.ns, m.field("atime"))
 		if atime != nil {
 			return errGoing(w)
 		}
-		e.whenAbsent(m.field("atime"))
+		e.whenSame(m.field("atime"), nil)
 		e.whenSame(assignment(w, m), claim)
 		e.remove(assignment(w, m))
 		e.incr(w.field("tasks"), -1)
@@ -136,21 +126,15 @@ func (e *edit) returnOne(ctx context.Context, w Member, key string, force bool) 
 		return nil, err
 	}
 	res, err := e.commit(ctx, func() error {
-		claim, err := e.f.store.Get(ctx, e.ns, assignment(w, m))
-		if err != nil {
-			return err
-		}
+		claim := e.f.store.Get(e.ns, assignment(w, m))
 		if claim == nil {
 			return codes.Errorf(codes.NotFound, "%s has not claimed %s", w, m)
 		}
-		live, err := e.f.store.Get(ctx, index, indexKey(liveKey, e.ns, w))
-		if err != nil {
-			return err
-		}
+		live := e.f.store.Get(index, indexKey(liveKey, e.ns, w))
 		if live == nil {
 			e.when(kv.Absent(index, indexKey(liveKey, e.ns, w)))
 		}
-		return e.giveBackOne(ctx, w, m, claim, live != nil && !force)
+		return e.giveBackOne(w, m, claim, live != nil && !force)
 	})
 	if err != nil {
 		return nil, err
@@ -164,21 +148,16 @@ const mostBack = 64
 // finishBack returns what a worker has, as its duty says.
 func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 	duty := indexKey(dutyBack, ns, w)
-	got, err := f.store.Get(ctx, index, duty)
-	if err != nil || got == nil {
-		return err
-	}
-	for {
+	got := f.store.Get(index, duty)
+	for got != nil {
 		e := &edit{draft: draft{ns: ns}, f: f, who: text(got)}
 		left := 0
 		_, err := e.apply(ctx, func() error {
-			page, err := f.store.List(ctx, kv.List{NS: ns, Prefix: w.field("task."), Limit: mostBack})
+			page, err := f.store.List(kv.List{NS: ns, Prefix: w.field("task."), Limit: mostBack})
 			if err != nil {
 				return err
 			}
-			if got, err := f.store.Get(ctx, index, duty); err != nil {
-				return err
-			} else if got == nil {
+			if f.store.Get(index, duty) == nil {
 				return errNoMember(w)
 			}
 			e.when(exists(index, duty))
@@ -190,7 +169,7 @@ func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 			for _, one := range page.Entries {
 				k, err := ParseKey(one.Key)
 				if err == nil {
-					err = e.giveBackOne(ctx, w, k.Task, one, false)
+					err = e.giveBackOne(w, k.Task, one, false)
 				}
 				if err == nil {
 					done++
@@ -210,4 +189,5 @@ func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 			return err
 		}
 	}
+	return nil
 }

@@ -232,9 +232,8 @@ func TestNothingIsCopiedBelowSomethingRemoved(t *testing.T) {
 // expire ends the lease of a stage, a copy or a worker.
 func (k *kit) expire(m string) {
 	k.t.Helper()
-	live, err := k.bed.Get(k.ctx, kv.FlowPrefix+".index", "live.cl."+m)
-	require.NoError(k.t, err)
-	_, err = k.bed.Txn(k.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: live.Lease}}})
+	live := k.bed.Get(kv.FlowPrefix+".index", "live.cl."+m)
+	_, err := k.bed.Txn(k.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: live.Lease}}})
 	require.NoError(k.t, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // GetAsk is the question of Get.
@@ -30,7 +31,7 @@ type GetAnswer struct {
 }
 
 // Get reads keys, as of one moment. That one is absent is no error.
-func (f *Flow) Get(ctx context.Context, _ *access.Actor, q *GetAsk) (*GetAnswer, error) {
+func (f *Flow) Get(_ context.Context, _ *access.Actor, q *GetAsk) (*GetAnswer, error) {
 	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
@@ -38,10 +39,12 @@ func (f *Flow) Get(ctx context.Context, _ *access.Actor, q *GetAsk) (*GetAnswer,
 	if len(q.Keys) == 0 || len(q.Keys) > MaxBatch {
 		return nil, codes.Errorf(codes.BadRequest, "there are %d keys; ask for 1 to %d", len(q.Keys), MaxBatch)
 	}
-	got, err := f.store.GetMany(ctx, ns, q.Keys...)
-	if err != nil {
-		return nil, err
+	for _, key := range q.Keys {
+		if err := kv.CheckKey(key); err != nil {
+			return nil, err
+		}
 	}
+	got := f.store.GetMany(ns, q.Keys...)
 	a, size := &GetAnswer{make([]Entry, len(got))}, 0
 	for i, e := range got {
 		a.Entries[i] = entry(q.Keys[i], e)
@@ -75,12 +78,12 @@ type ReadAnswer struct {
 }
 
 // Read reads all keys with a prefix.
-func (f *Flow) Read(ctx context.Context, _ *access.Actor, q *ReadAsk) (*ReadAnswer, error) {
+func (f *Flow) Read(_ context.Context, _ *access.Actor, q *ReadAsk) (*ReadAnswer, error) {
 	ns, err := Namespace(q.Scope)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := f.page(ctx, kv.List{NS: ns, Prefix: q.Prefix, After: q.After}, q.Limit)
+	page, next, err := f.page(kv.List{NS: ns, Prefix: q.Prefix, After: q.After}, q.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +138,7 @@ func (f *Flow) Set(ctx context.Context, by *access.Actor, q *SetAsk) (*WriteAnsw
 	if len(wrong) > 0 {
 		return nil, faults(wrong)
 	}
-	return written(e.commit(ctx, func() error { return e.set(ctx, keys, values) }))
+	return written(e.commit(ctx, func() error { return e.set(keys, values) }))
 }
 
 // settable is what a key may be written to, if it may be.
@@ -155,13 +158,13 @@ func settable(k Key, raw Raw) (kv.Value, error) {
 	return kv.Value{}, fmt.Errorf("%s cannot be written directly: register, claim, status, join, lock and their like write it", k)
 }
 
-func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
+func (e *edit) set(keys []Key, values []kv.Value) error {
 	changed := map[Member][]string{}
 	for i, k := range keys {
 		if k.Form == ListMember {
 			v, _ := fields(k.Member, nil, nil)
 			app := &part{newRecord(k.Member, nil), v}
-			if err := e.newApp(ctx, app); err != nil {
+			if err := e.newApp(app); err != nil {
 				return err
 			}
 			e.create(&app.record, app.values, true)
@@ -176,11 +179,11 @@ func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
 		return codes.Errorf(codes.TooManyOps, "fields of %d members are written, the limit is %d", len(changed), mostConds/2)
 	}
 	for m, names := range changed {
-		r, err := e.f.load(ctx, e.ns, m)
+		r, err := e.f.load(e.ns, m)
 		if err != nil {
 			return err
 		}
-		if err := e.room(ctx, m, names); err != nil {
+		if err := e.room(m, names); err != nil {
 			return err
 		}
 		const shown = 8
@@ -195,14 +198,13 @@ func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
 }
 
 // room reports whether a member may have these fields too.
-func (e *edit) room(ctx context.Context, m Member, names []string) error {
+func (e *edit) room(m Member, names []string) error {
 	keys := make([]string, len(names))
 	for i, name := range names {
 		keys[i] = m.field(name)
 	}
-	got, err := e.f.store.GetMany(ctx, e.ns, keys...)
-	if err != nil || !slices.Contains(got, nil) {
-		return err
+	if !slices.Contains(e.f.store.GetMany(e.ns, keys...), nil) {
+		return nil
 	}
 	all := map[string]struct{}{}
 	for _, name := range names {
@@ -254,11 +256,11 @@ func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*Del
 	res, err := e.commit(ctx, func() error {
 		e.remove(q.Key)
 		if k.Form == Free && q.Below {
-			return e.removeFree(ctx, q.Key+".")
+			return e.removeFree(q.Key + ".")
 		} else if k.Form == Free {
 			return nil
 		}
-		r, err := f.load(ctx, e.ns, k.Member)
+		r, err := f.load(e.ns, k.Member)
 		if err != nil {
 			return err
 		}
@@ -279,23 +281,15 @@ func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*Del
 }
 
 // removeFree deletes what is below a key that is free, as much as one transaction can.
-func (e *edit) removeFree(ctx context.Context, prefix string) error {
-	l := kv.List{NS: e.ns, Prefix: prefix}
-	for len(e.txn.Then) <= mostOps {
-		page, err := e.f.store.List(ctx, l)
+func (e *edit) removeFree(prefix string) error {
+	for one, err := range embedded.Each(e.f.store.List, kv.List{NS: e.ns, Prefix: prefix}) {
 		if err != nil {
 			return err
 		}
-		for _, one := range page.Entries {
-			l.After = one.Key
-			if k, err := ParseKey(one.Key); err == nil && k.Form == LockField {
-				continue
-			}
-			if e.remove(one.Key); len(e.txn.Then) > mostOps {
-				break
-			}
+		if k, err := ParseKey(one.Key); err == nil && k.Form == LockField {
+			continue
 		}
-		if !page.More {
+		if e.remove(one.Key); len(e.txn.Then) > mostOps {
 			break
 		}
 	}

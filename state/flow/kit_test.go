@@ -206,7 +206,7 @@ func text(value string) (s string) {
 // duties are the keys of the index that say what is still to be finished.
 func (k *kit) duties() (list []string) {
 	k.t.Helper()
-	page, err := k.bed.List(k.ctx, kv.List{NS: kv.FlowPrefix + ".index"})
+	page, err := k.bed.List(kv.List{NS: kv.FlowPrefix + ".index"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
 		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "news" && what != "live" && what != "duty" {

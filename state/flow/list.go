@@ -41,22 +41,22 @@ func limited(n int64) (int, error) {
 
 // page reads keys with a prefix, as many as were asked for. next is the last one if there are
 // more.
-func (f *Flow) page(ctx context.Context, l kv.List, limit int64) (page kv.Page, next string, err error) {
+func (f *Flow) page(l kv.List, limit int64) (page kv.Page, next string, err error) {
 	if l.Limit, err = limited(limit); err != nil {
 		return page, "", err
 	}
 	l.MaxBytes = maxAnswer
-	page, err = f.store.List(ctx, l)
+	page, err = f.store.List(l)
 	if n := len(page.Entries); n > 0 && page.More {
 		next = page.Entries[n-1].Key
 	}
 	return page, next, err
 }
 
-// member reads what many questions begin with.
-func (f *Flow) member(scope, key string) (ns string, m Member, err error) {
+// memberOf reads what many questions begin with.
+func memberOf(scope, key string, parse func(string) (Member, error)) (ns string, m Member, err error) {
 	if ns, err = Namespace(scope); err == nil {
-		m, err = ParseMember(key)
+		m, err = parse(key)
 	}
 	return ns, m, err
 }
@@ -84,10 +84,8 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 	defer w.view.Close()
 	a := &ListAnswer{Revision: int64(w.view.Revision()), Members: []ListLine{}}
 	if parent.ID != "" {
-		if _, err := loadBy(ctx, w.getMany, ns, parent); codes.Of(err) == codes.NotFound {
-			return a, nil
-		} else if err != nil {
-			return nil, err
+		if _, err := loadBy(w.getMany, ns, parent); err != nil {
+			return a, w.failed
 		}
 	}
 	err = stopped(w.list(q.List, &step{}, func(s *step) error {

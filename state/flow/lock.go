@@ -79,11 +79,11 @@ func (f *Flow) locking(by *access.Actor, scope, key, owner string, seconds int64
 // try locks the key under a lease of its own, or says who holds it.
 func (l *locking) try(ctx context.Context) (*LockAnswer, error) {
 	var held *LockAnswer
-	res, err := l.commitLeased(ctx, l.ttl(), func(lease kv.LeaseID) (err error) {
-		if held, err = l.holder(ctx); err != nil || held != nil {
-			return cmp.Or(err, error(codes.Locked))
+	res, err := l.commitLeased(ctx, l.ttl(), func(lease kv.LeaseID) error {
+		if held = l.f.holder(l.ns, l.key); held != nil {
+			return codes.Locked
 		}
-		l.whenAbsent(l.key + lockOwner)
+		l.whenSame(l.key+lockOwner, nil)
 		l.putIn(l.ns, l.key+lockOwner, kv.StringValue(l.owner), lease)
 		l.putIn(l.ns, l.key+lockSince, kv.IntValue(l.now), lease)
 		l.putIn(l.ns, l.key+lockTime, kv.IntValue(l.seconds), lease)
@@ -99,37 +99,40 @@ func (l *locking) try(ctx context.Context) (*LockAnswer, error) {
 }
 
 // holder says who holds the lock; nil: no one does.
-func (l *locking) holder(ctx context.Context) (*LockAnswer, error) {
-	got, err := l.f.store.GetMany(ctx, l.ns, l.key+lockOwner, l.key+lockSince, l.key+lockTime)
-	if err != nil || got[0] == nil {
-		return nil, err
+func (f *Flow) holder(ns, key string) *LockAnswer {
+	got := f.store.GetMany(ns, key+lockOwner, key+lockSince, key+lockTime)
+	if got[0] == nil {
+		return nil
 	}
-	return &LockAnswer{Fence: int64(got[0].Create), Owner: text(got[0]), Since: number(got[1]), Time: number(got[2]), Revision: int64(got[0].Mod)}, nil
+	return &LockAnswer{Fence: int64(got[0].Create), Owner: text(got[0]), Since: number(got[1]), Time: number(got[2]), Revision: int64(got[0].Mod)}
 }
 
 // prolong begins the time of a lock anew that the owner has.
 func (l *locking) prolong(ctx context.Context, fence int64) (*LockAnswer, error) {
-	got, err := l.f.store.Get(ctx, l.ns, l.key+lockOwner)
+	got, err := l.own(fence)
 	if err != nil {
 		return nil, err
-	}
-	if got == nil || text(got) != l.owner || int64(got.Create) != fence {
-		return nil, l.lost(fence)
 	}
 	if _, err := l.f.store.KeepLease(ctx, got.Lease); codes.Of(err) == codes.LeaseGone {
 		return nil, l.lost(fence)
 	} else if err != nil {
 		return nil, err
 	}
-	held, err := l.holder(ctx)
-	if err != nil {
-		return nil, err
-	}
+	held := l.f.holder(l.ns, l.key)
 	if held == nil || held.Fence != fence {
 		return nil, l.lost(fence)
 	}
 	held.Granted = true
 	return held, nil
+}
+
+// own is what says that the owner has the lock.
+func (l *locking) own(fence int64) (*kv.Entry, error) {
+	got := l.f.store.Get(l.ns, l.key+lockOwner)
+	if got == nil || text(got) != l.owner || int64(got.Create) != fence {
+		return nil, l.lost(fence)
+	}
+	return got, nil
 }
 
 func (l *locking) lost(fence int64) error {
@@ -152,12 +155,9 @@ func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*Wri
 		return nil, err
 	}
 	return written(l.commit(ctx, func() error {
-		got, err := f.store.Get(ctx, l.ns, l.key+lockOwner)
+		got, err := l.own(q.Fence)
 		if err != nil {
 			return err
-		}
-		if got == nil || text(got) != q.Owner || int64(got.Create) != q.Fence {
-			return l.lost(q.Fence)
 		}
 		l.whenSame(l.key+lockOwner, got)
 		l.endLease(got)

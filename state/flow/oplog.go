@@ -2,10 +2,10 @@ package flow
 
 import (
 	"context"
+	"encoding/json" // of lines in the form of what is answered
 	"strconv"
 
 	"confcenter/access"
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
 )
 
@@ -33,15 +33,15 @@ type LogAnswer struct {
 }
 
 // Oplog reads the operation log of a member.
-func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
-	ns, m, err := f.member(q.Scope, q.Key)
+func (f *Flow) Oplog(_ context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
+	ns, m, err := memberOf(q.Scope, q.Key, ParseMember)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.load(ctx, ns, m); err != nil {
+	if _, err := f.load(ns, m); err != nil {
 		return nil, err
 	}
-	page, _, err := f.page(ctx, kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0))}, q.Limit)
+	page, _, err := f.page(kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0))}, q.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -52,20 +52,8 @@ func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswe
 			continue
 		}
 		var one LogEntry
+		_ = json.Unmarshal(e.Value.Data, &one) // edit.touch wrote it
 		one.Line, _ = strconv.ParseInt(k.Field, 10, 64)
-		jsontext.EachMember(e.Value.Data, func(key, raw []byte, _ jsontext.Kind) bool {
-			switch string(key) {
-			case "time":
-				one.Time, _ = jsontext.Int64(raw)
-			case "who":
-				one.Who = string(jsontext.Unquote(raw))
-			case "what":
-				one.What = string(jsontext.Unquote(raw))
-			case "by":
-				one.By = string(jsontext.Unquote(raw))
-			}
-			return true
-		})
 		a.Lines = append(a.Lines, one)
 	}
 	return a, nil

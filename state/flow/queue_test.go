@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -90,12 +89,12 @@ type news struct {
 	looked chan struct{}
 }
 
-func (n *news) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
-	e, err := n.Store.Get(ctx, ns, key)
+func (n *news) Get(ns, key string) *kv.Entry {
+	e := n.Store.Get(ns, key)
 	if key == "news.cl" {
 		n.looked <- struct{}{}
 	}
-	return e, err
+	return e
 }
 
 // As long as it is not clear that a task was claimed, others are not told that nothing waits.
@@ -133,11 +132,11 @@ type walked struct {
 	lists *atomic.Int64
 }
 
-func (w walked) List(ctx context.Context, l kv.List) (kv.Page, error) {
+func (w walked) List(l kv.List) (kv.Page, error) {
 	if l.Prefix == "cfapplist." || strings.HasPrefix(l.Prefix, "flow.") {
 		w.lists.Add(1)
 	}
-	return w.Store.List(ctx, l)
+	return w.Store.List(l)
 }
 
 // While nothing comes to wait, workers that find nothing do not look for it again.

@@ -58,23 +58,19 @@ func written(res *kv.Result, err error) (*WriteAnswer, error) {
 
 // Register registers an application with everything in it, or not at all.
 func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	e, app, parts, err := f.editParts(by, q.Scope, q.Who, q.Token, q, q.App, q.Fields, q.Parts)
 	if err != nil {
 		return nil, err
 	}
-	app, parts, err := checkParts(q.App, q.Fields, q.Parts)
-	if err != nil {
-		return nil, err
-	}
-	if e.size(parts) > 1 {
-		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts[1:]) }))
+	if all := append([]part{*app}, parts...); e.chunk(all) < len(all) {
+		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts) }))
 	}
 	return written(e.commit(ctx, func() error {
-		if err := e.newApp(ctx, app); err != nil {
+		if err := e.newApp(app); err != nil {
 			return err
 		}
 		e.create(&app.record, app.values, true)
-		return e.place(ctx, app, parts[1:], 0)
+		return e.place(app, parts, 0)
 	}))
 }
 
@@ -102,7 +98,16 @@ type part struct {
 	values map[string]kv.Value
 }
 
-// checkParts checks an application and what is below it; all faults are told at once.
+// editParts is edit of an application and what is below it; all their faults are told at once.
+func (f *Flow) editParts(by *access.Actor, scope, who, token string, question any, id string, own map[string]Raw, list []Part) (*edit, *part, []part, error) {
+	e, err := f.edit(by, scope, who, token, question)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	app, parts, err := checkParts(id, own, list)
+	return e, app, parts, err
+}
+
 func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, error) {
 	if len(list) > MaxParts {
 		return nil, nil, codes.Errorf(codes.TooManyOps, "there are %d members, the limit of one question is %d: stage the application and add them in pieces", len(list), MaxParts)
@@ -112,9 +117,8 @@ func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, erro
 		return nil, nil, err
 	}
 	var wrong []string
-	parts := make([]part, len(list)+1)
-	parts[0].record = newRecord(app, nil)
-	parts[0].values, wrong = fields(app, own, nil)
+	top, parts := &part{record: newRecord(app, nil)}, make([]part, len(list))
+	top.values, wrong = fields(app, own, nil)
 	seen := map[Member]bool{}
 	for i := range list {
 		p, err := list[i].record(app)
@@ -125,15 +129,15 @@ func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, erro
 			wrong = append(wrong, fmt.Sprintf("%s is there twice", p.Member))
 		}
 		seen[p.Member] = true
-		parts[i+1].record = p
+		parts[i].record = p
 		if err == nil {
-			parts[i+1].values, wrong = fields(p.Member, list[i].Fields, wrong)
+			parts[i].values, wrong = fields(p.Member, list[i].Fields, wrong)
 		}
 	}
 	if len(wrong) > 0 {
 		return nil, nil, faults(wrong)
 	}
-	return &parts[0], parts, nil
+	return top, parts, nil
 }
 
 // faults is the error that lists them all, or the first of very many.
@@ -170,16 +174,6 @@ const (
 	perPart   = 16 // operations for a new member besides its fields, at most
 )
 
-// size is how many transactions it takes to write the parts.
-func (e *edit) size(parts []part) int {
-	n := 0
-	for len(parts) > 0 {
-		parts = parts[e.chunk(parts):]
-		n++
-	}
-	return n
-}
-
 // chunk is how many of the parts fit into one transaction.
 func (e *edit) chunk(parts []part) (n int) {
 	ops, bytes := 0, 0
@@ -197,17 +191,11 @@ func (e *edit) chunk(parts []part) (n int) {
 }
 
 // newApp has the conditions that the application is neither there, nor staged, nor going.
-func (e *edit) newApp(ctx context.Context, app *part) error {
+func (e *edit) newApp(app *part) error {
 	keys := []string{indexKey(dutyStage, e.ns, app.Member), indexKey(dutyGone, e.ns, app.Member)}
-	duties, err := e.f.store.GetMany(ctx, index, keys...)
-	if err != nil {
-		return err
-	}
-	listed, err := e.f.store.Get(ctx, e.ns, app.listKey())
+	duties := e.f.store.GetMany(index, keys...)
 	switch {
-	case err != nil:
-		return err
-	case listed != nil:
+	case e.f.store.Get(e.ns, app.listKey()) != nil:
 		return codes.Errorf(codes.AlreadyExists, "%s is registered already", app.Member)
 	case duties[0] != nil:
 		return underWay(e, duties[0], "%s is being staged; publish or discard it, or wait until its lease ends", app.Member)
@@ -217,16 +205,16 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 	for _, key := range keys {
 		e.when(kv.Absent(index, key))
 	}
-	e.whenAbsent(app.listKey())
+	e.whenSame(app.listKey(), nil)
 	return nil
 }
 
 // stage begins a stage with the application's own fields.
 func (e *edit) stage(ctx context.Context, app *part, ttl time.Duration) (kv.LeaseID, error) {
 	res, err := e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
-		e.last(dutyStage, app.Member, marked(e, e.who), lease)
+		e.last(dutyStage, app.Member, kv.StringValue(e.who+e.mark()), lease)
 		e.create(&app.record, app.values, false)
-		return e.newApp(ctx, app)
+		return e.newApp(app)
 	})
 	if err != nil {
 		return 0, err
@@ -262,12 +250,9 @@ func (e *edit) last(what string, m Member, v kv.Value, lease kv.LeaseID) {
 // lasts finds a duty that was noted so, and has the conditions that it stays the same and that
 // its lease does, to which live is attached: the given one, whichever there is if that is 0, or
 // none if it must have ended.
-func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
+func (e *edit) lasts(what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
 	keys := []string{indexKey(what, e.ns, m), indexKey(liveKey, e.ns, m)}
-	got, err := e.f.store.GetMany(ctx, index, keys...)
-	if err != nil {
-		return nil, nil, err
-	}
+	got := e.f.store.GetMany(index, keys...)
 	duty, live = got[0], got[1]
 	switch {
 	case duty == nil || (live == nil) != ended:
@@ -290,11 +275,6 @@ func (e *edit) done(duty, live *kv.Entry) {
 	}
 }
 
-// endLease ends the lease that a key has, and with it the key.
-func (d *draft) endLease(of *kv.Entry) {
-	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpRevoke, Lease: of.Lease})
-}
-
 func errNotStaged(m Member) error {
 	return codes.Errorf(codes.NotFound, "%s is not being staged, or not by that lease: it was published or discarded, or its lease has ended; begin again", m)
 }
@@ -310,11 +290,11 @@ func (e *edit) add(ctx context.Context, app *part, parts []part, lease kv.LeaseI
 		}
 		n := e.chunk(parts)
 		if _, err := e.apply(ctx, func() error {
-			duty, _, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
+			duty, _, err := e.lasts(dutyStage, app.Member, lease, false)
 			if err != nil {
 				return err
 			}
-			return e.place(ctx, app, parts[:n], duty.Create)
+			return e.place(app, parts[:n], duty.Create)
 		}); err != nil {
 			return err
 		}
@@ -325,11 +305,8 @@ func (e *edit) add(ctx context.Context, app *part, parts []part, lease kv.LeaseI
 // place writes members of an application into their lists. They, and what they are below, must
 // be among them, or new, or written since the stage began: what is older is another's, or is
 // going with a predecessor.
-func (e *edit) place(ctx context.Context, app *part, parts []part, since kv.Revision) error {
-	there, err := e.placed(ctx, parts)
-	if err != nil {
-		return err
-	}
+func (e *edit) place(app *part, parts []part, since kv.Revision) error {
+	there := e.placed(parts)
 	var wrong []string
 	here := map[Member][]Member{app.Member: nil} // with those above them
 	for i := range parts {
@@ -377,7 +354,7 @@ func (p placed) by(app Member, since kv.Revision) bool {
 }
 
 // placed looks for members and what they are below.
-func (e *edit) placed(ctx context.Context, parts []part) (map[Member]placed, error) {
+func (e *edit) placed(parts []part) map[Member]placed {
 	there := make(map[Member]placed, len(parts))
 	var list []Member
 	for i := range parts {
@@ -393,22 +370,19 @@ func (e *edit) placed(ctx context.Context, parts []part) (map[Member]placed, err
 		for _, m := range piece {
 			keys = append(keys, m.field("atime"), m.field("parent"), m.field("appuid"))
 		}
-		got, err := e.f.store.GetMany(ctx, e.ns, keys...)
-		if err != nil {
-			return nil, err
-		}
+		got := e.f.store.GetMany(e.ns, keys...)
 		for i, m := range piece {
 			parent, _ := ParseMember(text(got[3*i+1]))
 			there[m] = placed{got[3*i], parent, Member{App, text(got[3*i+2])}}
 		}
 	}
-	return there, nil
+	return there
 }
 
 // publish lists a staged application.
 func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Result, error) {
 	return e.commit(ctx, func() error {
-		duty, live, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
+		duty, live, err := e.lasts(dutyStage, app.Member, lease, false)
 		if err != nil {
 			return err
 		}
@@ -422,7 +396,7 @@ func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Re
 func (e *edit) drop(ctx context.Context, app Member, lease kv.LeaseID, ended bool) (*kv.Result, error) {
 	defer e.f.undertake(indexKey(dutyGone, e.ns, app))()
 	res, err := e.apply(ctx, func() error {
-		duty, live, err := e.lasts(ctx, dutyStage, app, lease, ended)
+		duty, live, err := e.lasts(dutyStage, app, lease, ended)
 		if err != nil {
 			return err
 		}

@@ -21,21 +21,17 @@ type RemoveAsk struct {
 // Remove removes a member with everything below it, however large: no one sees any of it from
 // the first moment on. If it returns before all is gone, the sweep goes on.
 func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
 	defer f.undertake(indexKey(dutyGone, e.ns, m))()
 	res, err := e.commit(ctx, func() error {
-		r, err := f.load(ctx, e.ns, m)
+		r, err := f.load(e.ns, m)
 		if err != nil {
 			return err
 		}
-		if err := e.mayGo(ctx, r, q.Force); err != nil {
+		if err := e.mayGo(r, q.Force); err != nil {
 			return err
 		}
 		e.whenSame(r.listKey(), r.list)
@@ -56,19 +52,13 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 }
 
 // mayGo has the conditions that no one is working on what goes.
-func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
+func (e *edit) mayGo(r *record, force bool) error {
 	busy := ""
 	switch r.Kind {
 	case Worker, Scheduler:
 		live := indexKey(liveKey, e.ns, r.Member)
-		got, err := e.f.store.GetMany(ctx, index, live, indexKey(dutyLive, e.ns, r.Member), indexKey(dutyBack, e.ns, r.Member))
-		if err != nil {
-			return err
-		}
-		tasks, err := e.f.store.Get(ctx, e.ns, r.field("tasks"))
-		if err != nil {
-			return err
-		}
+		got := e.f.store.GetMany(index, live, indexKey(dutyLive, e.ns, r.Member), indexKey(dutyBack, e.ns, r.Member))
+		tasks := e.f.store.Get(e.ns, r.field("tasks"))
 		if got[0] != nil || got[1] != nil || got[2] != nil || number(tasks) > 0 {
 			return codes.Errorf(codes.Conflict, "%s is alive or has tasks; it must leave, and its tasks be returned", r.Member)
 		}
@@ -76,10 +66,7 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 		e.whenSame(r.field("tasks"), tasks)
 		return nil
 	case App, FlowKind, Session:
-		claims, err := e.f.store.Get(ctx, e.ns, r.field("claims"))
-		if err != nil {
-			return err
-		}
+		claims := e.f.store.Get(e.ns, r.field("claims"))
 		if number(claims) > 0 {
 			busy = "something below it"
 		}
@@ -100,12 +87,13 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 // finishGone deletes everything of a member that is in no list any more, from the leaves on, so
 // that the sweep that goes on after a crash still finds the rest.
 func (f *Flow) finishGone(ctx context.Context, ns string, top Member) error {
-	duty, err := f.store.Get(ctx, index, indexKey(dutyGone, ns, top))
-	if err != nil || duty == nil {
-		return err
+	duty := f.store.Get(index, indexKey(dutyGone, ns, top))
+	if duty == nil {
+		return nil
 	}
 	g := &going{edit{draft: draft{ns: ns}, f: f}, duty}
-	if err = g.below(ctx, top); err == nil {
+	err := g.below(ctx, top)
+	if err == nil {
 		err = g.members(ctx, []*record{{Member: top}}, true)
 	}
 	if codes.Of(err) == codes.NotFound {
@@ -126,7 +114,7 @@ func (g *going) below(ctx context.Context, m Member) error {
 	for _, kind := range children[m.Kind] {
 		l := kv.List{NS: g.ns, Prefix: m.list(kind) + ".", Limit: mostGoing}
 		for more := true; more; {
-			page, err := g.f.store.List(ctx, l)
+			page, err := g.f.store.List(l)
 			if err != nil {
 				return err
 			}
@@ -160,9 +148,7 @@ func (g *going) members(ctx context.Context, list []*record, all bool) error {
 		return nil
 	}
 	_, err := g.apply(ctx, func() error {
-		if got, err := g.f.store.Get(ctx, g.duty.NS, g.duty.Key); err != nil {
-			return err
-		} else if got == nil || got.Create != g.duty.Create {
+		if got := g.f.store.Get(g.duty.NS, g.duty.Key); got == nil || got.Create != g.duty.Create {
 			return errNoMember(list[0].Member)
 		}
 		g.when(still(g.duty))
@@ -173,10 +159,7 @@ func (g *going) members(ctx context.Context, list []*record, all bool) error {
 		for _, r := range list {
 			keys = append(keys, r.field("worker"), r.field("claim"), r.field("atime"))
 		}
-		got, err := g.f.store.GetMany(ctx, g.ns, keys...)
-		if err != nil {
-			return err
-		}
+		got := g.f.store.GetMany(g.ns, keys...)
 		claims := int64(0)
 		for i, r := range list {
 			atime := got[3*i+2]
@@ -194,25 +177,22 @@ func (g *going) members(ctx context.Context, list []*record, all bool) error {
 				g.remove(r.listKey())
 			}
 		}
-		return g.lessClaims(ctx, claims)
+		g.lessClaims(claims)
+		return nil
 	})
 	return err
 }
 
 // lessClaims counts the claims that end above what goes, as long as that stays.
-func (g *going) lessClaims(ctx context.Context, n int64) error {
+func (g *going) lessClaims(n int64) {
 	if n == 0 {
-		return nil
+		return
 	}
 	for _, owner := range strings.Fields(text(g.duty)) {
-		got, err := g.f.store.Get(ctx, g.ns, owner+".claims")
-		if err != nil {
-			return err
-		}
+		got := g.f.store.Get(g.ns, owner+".claims")
 		if got != nil && got.Create < g.duty.Create {
 			g.when(still(got))
 			g.incr(got.Key, -n)
 		}
 	}
-	return nil
 }

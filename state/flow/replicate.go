@@ -26,11 +26,7 @@ type ReplicateAsk struct {
 // list; if this process dies meanwhile, the sweep takes it away, or a repetition with the same
 // token, which begins again at once. A replica has no replicas.
 func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	e, m, err := f.editOf(by, q.Scope, q.Key, ParseMember, q.Who, q.Token, q)
 	switch {
 	case err != nil:
 		return nil, err
@@ -49,7 +45,7 @@ func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk)
 		}
 		if err = c.write(ctx); err == nil {
 			c.edit = e
-			res, err = c.commit(ctx, func() error { return c.publish(ctx) })
+			res, err = c.commit(ctx, func() error { return c.publish() })
 		}
 		if err != nil || res.Replayed {
 			piece.revoke(ctx, c.lease)
@@ -78,25 +74,23 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	_, err = c.commitLeased(ctx, c.f.cfg.Stage, func(lease kv.LeaseID) error {
 		c.lease = lease
 		duty := indexKey(dutyCopy, c.ns, c.node)
-		if got, err := c.f.store.Get(ctx, index, duty); err != nil {
-			return err
-		} else if got != nil {
+		if got := c.f.store.Get(index, duty); got != nil {
 			return underWay(c.edit, got, "%s is being copied; try again when that is done", c.node)
 		}
-		if err := c.read(ctx); err != nil {
+		if err := c.read(); err != nil {
 			return err
 		}
 		c.when(kv.Absent(index, duty))
 		c.whenSame(c.from.field("atime"), c.from.atime)
-		c.last(dutyCopy, c.node, marked(c.edit, strconv.FormatInt(c.count, 10)), c.lease)
+		c.last(dutyCopy, c.node, kv.StringValue(strconv.FormatInt(c.count, 10)+c.mark()), c.lease)
 		return nil
 	})
 	return err
 }
 
 // read reads what is copied.
-func (c *copying) read(ctx context.Context) (err error) {
-	if c.from, err = c.f.load(ctx, c.ns, c.node); err != nil {
+func (c *copying) read() (err error) {
+	if c.from, err = c.f.load(c.ns, c.node); err != nil {
 		return err
 	}
 	c.fields = map[string]kv.Value{}
@@ -117,24 +111,23 @@ func (c *copying) read(ctx context.Context) (err error) {
 	})
 	c.fields["inscount"] = kv.IntValue(c.count + 1)
 	for i := int64(1); i <= c.count && err == nil; i += mostConds {
-		err = c.unused(ctx, i, min(mostConds, c.count-i+1))
+		err = c.unused(i, min(mostConds, c.count-i+1))
 	}
 	return err
 }
 
 // unused reports whether the names of n replicas are.
-func (c *copying) unused(ctx context.Context, from, n int64) error {
+func (c *copying) unused(from, n int64) error {
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = replica(c.node, from+int64(i)).field("atime")
 	}
-	got, err := c.f.store.GetMany(ctx, c.ns, keys...)
-	for i := range got {
-		if got[i] != nil {
+	for i, got := range c.f.store.GetMany(c.ns, keys...) {
+		if got != nil {
 			return codes.Errorf(codes.Conflict, "%s is there already; remove it first", replica(c.node, from+int64(i)))
 		}
 	}
-	return err
+	return nil
 }
 
 // write writes the replicas in pieces.
@@ -146,10 +139,10 @@ func (c *copying) write(ctx context.Context) error {
 		}
 		n := int64(c.chunk(left))
 		if _, err := c.apply(ctx, func() error {
-			if _, _, err := c.lasts(ctx, dutyCopy, c.node, c.lease, false); err != nil {
+			if _, _, err := c.lasts(dutyCopy, c.node, c.lease, false); err != nil {
 				return c.late(err)
 			}
-			if err := c.unused(ctx, i, n); err != nil {
+			if err := c.unused(i, n); err != nil {
 				return err
 			}
 			for j := i; j < i+n; j++ {
@@ -177,12 +170,12 @@ func (c *copying) late(err error) error {
 }
 
 // publish builds the transaction that lists the replicas.
-func (c *copying) publish(ctx context.Context) error {
-	duty, live, err := c.lasts(ctx, dutyCopy, c.node, c.lease, false)
+func (c *copying) publish() error {
+	duty, live, err := c.lasts(dutyCopy, c.node, c.lease, false)
 	if err != nil {
 		return c.late(err)
 	}
-	r, err := c.f.load(ctx, c.ns, c.node)
+	r, err := c.f.load(c.ns, c.node)
 	if err != nil {
 		return err
 	}
@@ -206,7 +199,7 @@ func (e *edit) dropCopy(ctx context.Context, m Member) error {
 	var duty *kv.Entry
 	for i, count := int64(1), int64(0); duty == nil || i <= count; i += mostGoing {
 		if _, err := e.apply(ctx, func() error {
-			got, _, err := e.lasts(ctx, dutyCopy, m, 0, true)
+			got, _, err := e.lasts(dutyCopy, m, 0, true)
 			if err != nil {
 				return err
 			}
@@ -219,7 +212,8 @@ func (e *edit) dropCopy(ctx context.Context, m Member) error {
 			if i+mostGoing > count {
 				e.done(duty, nil)
 			}
-			return e.dropReplicas(ctx, m, i, min(mostGoing, count-i+1), duty.Create)
+			e.dropReplicas(m, i, min(mostGoing, count-i+1), duty.Create)
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -234,31 +228,24 @@ func copies(duty *kv.Entry) int64 {
 	return n
 }
 
-func (e *edit) dropReplicas(ctx context.Context, m Member, from, n int64, since kv.Revision) error {
+func (e *edit) dropReplicas(m Member, from, n int64, since kv.Revision) {
 	list := make([]part, n)
 	for i := range list {
 		list[i].record = newRecord(replica(m, from+int64(i)), []Member{m})
 	}
-	there, err := e.placed(ctx, list)
-	if err != nil {
-		return err
-	}
+	there := e.placed(list)
 	keys := make([]string, n)
 	for i := range list {
 		keys[i] = there[list[i].Member].parent.list(Node) + "." + list[i].Member.String()
 	}
-	listed, err := e.f.store.GetMany(ctx, e.ns, keys...)
-	if err != nil {
-		return err
-	}
+	listed := e.f.store.GetMany(e.ns, keys...)
 	for i := range list {
 		r, was := &list[i].record, there[list[i].Member]
 		if was.atime == nil || was.atime.Create < since || listed[i] != nil {
 			continue
 		}
-		e.whenAbsent(keys[i])
+		e.whenSame(keys[i], nil)
 		e.whenSame(r.field("atime"), was.atime)
 		e.removeBelow(r.Member.String() + ".")
 	}
-	return nil
 }

@@ -29,12 +29,12 @@ type ShowAnswer struct {
 }
 
 // Show shows a member with all its fields.
-func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
-	ns, m, err := f.member(q.Scope, q.Key)
+func (f *Flow) Show(_ context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
+	ns, m, err := memberOf(q.Scope, q.Key, ParseMember)
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.load(ctx, ns, m)
+	r, err := f.load(ns, m)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,8 @@ func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnsw
 	if err != nil {
 		return nil, err
 	}
-	l := &locking{edit: &edit{draft: draft{ns: ns}, f: f}, key: m.String() + "."}
-	a.Lock, err = l.holder(ctx)
-	return a, err
+	a.Lock = f.holder(ns, m.String()+".")
+	return a, nil
 }
 
 // AssignedAsk is the question of Assigned.
@@ -85,12 +84,8 @@ type Claimed struct {
 }
 
 // Assigned lists what a worker has claimed and neither ended nor returned.
-func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
-	ns, err := Namespace(q.Scope)
-	if err != nil {
-		return nil, err
-	}
-	w, err := parseWorker(q.Worker)
+func (f *Flow) Assigned(_ context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
+	ns, w, err := memberOf(q.Scope, q.Worker, parseWorker)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +93,7 @@ func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}
-	page, next, err := f.page(ctx, l, min(q.Limit, 1000))
+	page, next, err := f.page(l, min(q.Limit, 1000))
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +103,9 @@ func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*
 		if err != nil {
 			continue
 		}
-		r, err := f.load(ctx, ns, k.Task)
-		if codes.Of(err) == codes.NotFound {
-			continue // it is about to go
+		if r, err := f.load(ns, k.Task); err == nil { // or it is about to go
+			a.Tasks = append(a.Tasks, Claimed{r.listed, k.Task.String(), r.status, int64(e.Create)})
 		}
-		if err != nil {
-			return nil, err
-		}
-		a.Tasks = append(a.Tasks, Claimed{r.listed, k.Task.String(), r.status, int64(e.Create)})
 	}
 	return a, nil
 }
@@ -143,7 +133,7 @@ func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*Scop
 		l.After = l.Prefix + q.After
 	}
 	for {
-		page, next, err := f.page(ctx, l, q.Limit)
+		page, next, err := f.page(l, q.Limit)
 		if err != nil {
 			return nil, err
 		}

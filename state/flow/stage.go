@@ -27,11 +27,7 @@ type StageAnswer struct {
 // Stage begins an application that is too large for one question: add its members, then
 // publish it. Until then no one sees it, and if it is not published in time, it is removed.
 func (f *Flow) Stage(ctx context.Context, by *access.Actor, q *StageAsk) (*StageAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, "", q)
-	if err != nil {
-		return nil, err
-	}
-	app, _, err := checkParts(q.App, q.Fields, nil)
+	e, app, _, err := f.editParts(by, q.Scope, q.Who, "", q, q.App, q.Fields, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -73,19 +69,15 @@ type AddAnswer struct {
 
 // Add adds members to a staged application. Repeating it does no harm.
 func (f *Flow) Add(ctx context.Context, by *access.Actor, q *AddAsk) (*AddAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, "", q)
+	e, app, parts, err := f.editParts(by, q.Scope, q.Who, "", q, q.App, nil, q.Parts)
 	if err != nil {
 		return nil, err
 	}
-	app, parts, err := checkParts(q.App, nil, q.Parts)
+	_, live, err := e.lasts(dutyStage, app.Member, kv.LeaseID(q.Lease), false)
 	if err != nil {
 		return nil, err
 	}
-	_, live, err := e.lasts(ctx, dutyStage, app.Member, kv.LeaseID(q.Lease), false)
-	if err != nil {
-		return nil, err
-	}
-	return &AddAnswer{int64(len(q.Parts))}, e.add(ctx, app, parts[1:], live.Lease)
+	return &AddAnswer{int64(len(q.Parts))}, e.add(ctx, app, parts, live.Lease)
 }
 
 // PublishAsk is the question of Publish.
@@ -99,11 +91,7 @@ type PublishAsk struct {
 
 // Publish lists a staged application: from then on every client sees all of it.
 func (f *Flow) Publish(ctx context.Context, by *access.Actor, q *PublishAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	app, _, err := checkParts(q.App, nil, nil)
+	e, app, _, err := f.editParts(by, q.Scope, q.Who, q.Token, q, q.App, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +108,7 @@ type DiscardAsk struct {
 
 // Discard takes a staged application away with everything that was added.
 func (f *Flow) Discard(ctx context.Context, by *access.Actor, q *DiscardAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, "", q)
-	if err != nil {
-		return nil, err
-	}
-	app, _, err := checkParts(q.App, nil, nil)
+	e, app, _, err := f.editParts(by, q.Scope, q.Who, "", q, q.App, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,15 +44,17 @@ func (f *Flow) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
-	s := &sweep{f: f, live: map[string]struct{}{}}
+	s := &sweep{f: f, there: map[string]map[string]struct{}{liveKey: {}}}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, what := range [...]string{dutyLive, dutyBack, dutyStage, dutyCopy, dutyGone} {
-		l := &lane{sweep: s, what: what, leased: what == dutyLive || what == dutyStage || what == dutyCopy,
-			news: make(chan struct{}, 1), duties: map[string]struct{}{}, told: map[string]string{}}
-		s.lanes = append(s.lanes, l)
+		s.there[what] = map[string]struct{}{}
+		s.lanes = append(s.lanes, &lane{sweep: s, what: what, leased: what == dutyLive || what == dutyStage || what == dutyCopy,
+			news: make(chan struct{}, 1), told: map[string]string{}})
+	}
+	for _, l := range s.lanes {
 		running.Go(func() { l.run(ctx) })
 	}
 	for {
@@ -71,9 +72,9 @@ type sweep struct {
 	lanes []*lane // set by Run
 
 	mu     sync.Mutex
-	live   map[string]struct{} // SCOPE.KIND.ID of those whose lease lasts; guarded by mu
-	synced bool                // guarded by mu
-	more   bool                // what was told last is half a transaction; guarded by mu
+	there  map[string]map[string]struct{} // SCOPE.KIND.ID, by the duty or liveKey; guarded by mu
+	synced bool                           // guarded by mu
+	more   bool                           // what was told last is half a transaction; guarded by mu
 }
 
 // lane carries out the duties of one kind, one after the other. No kind waits for another: a
@@ -84,8 +85,7 @@ type lane struct {
 	leased bool          // only those count whose lease has ended
 	news   chan struct{} // capacity 1: look again
 
-	duties map[string]struct{} // SCOPE.KIND.ID; guarded by mu
-	told   map[string]string   // what was said of those that failed; run only
+	told map[string]string // what was said of those that failed; run only
 }
 
 // learn takes in a notice.
@@ -96,9 +96,8 @@ func (s *sweep) learn(n *kv.Notice) {
 	switch n.Kind {
 	case kv.Resync:
 		s.synced = false
-		clear(s.live)
-		for _, l := range s.lanes {
-			clear(l.duties)
+		for _, set := range s.there {
+			clear(set)
 		}
 	case kv.Synced:
 		s.synced = true
@@ -106,16 +105,9 @@ func (s *sweep) learn(n *kv.Notice) {
 	for i := range n.Events {
 		e := &n.Events[i]
 		what, whose, _ := strings.Cut(e.Entry.Key, ".")
-		set := s.live
-		if i := slices.IndexFunc(s.lanes, func(l *lane) bool { return l.what == what }); i >= 0 {
-			set = s.lanes[i].duties
-		} else if what != liveKey {
-			continue
-		}
-		if e.Kind == kv.Put {
+		set := s.there[what]
+		if delete(set, whose); set != nil && e.Kind == kv.Put {
 			set[whose] = struct{}{}
-		} else {
-			delete(set, whose)
 		}
 	}
 	for _, l := range s.lanes {
@@ -130,8 +122,8 @@ func (l *lane) due() (list []string) {
 	if !l.synced || l.more {
 		return nil
 	}
-	for whose := range l.duties {
-		if _, lives := l.live[whose]; !lives || !l.leased {
+	for whose := range l.there[l.what] {
+		if _, lives := l.there[liveKey][whose]; !lives || !l.leased {
 			list = append(list, whose)
 		}
 	}

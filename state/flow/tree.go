@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/kv"
 )
 
 // TreeAsk is the question of Tree.
@@ -50,7 +49,7 @@ func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnsw
 	if only != "" {
 		m, err := ParseMember(string(App) + "." + only)
 		if err == nil {
-			_, err = f.load(ctx, ns, m)
+			_, err = f.load(ns, m)
 		}
 		if err != nil {
 			return nil, err
@@ -153,15 +152,10 @@ func (w *walk) describe(lines []TreeLine) error {
 		if m.Kind == Node || m.Kind == Service {
 			name, worker = "func", "worker"
 		}
-		var got [3]*kv.Entry
-		for k, field := range [...]string{name, "name", worker} {
-			if got[k], err = w.view.Get(w.ns, m.field(field)); err != nil {
-				return err
-			}
-		}
+		got := w.getMany(w.ns, m.field(name), m.field("name"), m.field(worker))
 		lines[i].Name, lines[i].Worker = brief(cmp.Or(text(got[0]), text(got[1]))), text(got[2])
 	}
-	return nil
+	return w.failed
 }
 
 // brief is a name as a list of many shows it.

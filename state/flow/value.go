@@ -36,10 +36,7 @@ func fromJSON(raw Raw) (kv.Value, error) {
 
 // toJSON is a value of the store as JSON.
 func toJSON(v kv.Value) Raw {
-	if v.Type == kv.String || v.Type == kv.Bytes {
-		return jsontext.AppendQuote(nil, v.Data)
-	}
-	if _, err := jsontext.Check(v.Data); err != nil { // nan, inf
+	if _, err := jsontext.Check(v.Data); err != nil || v.Type == kv.String || v.Type == kv.Bytes { // or nan, inf
 		return jsontext.AppendQuote(nil, v.Data)
 	}
 	return v.Data

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // walk goes through what is listed below applications, each member before those below it, in
@@ -18,6 +20,8 @@ type walk struct {
 	ns    string
 	after []string // behind this path
 	view  kv.View
+
+	failed error // of getMany
 }
 
 // step is a member on the way.
@@ -42,14 +46,14 @@ func (f *Flow) newWalk(ctx context.Context, ns, after string) *walk {
 }
 
 // getMany reads keys as of the walk's moment.
-func (w *walk) getMany(_ context.Context, ns string, keys ...string) (list []*kv.Entry, err error) {
-	list = make([]*kv.Entry, len(keys))
+func (w *walk) getMany(ns string, keys ...string) []*kv.Entry {
+	list := make([]*kv.Entry, len(keys))
 	for i, key := range keys {
-		if list[i], err = w.view.Get(ns, key); err != nil {
-			return nil, err
-		}
+		var err error
+		list[i], err = w.view.Get(ns, key)
+		w.failed = cmp.Or(w.failed, err)
 	}
-	return list, nil
+	return list
 }
 
 // all visits every application of the scope with what is below it.
@@ -90,39 +94,28 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 		_, last := utf8.DecodeLastRuneInString(w.after[depth])
 		l.After = l.Prefix + w.after[depth][:len(w.after[depth])-last] // not far before it
 	}
-	for {
-		page, err := w.view.List(l)
-		if err != nil {
+	for e, err := range embedded.Each(w.view.List, l) {
+		if err = cmp.Or(err, w.ctx.Err()); err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			l.After = e.Key
-			s.path[depth] = e.Key[len(l.Prefix):]
-			if s.Member, err = ParseMember(s.path[depth]); err != nil {
-				continue // ctime
-			}
-			s.status = Status(e.Value.Data)
-			if err := w.ctx.Err(); err != nil {
-				return err
-			}
-			behind := slices.Compare(s.path, w.after[:min(len(w.after), len(s.path))])
-			if behind < 0 {
-				continue
-			}
-			s.old = behind == 0 && len(w.after) > 0
-			if err := visit(s); errors.Is(err, errSkip) {
-				continue
-			} else if err != nil {
-				return err
-			}
-			if err := w.below(s, visit); err != nil {
-				return err
-			}
+		s.path[depth] = e.Key[len(l.Prefix):]
+		if s.Member, err = ParseMember(s.path[depth]); err != nil {
+			continue // ctime
 		}
-		if !page.More || len(page.Entries) == 0 {
-			return nil
+		s.status = Status(e.Value.Data)
+		behind := slices.Compare(s.path, w.after[:min(len(w.after), len(s.path))])
+		if behind < 0 {
+			continue
+		}
+		s.old = behind == 0 && len(w.after) > 0
+		if err = visit(s); err == nil {
+			err = w.below(s, visit)
+		}
+		if err != nil && !errors.Is(err, errSkip) {
+			return err
 		}
 	}
+	return nil
 }
 
 // TasksAsk is the question of Tasks.

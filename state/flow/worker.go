@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"confcenter/access"
@@ -33,11 +32,7 @@ type JoinAnswer struct {
 // Join registers a worker or a scheduler, which lives as long as it sends heartbeats. One that
 // has died or left may join again; what it had claimed then waits again.
 func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := parseWorker(q.Key, Scheduler)
+	e, m, err := f.editOf(by, q.Scope, q.Key, parseLiving, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +58,19 @@ func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAns
 	return &JoinAnswer{int64(res.Revision), int64(res.Ops[0].Entry.Lease)}, nil
 }
 
-// parseWorker reads the name of a worker, or of one of the other kinds.
-func parseWorker(text string, others ...Kind) (Member, error) {
+func parseWorker(text string) (Member, error) {
 	m, err := ParseMember(text)
-	if err == nil && m.Kind != Worker && !slices.Contains(others, m.Kind) {
+	if err == nil && m.Kind != Worker {
 		err = codes.Errorf(codes.BadRequest, "%s is no worker: write wokr.ID", m)
-		if len(others) > 0 {
-			err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
-		}
+	}
+	return m, err
+}
+
+// parseLiving reads the name of what lives as long as it sends heartbeats.
+func parseLiving(text string) (Member, error) {
+	m, err := ParseMember(text)
+	if err == nil && m.Kind != Worker && m.Kind != Scheduler {
+		err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
 	}
 	return m, err
 }
@@ -84,10 +84,7 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 		e.putIn(index, live, kv.IntValue(int64(lease)), lease)
 		e.putIn(index, indexKey(dutyLive, e.ns, m), kv.StringValue(e.who), 0)
 		going := []string{live, indexKey(dutyBack, e.ns, m), indexKey(dutyGone, e.ns, m)}
-		got, err := e.f.store.GetMany(ctx, index, going...)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.GetMany(index, going...)
 		switch {
 		case got[0] != nil:
 			return codes.Errorf(codes.Conflict, "%s has joined already and is alive; it must leave, or its lease end, or join by another id", m)
@@ -98,10 +95,7 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 			e.when(kv.Absent(index, key))
 		}
 		r := &record{Member: m, listed: kinds[m.Kind].list}
-		own, err := e.f.store.GetMany(ctx, e.ns, m.field("atime"), m.field("tasks"))
-		if err != nil {
-			return err
-		}
+		own := e.f.store.GetMany(e.ns, m.field("atime"), m.field("tasks"))
 		if number(own[1]) > 0 {
 			return errTasks
 		}
@@ -127,18 +121,11 @@ type HeartbeatAnswer struct {
 // Heartbeat says that a worker or a scheduler lives. It writes nothing. codes.LeaseGone: it is
 // taken for dead and has to join again; its tasks may be another worker's by now.
 func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) (*HeartbeatAnswer, error) {
-	ns, err := Namespace(q.Scope)
+	ns, m, err := memberOf(q.Scope, q.Key, parseLiving)
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWorker(q.Key, Scheduler)
-	if err != nil {
-		return nil, err
-	}
-	live, err := f.store.Get(ctx, index, indexKey(liveKey, ns, m))
-	if err != nil {
-		return nil, err
-	}
+	live := f.store.Get(index, indexKey(liveKey, ns, m))
 	lease := number(live)
 	if lease == 0 || q.Lease != 0 && q.Lease != lease {
 		return nil, errDead(m)
@@ -165,25 +152,18 @@ type LeaveAsk struct {
 // Leave ends the life of a worker or a scheduler at once. Tasks that it still has can be
 // returned.
 func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
-	if err != nil {
-		return nil, err
-	}
-	m, err := parseWorker(q.Key, Scheduler)
+	e, m, err := f.editOf(by, q.Scope, q.Key, parseLiving, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
 	return written(e.commit(ctx, func() error {
-		live, err := f.store.Get(ctx, index, indexKey(liveKey, e.ns, m))
-		if err != nil {
-			return err
-		}
+		live := f.store.Get(index, indexKey(liveKey, e.ns, m))
 		if live == nil {
 			return errDead(m)
 		}
 		e.when(still(live))
 		e.endLease(live)
-		return e.end(ctx, m, "left")
+		return e.end(m, "left")
 	}))
 }
 
@@ -191,23 +171,20 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 func (e *edit) lost(ctx context.Context, m Member) error {
 	_, err := e.apply(ctx, func() error {
 		duty := indexKey(dutyLive, e.ns, m)
-		got, err := e.f.store.GetMany(ctx, index, indexKey(liveKey, e.ns, m), duty)
-		if err != nil {
-			return err
-		}
+		got := e.f.store.GetMany(index, indexKey(liveKey, e.ns, m), duty)
 		if got[0] != nil || got[1] == nil {
 			return errNoMember(m) // it has joined again, or this has been done elsewhere
 		}
 		e.when(exists(index, duty), kv.Absent(index, indexKey(liveKey, e.ns, m)))
-		return e.end(ctx, m, "its lease has ended")
+		return e.end(m, "its lease has ended")
 	})
 	return err
 }
 
 // end makes a worker or a scheduler one that lives no more.
-func (e *edit) end(ctx context.Context, m Member, why string) error {
+func (e *edit) end(m Member, why string) error {
 	e.removeIn(index, indexKey(dutyLive, e.ns, m))
-	r, err := e.f.load(ctx, e.ns, m)
+	r, err := e.f.load(e.ns, m)
 	if err != nil {
 		return err
 	}
@@ -262,10 +239,7 @@ func (f *Flow) Workers(ctx context.Context, by *access.Actor, q *WorkersAsk) (*W
 	ns, _ := Namespace(q.Scope)
 	a := &WorkersAnswer{Workers: make([]WorkerLine, len(list.Members))}
 	for i, one := range list.Members {
-		got, err := f.store.GetMany(ctx, ns, one.Key+".name", one.Key+".tasks", one.Key+".ctime")
-		if err != nil {
-			return nil, err
-		}
+		got := f.store.GetMany(ns, one.Key+".name", one.Key+".tasks", one.Key+".ctime")
 		a.Workers[i] = WorkerLine{one.Key, one.Status, brief(text(got[0])), number(got[1]), number(got[2])}
 	}
 	if list.Next != "" {

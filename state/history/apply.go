@@ -198,14 +198,6 @@ func (h *History) Stage(_ context.Context, by *access.Actor, q *StageAsk) (*Stag
 	return h.stages.add(stageName{q.Token, by.Who()}, by.Administrator(), q.Documents)
 }
 
-func gone(token string) error {
-	return codes.Errorf(codes.NotFound, "nothing is staged with the token %q: the server has been restarted, or more than %s have passed; stage it again", token, stageKept)
-}
-
-func incomplete(token string, there, want int64) error {
-	return codes.Errorf(codes.BadRequest, "with the token %q %d documents are staged and not %d; stage what is missing, and nothing else", token, there, want)
-}
-
 // wrongPiece is for a text whose pieces do not follow one another.
 func (w *Wanted) wrongPiece(have int) error {
 	return codes.Errorf(codes.BadRequest, "%s: a piece of its text begins at %d, and %d bytes are staged; go on there", w.Name, w.Offset, have)

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -30,6 +31,23 @@ type Documents interface {
 // Clients are a page of the programs that are connected, as [confcenter/server/tcp.Server.Clients] has
 // them.
 type Clients func(after int32, most int) (list []roster.Client, next int32)
+
+// all are the programs, some at a time.
+func (c Clients) all() iter.Seq[*roster.Client] {
+	return func(yield func(*roster.Client) bool) {
+		const most = 256
+		for list, next := c(0, most); ; list, next = c(next, most) {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+			if next == 0 {
+				return
+			}
+		}
+	}
+}
 
 // Said is what a request says of who makes a change, and why.
 type Said struct {
@@ -200,9 +218,6 @@ func (h *History) answerTo(ctx context.Context, made *doclog.Made) (*ChangeAnswe
 	return answer, nil
 }
 
-// clientsPage is how many programs are looked at at a time.
-const clientsPage = 256
-
 // told finds the programs that are told of a change: those that have subscribed to a document that
 // it changes, resolved ones included, or that have it as their main configuration. Of both only
 // those count that who may know of.
@@ -214,30 +229,23 @@ func (h *History) told(may op.May, names []string) (n int64, list []Program) {
 	for _, name := range names {
 		changed[name] = may.Names(name)
 	}
-	for after := int32(0); ; {
-		clients, next := h.cfg.Clients(after, clientsPage)
-		for i := range clients {
-			c := &clients[i]
-			var files []string
-			use := func(name string) {
-				if changed[name] && !slices.Contains(files, name) {
-					files = append(files, name)
-				}
-			}
-			use(c.Main)
-			for _, s := range c.Subscriptions {
-				use(s.File)
-			}
-			if len(files) == 0 || !may.Sees(op.Client(policy.Read, c.Name)) {
-				continue
-			}
-			if n++; n <= mostPrograms {
-				list = append(list, Program{int64(c.ID), c.Name, c.Address, files[:min(len(files), mostFiles)]})
+	for c := range h.cfg.Clients.all() {
+		var files []string
+		use := func(name string) {
+			if changed[name] && !slices.Contains(files, name) {
+				files = append(files, name)
 			}
 		}
-		if next == 0 {
-			return n, list
+		use(c.Main)
+		for _, s := range c.Subscriptions {
+			use(s.File)
 		}
-		after = next
+		if len(files) == 0 || !may.Sees(op.Client(policy.Read, c.Name)) {
+			continue
+		}
+		if n++; n <= mostPrograms {
+			list = append(list, Program{int64(c.ID), c.Name, c.Address, files[:min(len(files), mostFiles)]})
+		}
 	}
+	return n, list
 }

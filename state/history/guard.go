@@ -155,34 +155,20 @@ func (g *guarded) undone(ctx context.Context, list []change.Document, since kv.R
 		}
 		u := Undone{Name: d.Name, Revision: int64(d.Revision), Count: count}
 		if recalls(op.MayOf(ctx), d.Name) {
-			c, err := g.whoMade(ctx, &d)
+			v, err := g.log.Find(ctx, &d, d.N)
 			if err != nil {
 				return nil, err
 			}
-			u.By = c
+			c, err := g.changeTo(ctx, &v)
+			if err != nil {
+				return nil, err
+			}
+			u.By = &c.By
 		}
 		undone = append(undone, u)
 	}
 	slices.SortFunc(undone, func(a, b Undone) int { return strings.Compare(a.Name, b.Name) })
 	return undone, nil
-}
-
-// whoMade is who made the newest version of a document.
-func (g *guarded) whoMade(ctx context.Context, d *doclog.Document) (*By, error) {
-	v, err := g.log.Find(ctx, d, d.N)
-	if err != nil {
-		return nil, err
-	}
-	made, err := g.log.Change(ctx, v.Seq)
-	if err != nil {
-		return nil, err
-	}
-	who, err := g.log.Who(ctx, &v, &made)
-	if err != nil {
-		return nil, err
-	}
-	by := By(who)
-	return &by, nil
 }
 
 // undoes reports whether a document that is made next loses what was changed in it since a revision, and

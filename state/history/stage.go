@@ -137,9 +137,9 @@ func (s *stages) take(of stageName, documents int64) ([]Wanted, error) {
 	one := s.list[of]
 	switch {
 	case one == nil:
-		return nil, gone(of.token)
+		return nil, codes.Errorf(codes.NotFound, "nothing is staged with the token %q: the server has been restarted, or more than %s have passed; stage it again", of.token, stageKept)
 	case int64(len(one.wanted)) != documents:
-		return nil, incomplete(of.token, int64(len(one.wanted)), documents)
+		return nil, codes.Errorf(codes.BadRequest, "with the token %q %d documents are staged and not %d; stage what is missing, and nothing else", of.token, len(one.wanted), documents)
 	}
 	return slices.Clone(one.wanted), nil
 }

@@ -82,18 +82,12 @@ func (h *History) Uses(ctx context.Context, _ *access.Actor, q *UsesAsk) (*UsesA
 	if err := r.take(mostUses * memory.VersionCost); err != nil {
 		return nil, err
 	}
-	for after := int32(0); ; {
-		clients, next := h.cfg.Clients(after, clientsPage)
-		for i := range clients {
-			if may.Sees(op.Client(policy.Read, clients[i].Name)) {
-				answer.add(&clients[i], files)
-			}
+	for c := range h.cfg.Clients.all() {
+		if may.Sees(op.Client(policy.Read, c.Name)) {
+			answer.add(c, files)
 		}
-		if next == 0 {
-			return answer, past.date(ctx, answer.Uses)
-		}
-		after = next
 	}
+	return answer, past.date(ctx, answer.Uses)
 }
 
 // add adds what a program uses of the files.

@@ -62,7 +62,7 @@ func Open(store kv.Archive, cfg Config) *Host {
 	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
 	cfg.Secret.Clock, cfg.Secret.Log, cfg.Secret.Namespaces = cfg.Clock, cfg.Log, store.Namespaces
 	h.secret = secret.Open(h.store, cfg.Secret)
-	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
+	h.tokens = auth.Open(h.store, cfg.Auth)
 	cfg.Audit.Clock, cfg.Audit.Log = cfg.Clock, cfg.Log
 	h.audit = audit.Open(store, cfg.Audit)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
@@ -70,7 +70,7 @@ func Open(store kv.Archive, cfg Config) *Host {
 	if h.audit.On() {
 		cfg.Review.Notes = h.audit.Note
 	}
-	h.review = review.Open(store, h.store, cfg.Review)
+	h.review = review.Open(h.store, cfg.Review)
 	h.models = []state.Model{
 		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},
 		{Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}},

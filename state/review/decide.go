@@ -124,7 +124,7 @@ func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, co
 // conclude writes down a decision, together with what else is in txn, if the record is as it was
 // read. It returns the revision.
 func (r *Reviews) conclude(ctx context.Context, rec *record, things []thing, as Status, by *access.Actor, made kv.Revision, txn *kv.Txn) (kv.Revision, error) {
-	if err := r.makeRoom(ctx, txn); err != nil {
+	if err := r.makeRoom(txn); err != nil {
 		return 0, err
 	}
 	next, now := *rec, r.cfg.Clock.Now()
@@ -169,9 +169,9 @@ func (r *shelf) write(ctx context.Context, rec, next *record, txn *kv.Txn) (kv.R
 }
 
 // makeRoom has a transaction remove the oldest decisions beyond those that are kept.
-func (r *shelf) makeRoom(ctx context.Context, txn *kv.Txn) error {
+func (r *shelf) makeRoom(txn *kv.Txn) error {
 	var decided []int64
-	err := r.eachRecord(ctx, 0, func(rec *record) bool {
+	err := r.eachRecord(0, func(rec *record) bool {
 		if rec.State.decided() {
 			decided = append(decided, rec.Number)
 		}
@@ -204,7 +204,7 @@ func (r *Reviews) finishAll(ctx context.Context) error {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
 	var begun []*record
-	err := r.eachRecord(ctx, 0, func(rec *record) bool {
+	err := r.eachRecord(0, func(rec *record) bool {
 		if rec.State == Approving {
 			begun = append(begun, rec)
 		}

@@ -116,7 +116,7 @@ func start(t testing.TB, change ...func(*review.Config)) *kit {
 		}})
 	require.NoError(t, err)
 	k.near = embedded.New(k.engine, nil)
-	k.tokens = auth.Open(k.near, func(ns, key []byte) *kv.Entry { e, _ := k.engine.Get(ns, key); return e }, auth.Config{Clock: k.clock})
+	k.tokens = auth.Open(k.near, auth.Config{Clock: k.clock})
 	for _, name := range []string{"zoe", "max", "writer", "half", "blind", "stranger"} {
 		k.token(nil, name)
 	}
@@ -151,7 +151,7 @@ func (k *kit) admit(administrators ...string) {
 
 // open is another start of the server.
 func (k *kit) open() {
-	k.Reviews = review.Open(k.engine, k.near, k.cfg)
+	k.Reviews = review.Open(k.near, k.cfg)
 	k.Obey(k.access)
 	k.tokens.Await(k.HoldToken)
 	k.edge = k.Guard(k.engine)
@@ -261,7 +261,7 @@ func (k *kit) shown(by *access.Actor, number int64) *review.Shown {
 
 // leftovers are the keys of changes that are to be done.
 func (k *kit) leftovers() (keys []string) {
-	page, err := k.near.List(k.ctx, kv.List{NS: kv.ReviewNamespace, Prefix: "body/"})
+	page, err := k.near.List(kv.List{NS: kv.ReviewNamespace, Prefix: "body/"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
 		keys = append(keys, e.Key)

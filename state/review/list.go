@@ -104,7 +104,7 @@ func (r *Reviews) find(c caller, number int64) (*record, []thing, error) {
 }
 
 // List lists the changes that by may know of.
-func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*Listed, error) {
+func (r *Reviews) List(_ context.Context, by *access.Actor, q *ListAsk) (*Listed, error) {
 	c, err := r.caller(by)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (r *Reviews) List(ctx context.Context, by *access.Actor, q *ListAsk) (*List
 	}
 	limit := cmp.Or(int(q.Limit), shortPage)
 	answer := new(Listed)
-	return answer, r.eachRecord(ctx, max(q.After, 0), func(rec *record) bool {
+	return answer, r.eachRecord(max(q.After, 0), func(rec *record) bool {
 		if rec.State.decided() && !q.All {
 			return true
 		}

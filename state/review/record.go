@@ -2,7 +2,6 @@ package review
 
 import (
 	"cmp"
-	"context"
 	"encoding/json" // our own records, which no peer has written
 	"fmt"
 	"strconv"
@@ -227,14 +226,13 @@ func (r *record) drops() (ops []kv.Op) {
 // shelf is where changes are kept.
 type shelf struct {
 	// set at open
-	engine kv.Store
-	store  embedded.Store // the same
-	clock  clock.Clock
+	store embedded.Store
+	clock clock.Clock
 }
 
 // record returns the record of a number, and the revision that wrote it; nil: there is none.
 func (r *shelf) record(number int64) (*record, kv.Revision, error) {
-	e, _ := r.engine.Get([]byte(kv.ReviewNamespace), []byte(keyOf(changePrefix, number)))
+	e := r.store.Get(kv.ReviewNamespace, keyOf(changePrefix, number))
 	if e == nil {
 		return nil, 0, nil
 	}
@@ -264,32 +262,26 @@ func decode(e *kv.Entry, into any) error {
 }
 
 // eachRecord calls fn for each record behind a number, until it returns false.
-func (r *shelf) eachRecord(ctx context.Context, after int64, fn func(*record) bool) error {
+func (r *shelf) eachRecord(after int64, fn func(*record) bool) error {
 	l := kv.List{NS: kv.ReviewNamespace, Prefix: changePrefix, After: keyOf(changePrefix, after)}
-	for {
-		page, err := r.store.List(ctx, l)
+	for e, err := range embedded.Each(r.store.List, l) {
 		if err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			l.After = e.Key
-			rec, err := recordOf(e)
-			if err != nil {
-				return err
-			}
-			if rec.ends > r.clock.Steady().UnixMilli() && !fn(rec) {
-				return nil
-			}
+		rec, err := recordOf(e)
+		if err != nil {
+			return err
 		}
-		if !page.More {
-			return nil
+		if rec.ends > r.clock.Steady().UnixMilli() && !fn(rec) {
+			break
 		}
 	}
+	return nil
 }
 
 // readLast is the highest number that was given.
 func (r *shelf) readLast() int64 {
-	e, _ := r.engine.Get([]byte(kv.ReviewNamespace), []byte(lastKey))
+	e := r.store.Get(kv.ReviewNamespace, lastKey)
 	if e == nil {
 		return 0
 	}
@@ -299,7 +291,7 @@ func (r *shelf) readLast() int64 {
 
 // things are what a change is about.
 func (r *shelf) things(rec *record) (list []thing, err error) {
-	e, _ := r.engine.Get([]byte(kv.ReviewNamespace), []byte(keyOf(thingsPrefix, rec.Number)))
+	e := r.store.Get(kv.ReviewNamespace, keyOf(thingsPrefix, rec.Number))
 	if e == nil {
 		return nil, gone(rec.Number)
 	}
@@ -311,7 +303,7 @@ func (r *shelf) things(rec *record) (list []thing, err error) {
 func (r *shelf) body(rec *record) (*body, error) {
 	var text []byte
 	for part := range rec.Parts {
-		e, _ := r.engine.Get([]byte(kv.ReviewNamespace), []byte(partOf(rec.Number, part)))
+		e := r.store.Get(kv.ReviewNamespace, partOf(rec.Number, part))
 		if e == nil {
 			return nil, gone(rec.Number)
 		}

@@ -29,7 +29,6 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
-	"confcenter/kv"
 	"confcenter/kv/embedded"
 	"confcenter/op"
 	"confcenter/state"
@@ -82,12 +81,12 @@ type Reviews struct {
 	deciding sync.Mutex // held while a change is approved, rejected or withdrawn
 }
 
-// Open returns the reviews on an engine, and on the same as a store. Both must outlive them.
-func Open(engine kv.Store, store embedded.Store, cfg Config) *Reviews {
+// Open returns the reviews on a store, which must outlive them.
+func Open(store embedded.Store, cfg Config) *Reviews {
 	cfg = cfg.withDefaults()
-	r := &Reviews{shelf: shelf{engine, store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
+	r := &Reviews{shelf: shelf{store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
 	r.last = r.readLast()
-	_ = r.eachRecord(context.Background(), 0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
+	_ = r.eachRecord(0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
 		r.last = max(r.last, rec.Number)
 		if !rec.State.decided() {
 			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.ends})

@@ -591,7 +591,7 @@ func TestOfManyDecisionsOneCounts(t *testing.T) {
 
 func TestWithoutAccessControlThereIsNothingToReview(t *testing.T) {
 	k := start(t)
-	r := review.Open(k.engine, k.near, review.Config{Clock: k.clock})
+	r := review.Open(k.near, review.Config{Clock: k.clock})
 	require.False(t, r.Marked("live/a.json"))
 	_, err := kv.Commit(k.ctx, r.Guard(k.engine), &kv.Txn{Then: []kv.Op{put("match", "only", "x")}, Actor: as("zoe")})
 	require.NoError(t, err)

@@ -233,7 +233,7 @@ func cut(text string, most int) (string, bool) {
 // keyPart compares a key with what there is.
 func (r *shelf) keyPart(t *transaction, op *kv.Op) *Part {
 	p := &Part{What: (&thing{NS: op.NS, Name: op.Key}).String(), Kind: Changed}
-	now, _ := r.engine.Get([]byte(op.NS), []byte(op.Key))
+	now := r.store.Get(op.NS, op.Key)
 	var mod kv.Revision
 	if now != nil {
 		mod = now.Mod

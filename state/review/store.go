@@ -9,6 +9,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/health"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // Engine is what the edges of a server use of its store.
@@ -241,7 +242,7 @@ func (r *shelf) transactionOf(txn *kv.Txn) (*transaction, []thing, error) {
 
 // written is the revision that wrote a key last; 0: it is absent.
 func (r *shelf) written(ns, key string) kv.Revision {
-	if e, _ := r.engine.Get([]byte(ns), []byte(key)); e != nil {
+	if e := r.store.Get(ns, key); e != nil {
 		return e.Mod
 	}
 	return 0
@@ -249,27 +250,22 @@ func (r *shelf) written(ns, key string) kv.Revision {
 
 // keysOf are the keys that an OpDeletePrefix would delete.
 func (r *shelf) keysOf(op *kv.Op) (keys []string, err error) {
-	l := kv.List{NS: op.NS, Prefix: op.Key, Limit: mostDeleted + 1}
+	most := mostDeleted + 1
 	if op.Limit > 0 {
-		l.Limit = min(op.Limit, l.Limit)
+		most = min(op.Limit, most)
 	}
-	view := r.engine.View()
+	view := r.store.View()
 	defer view.Close()
-	for {
-		page, err := view.List(l)
+	for e, err := range embedded.Each(view.List, kv.List{NS: op.NS, Prefix: op.Key, Limit: most}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			keys = append(keys, e.Key)
-			l.After = e.Key
+		if keys = append(keys, e.Key); len(keys) == most {
+			break
 		}
-		switch {
-		case len(keys) > mostDeleted:
-			return nil, codes.Errorf(codes.TooManyOps, "what would be deleted needs approval and has more than %d keys, which is what can be held; nothing was changed: delete longer prefixes", mostDeleted)
-		case !page.More, op.Limit > 0 && len(keys) >= op.Limit:
-			return keys, nil
-		}
-		l.Limit = max(1, l.Limit-len(page.Entries))
 	}
+	if len(keys) > mostDeleted {
+		return nil, codes.Errorf(codes.TooManyOps, "what would be deleted needs approval and has more than %d keys, which is what can be held; nothing was changed: delete longer prefixes", mostDeleted)
+	}
+	return keys, nil
 }

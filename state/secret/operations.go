@@ -60,7 +60,7 @@ func (k *Keys) missing() string {
 
 // Status tells which data keys there are.
 func (k *Keys) Status(ctx context.Context, _ *access.Actor, q *StatusAsk) (*Status, error) {
-	records, err := k.records(ctx)
+	records, err := k.records()
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rot
 	if err := k.look(ctx); err != nil {
 		return nil, err
 	}
-	records, err := k.records(ctx)
+	records, err := k.records()
 	switch {
 	case err != nil:
 		return nil, err
@@ -136,7 +136,7 @@ func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rot
 }
 
 // Used implements [state.User].
-func (k *Keys) Used(ctx context.Context) ([]state.Used, error) {
-	records, err := k.records(ctx)
+func (k *Keys) Used(_ context.Context) ([]state.Used, error) {
+	records, err := k.records()
 	return []state.Used{{What: "data keys", N: int64(len(records)), Limit: MaxKeys}}, err
 }

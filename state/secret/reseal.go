@@ -10,6 +10,7 @@ import (
 	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/embedded"
 )
 
 // Documents are the configurations, as far as sealed values are concerned.
@@ -144,7 +145,7 @@ func (s *step) documents(ctx context.Context, after string) (more bool, err erro
 
 // namespaces seals the values of keys anew, from behind a key of a namespace on.
 func (s *step) namespaces(ctx context.Context, ns, key string) error {
-	return s.keys.eachKey(ctx, ns, key, func(e *kv.Entry) (bool, error) {
+	return s.keys.eachKey(ns, key, func(e *kv.Entry) (bool, error) {
 		if s.over() {
 			s.did.Next = seal.OfKey(ns, key)
 			return false, nil
@@ -179,10 +180,7 @@ func (s *step) key(ctx context.Context, e *kv.Entry) error {
 			s.did.Keys += n
 			return s.count(value, nil)
 		}
-		now, err := s.keys.store.Get(ctx, e.NS, e.Key)
-		if err != nil {
-			return err
-		}
+		now := s.keys.store.Get(e.NS, e.Key)
 		if now == nil || now.Value.Type != kv.JSON {
 			return nil // it has gone, or is something else
 		}
@@ -201,20 +199,18 @@ func (s *step) count(valid []byte, failed error) error {
 
 // eachKey calls fn for each key behind a key of a namespace that peers may write to, in their order,
 // until it returns false.
-func (k *Keys) eachKey(ctx context.Context, ns, after string, fn func(*kv.Entry) (bool, error)) error {
+func (k *Keys) eachKey(ns, after string, fn func(*kv.Entry) (bool, error)) error {
 	for ; ; after = "" {
-		for more := ns != "" && kv.Guarded(ns) == ""; more; {
-			page, err := k.store.List(ctx, kv.List{NS: ns, After: after, Limit: pageKeys})
-			if err != nil {
-				return err
-			}
-			for _, e := range page.Entries {
-				after = e.Key
-				if on, err := fn(e); err != nil || !on {
+		if ns != "" && kv.Guarded(ns) == "" {
+			for e, err := range embedded.Each(k.store.List, kv.List{NS: ns, After: after, Limit: pageKeys}) {
+				on := err == nil
+				if on {
+					on, err = fn(e)
+				}
+				if !on || err != nil {
 					return err
 				}
 			}
-			more = page.More && len(page.Entries) > 0
 		}
 		next, _ := k.cfg.Namespaces(ns, 1)
 		if len(next) == 0 {
@@ -239,7 +235,7 @@ func (k *Keys) uses(ctx context.Context) (seal.Uses, error) {
 			after = names[len(names)-1]
 		}
 	}
-	return uses, k.eachKey(ctx, "", "", func(e *kv.Entry) (bool, error) {
+	return uses, k.eachKey("", "", func(e *kv.Entry) (bool, error) {
 		if e.Value.Type == kv.JSON && seal.Has(e.Value.Data) {
 			uses.Count(e.Value.Data)
 		}

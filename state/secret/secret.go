@@ -144,7 +144,7 @@ func (k *Keys) take(ctx context.Context) error {
 			return nil
 		}
 	}
-	records, err := k.records(ctx)
+	records, err := k.records()
 	switch {
 	case err != nil:
 		return err
@@ -207,8 +207,8 @@ type record struct {
 }
 
 // records are the data keys, oldest first.
-func (k *Keys) records(ctx context.Context) (list []record, err error) {
-	page, err := k.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: keyPrefix, Limit: MaxKeys})
+func (k *Keys) records() (list []record, err error) {
+	page, err := k.store.List(kv.List{NS: kv.AccessNamespace, Prefix: keyPrefix, Limit: MaxKeys})
 	if err != nil {
 		return nil, err
 	}

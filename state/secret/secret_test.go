@@ -107,7 +107,7 @@ func TestTheFirstStartWithASecretKeyMakesADataKeyThatOutlivesIt(t *testing.T) {
 	require.True(t, k.opens(mark))
 	require.Empty(t, k.log.String())
 
-	page, err := k.store.List(t.Context(), kv.List{NS: kv.AccessNamespace})
+	page, err := k.store.List(kv.List{NS: kv.AccessNamespace})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 1)
 }
@@ -156,7 +156,7 @@ func TestAWrongSecretKeyIsToldAndSealsNothing(t *testing.T) {
 func TestWhatCanBeOpenedIsRevealed(t *testing.T) {
 	k := newKit(t, "a")
 	first := k.sealed()
-	raw, err := k.store.List(t.Context(), kv.List{NS: kv.AccessNamespace})
+	raw, err := k.store.List(kv.List{NS: kv.AccessNamespace})
 	require.NoError(t, err)
 	w, err := seal.Parse(text("b"))
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestNoKeyIsKeptOrTold(t *testing.T) {
 	require.NoError(t, err)
 	k.give("b")
 	k.open()
-	page, err := k.store.List(t.Context(), kv.List{NS: kv.AccessNamespace})
+	page, err := k.store.List(kv.List{NS: kv.AccessNamespace})
 	require.NoError(t, err)
 	all := k.log.String() + k.status().Trouble
 	for _, e := range page.Entries {
