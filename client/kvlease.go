@@ -40,8 +40,10 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := txn.Check(); err != nil {
 		return nil, err
 	}
-	if err := s.c.awaitState(ctx); err != nil {
-		return nil, err
+	if s.c.cfg.StateWaits {
+		if err := s.c.WaitConnected(ctx); err != nil {
+			return nil, err
+		}
 	}
 	asked := s.c.cfg.Clock.Now() // the lease begins no earlier
 	id, err := s.askLease(ctx, txn, again)
@@ -66,7 +68,7 @@ func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Le
 }
 
 // askLease sends the transaction that grants a lease.
-func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID, error) {
+func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how manner) (kv.LeaseID, error) {
 	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true, false)
 	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)
 	if err == nil && (len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0) {
@@ -150,26 +152,10 @@ func (l *Lease) keep(asked time.Time) error {
 // refresh restarts the lease's time. It takes at most left, over any number of
 // connections.
 func (l *Lease) refresh(left time.Duration) error {
-	c := l.s.c
-	timer := c.cfg.Clock.NewTimer(left)
-	defer timer.Stop()
-	if err := c.takeTurn(l.ctx, timer.C()); err != nil {
-		return err
-	}
-	defer c.giveTurn()
-	frame := protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id)
-	frame = protocol.FinishFrame(frame, 0)
-	for {
-		sess, err := c.awaitSession(l.ctx, timer.C(), true)
-		if err != nil {
-			return err
-		}
-		body, err := sess.conn.request(l.ctx, timer.C(), protocol.KVAlive, frame)
-		if !lost(err) {
-			_, err = answer(body, err, protocol.ParseReply[kv.Lease])
-			return err
-		}
-	}
+	frame := protocol.FinishFrame(protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id), 0)
+	r, err := l.s.c.insist(l.ctx, left, protocol.KVAlive, frame, stubborn)
+	_, err = answer(r.body, err, protocol.ParseReply[kv.Lease])
+	return err
 }
 
 // Revoke ends the lease and deletes its keys. Revoking an ended lease is not an
@@ -206,6 +192,6 @@ func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 }
 
 func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.LeaseID) (kv.Lease, error) {
-	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseReply[kv.Lease])
+	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), asking, protocol.ParseReply[kv.Lease])
 	return l, during(err, "lease %d", id)
 }

@@ -223,9 +223,9 @@ func (l *Lock) Lost() <-chan struct{} { return l.lost }
 // server cannot be told, the lock ends by itself within its time.
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.isLost()
-	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
-	_, err = answer(body, err, protocol.ParseKVDone)
-	if repeated && errors.Is(err, codes.FenceLost) {
+	r, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
+	_, err = answer(r.body, err, protocol.ParseKVDone)
+	if r.repeated && errors.Is(err, codes.FenceLost) {
 		err = nil // the first one did it
 	}
 	if err == nil && lost {
@@ -238,9 +238,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return during(err, "unlock %s of %s", l.key, l.s.ns)
 }
 
-func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
-	frame := protocol.AppendMessage(begin(protocol.KVUnlock), &q)
-	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
+func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (reply, error) {
+	return l.s.c.send(ctx, protocol.KVUnlock, protocol.AppendMessage(begin(protocol.KVUnlock), &q), stubborn)
 }
 
 // giveUp withdraws the request for the lock, or releases the lock. Errors do not matter,
@@ -248,7 +247,7 @@ func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []b
 func (l *Lock) giveUp() {
 	defer l.forget()
 	ctx := l.s.c.ctx
-	_, _, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
+	_, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
 	_ = l.lease.Revoke(ctx)
 }
 

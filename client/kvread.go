@@ -27,7 +27,7 @@ func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry,
 // lookUp is GetAt that returns nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
 	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true, Reveal: s.reveal})
-	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
+	return ask(ctx, s.c, protocol.KVGet, frame, asking, func(body []byte) (*kv.Entry, error) {
 		e, _, err := protocol.ParseKVGot(body, s.ns, key)
 		return e, err
 	})
@@ -117,7 +117,7 @@ func decodeJSON(value kv.Value, v any) error {
 // the keys, nil for those that are absent.
 func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true, Reveal: s.reveal}
-	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendMessage(begin(protocol.KVMGet), &q), func(body []byte) ([]*kv.Entry, error) {
+	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendMessage(begin(protocol.KVMGet), &q), asking, func(body []byte) ([]*kv.Entry, error) {
 		entries, _, err := protocol.ParseKVGotMany(body, q)
 		return entries, err
 	})
@@ -135,7 +135,7 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
 	frame := protocol.AppendMessage(begin(protocol.KVList), &protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
-	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
+	page, err := ask(ctx, s.c, protocol.KVList, frame, asking, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
@@ -191,6 +191,6 @@ func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error]
 // revision before (0: all), at most limit (0: as many as one answer holds).
 func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	frame := protocol.AppendMessage(begin(protocol.KVHistory), &protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true, Reveal: s.reveal})
-	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
+	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, asking, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
 	return versions, during(err, "history of %s of %s", key, s.ns)
 }

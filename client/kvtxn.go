@@ -38,7 +38,7 @@ func (c *Client) anywhere(ctx context.Context, txn *kv.Txn, reveal bool) (*kv.Re
 }
 
 // txn sends a complete transaction.
-func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how resend) (*kv.Result, error) {
+func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how manner) (*kv.Result, error) {
 	err := t.Check()
 	var res *kv.Result
 	if err == nil {

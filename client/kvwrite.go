@@ -326,7 +326,6 @@ func standing(e *kv.Entry) string {
 }
 
 // commit sends the request of a transaction and reads the reply.
-func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how resend) (*kv.Result, error) {
-	body, _, err := c.insist(ctx, cmd, frame, how)
-	return answer(body, err, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
+func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how manner) (*kv.Result, error) {
+	return ask(ctx, c, cmd, frame, how, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
 }

@@ -73,14 +73,3 @@ func (l *Lander) Landed(ctx context.Context, fence kv.Revision, b *field.Batch, 
 func (l *Lander) Newer(ctx context.Context, version int64) error {
 	return tell(ctx, l.c, protocol.LdNewer, &field.NewerAsk{Version: version})
 }
-
-// say asks what changes nothing if it is asked twice. Question, a pointer, and answer are messages by their tags.
-func say[A any](ctx context.Context, c *Client, cmd protocol.Command, question any) (A, error) {
-	return ask(ctx, c, cmd, protocol.AppendMessage(begin(cmd), question), protocol.ParseReply[A])
-}
-
-// tell is say without an answer.
-func tell(ctx context.Context, c *Client, cmd protocol.Command, question any) error {
-	_, err := say[field.Nothing](ctx, c, cmd, question)
-	return err
-}

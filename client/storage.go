@@ -117,7 +117,7 @@ func (o *Owner) named(ctx context.Context, names []string, versions bool) (proto
 }
 
 func (o *Owner) read(ctx context.Context, cmd protocol.Command, question any) (protocol.StoragePage, error) {
-	return ask(ctx, o.s.c, cmd, protocol.AppendMessage(begin(cmd), question), protocol.ParseStoragePage)
+	return ask(ctx, o.s.c, cmd, protocol.AppendMessage(begin(cmd), question), asking, protocol.ParseStoragePage)
 }
 
 // Update sets fields and leaves all others as they are. A removed field lives again.
@@ -158,10 +158,10 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Wr
 		return Changed{}, during(err, "%s of %s", write.Kind, o)
 	}
 	write.Owner, write.Expect, write.WantPrev, write.Token = o.id(), w.versions, w.op.WantPrev, w.tokenOr(o.s.c.tokens)
-	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
+	r, err := o.s.c.send(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
 	var done field.Outcome
 	if err == nil {
-		if done, err = protocol.ParseStorageOutcome(write.Kind, body); err != nil {
+		if done, err = protocol.ParseStorageOutcome(write.Kind, r.body); err != nil {
 			err = unreadable(err)
 		}
 	}
