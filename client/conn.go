@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,17 +38,16 @@ const (
 // passes on pushes; only the writer writes; the keeper checks that the peer is alive.
 type conn struct {
 	// set at open
-	nc        net.Conn
-	addr      string
-	cfg       *Config
-	onChange  func(protocol.Change)    // called by the reader, must not block
-	onGrant   func(protocol.KVGranted) // likewise
-	documents watchTable               // watches on documents
-	watches   watchTable               // of the state store
-	dead      chan struct{}            // closed when err is set
-	doubt     chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
-	wake      chan struct{}            // capacity 1: tells the writer that something is queued
-	wg        sync.WaitGroup
+	nc       net.Conn
+	addr     string
+	cfg      *Config
+	onChange func(protocol.Change)    // called by the reader, must not block
+	onGrant  func(protocol.KVGranted) // likewise
+	watches  sync.Map                 // of watchID, *KVWatch
+	dead     chan struct{}            // closed when err is set
+	doubt    chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
+	wake     chan struct{}            // capacity 1: tells the writer that something is queued
+	wg       sync.WaitGroup
 
 	// any goroutine
 	reads    atomic.Uint64 // number of reads that returned bytes
@@ -385,11 +383,8 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 
 // readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
-	switch h.Command {
-	case protocol.KVEvent:
-		return c.readEvents(r, &c.watches, int(h.BodyLen))
-	case protocol.CfEvent:
-		return c.readEvents(r, &c.documents, int(h.BodyLen))
+	if h.Command == protocol.KVEvent || h.Command == protocol.CfEvent {
+		return c.readEvents(r, h.Command, int(h.BodyLen))
 	}
 	if h.BodyLen > protocol.MaxBody {
 		return fmt.Errorf("a request of %d bytes from the server is more than %d", h.BodyLen, protocol.MaxBody)
@@ -435,10 +430,7 @@ func (c *conn) decline(h protocol.Header, req *protocol.Request) error {
 	if !ok {
 		return nil
 	}
-	body := append([]byte(`{"code":`), strconv.Itoa(int(codes.NotImplemented))...)
-	body = append(body, `,"to":`...)
-	body = append(strconv.AppendInt(body, int64(from), 10), '}')
-	return c.reply(h, body)
+	return c.reply(h, fmt.Appendf(nil, `{"code":%d,"to":%d}`, codes.NotImplemented, from))
 }
 
 // reply queues the answer to a request of the server.

@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"fmt"
-	"sync"
 
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -99,11 +98,11 @@ func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil || attempt != w.attempt {
-		sess.conn.unwatch(w.kind, id)
+		w.unwatch(sess.conn, id)
 		return nil
 	}
 	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
-	w.kind.table(w.on).put(id, w)
+	sess.conn.watches.Store(watchID{w.kind.event, id}, w)
 	if w.based && w.position == 0 && !past {
 		w.position = revision
 	}
@@ -160,8 +159,8 @@ func (w *KVWatch) leaveLocked() {
 	if w.on == nil {
 		return
 	}
-	w.kind.table(w.on).remove(w.id)
-	w.on.unwatch(w.kind, w.id)
+	w.on.watches.Delete(watchID{w.kind.event, w.id})
+	w.unwatch(w.on, w.id)
 	w.on, w.id = nil, 0
 }
 
@@ -174,61 +173,23 @@ func (w *KVWatch) current() (taken uint64, ok bool) {
 	return w.taken, ok
 }
 
-// watchTable finds the watches of one connection by the server's numbers.
-type watchTable struct {
-	mu   sync.Mutex
-	byID map[uint32]*KVWatch // guarded by mu
-}
-
-func (t *watchTable) put(id uint32, w *KVWatch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID == nil {
-		t.byID = make(map[uint32]*KVWatch)
-	}
-	t.byID[id] = w
-}
-
-func (t *watchTable) remove(id uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byID, id)
-}
-
-func (t *watchTable) find(id uint32) *KVWatch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byID[id]
+// watchID is a watch by the server's number, which is one among those with such events.
+type watchID struct {
+	event protocol.Command
+	id    uint32
 }
 
 // watchKind is how watches of a kind are asked for and told.
 type watchKind struct {
-	watch, unwatch protocol.Command
-	append         func(dst []byte, r protocol.KVWatchRequest) []byte
-	parse          func(body []byte) (protocol.KVEvents, error)
-	table          func(*conn) *watchTable
-	marks          bool // Next returns bookmarks
+	watch, unwatch, event protocol.Command
+	append                func(dst []byte, r protocol.KVWatchRequest) []byte
+	parse                 func(body []byte) (protocol.KVEvents, error)
+	marks                 bool // Next returns bookmarks
 }
-
-// keyWatch is the kind of KV.Watch.
-var keyWatch = &watchKind{
-	watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, append: protocol.AppendKVWatch, parse: protocol.ParseKVEvents,
-	table: func(c *conn) *watchTable { return &c.watches },
-}
-
-// revealedWatch is keyWatch with sealed values revealed.
-var revealedWatch = func() *watchKind {
-	kind := *keyWatch
-	kind.append = func(dst []byte, r protocol.KVWatchRequest) []byte {
-		r.Reveal = true
-		return protocol.AppendKVWatch(dst, r)
-	}
-	return &kind
-}()
 
 // readEvents handles a KVEVENT or CFEVENT with a body of n bytes. One for an unknown number was on its
 // way when the watch ended, and there may be many of them: they are not read.
-func (c *conn) readEvents(r *bufio.Reader, table *watchTable, n int) error {
+func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error {
 	start, err := r.Peek(min(n, protocol.KVEventStart))
 	if err != nil {
 		return err
@@ -237,12 +198,14 @@ func (c *conn) readEvents(r *bufio.Reader, table *watchTable, n int) error {
 	if err != nil {
 		return unreadableEvent(err)
 	}
-	w := table.find(id)
-	if w != nil && n > c.cfg.MaxBody {
-		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
-		w = nil
+	found, ok := c.watches.Load(watchID{event, id})
+	if !ok {
+		_, err = r.Discard(n)
+		return err
 	}
-	if w == nil {
+	w := found.(*KVWatch)
+	if n > c.cfg.MaxBody {
+		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
 		_, err = r.Discard(n)
 		return err
 	}
@@ -263,7 +226,6 @@ func unreadableEvent(err error) error {
 }
 
 // unwatch ends a watch on the server and does not wait for the answer.
-func (c *conn) unwatch(kind *watchKind, id uint32) {
-	frame := protocol.AppendKVUnwatch(begin(kind.unwatch), id)
-	c.start(kind.unwatch, protocol.FinishFrame(frame, 0)).ignore()
+func (w *KVWatch) unwatch(on *conn, id uint32) {
+	on.start(w.kind.unwatch, protocol.FinishFrame(protocol.AppendKVUnwatch(begin(w.kind.unwatch), id), 0)).ignore()
 }

@@ -60,7 +60,7 @@ const (
 type KVWatch struct {
 	// set at open
 	c       *Client
-	kind    *watchKind
+	kind    watchKind
 	filter  kv.Filter
 	options WatchOptions
 	ctx     context.Context // ends with Stop and Close
@@ -130,15 +130,18 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	kind := keyWatch
-	if s.reveal {
-		kind = revealedWatch
+	kind := watchKind{
+		watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, parse: protocol.ParseKVEvents,
+		append: func(dst []byte, r protocol.KVWatchRequest) []byte {
+			r.Reveal = s.reveal
+			return protocol.AppendKVWatch(dst, r)
+		},
 	}
 	return s.c.watch(ctx, kind, filter, o)
 }
 
 // watch starts a watch of any kind.
-func (c *Client) watch(ctx context.Context, kind *watchKind, filter kv.Filter, o WatchOptions) (*KVWatch, error) {
+func (c *Client) watch(ctx context.Context, kind watchKind, filter kv.Filter, o WatchOptions) (*KVWatch, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultWatchBuffer
 	}
