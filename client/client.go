@@ -32,6 +32,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
@@ -154,7 +155,6 @@ type Client struct {
 	errors     *backlog[error]
 	states     *backlog[StateChange]
 	tokens     *tokenSource
-	claims     lockClaims
 	inFlight   chan struct{}  // one token per request of a caller
 	fetches    chan struct{}  // one token per feed or watch that is asking the server
 	wg         sync.WaitGroup // run and the feeds; grows under mu only
@@ -177,7 +177,7 @@ type Client struct {
 	feeds    map[feedKey]*feed
 	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
-	locks    map[*Lock]struct{} // held or requested; Close revokes their leases
+	locks    map[kv.LeaseID]*Lock // held or requested; Close revokes their leases
 }
 
 // maxFetches is how many documents the watches fetch at the same time; each may
@@ -198,7 +198,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		changed:  make(chan struct{}),
 		feeds:    make(map[feedKey]*feed),
 		mains:    make(map[*follower]struct{}),
-		locks:    make(map[*Lock]struct{}),
+		locks:    make(map[kv.LeaseID]*Lock),
 		tokens:   newTokenSource(),
 	}
 	c.callbacks = newCallbacks()
@@ -247,7 +247,7 @@ func (c *Client) startFromCache(err error) bool {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	sess, locks := c.session, slices.Collect(maps.Keys(c.locks))
+	sess, locks := c.session, slices.Collect(maps.Values(c.locks))
 	clear(c.locks)
 	c.announceLocked()
 	c.mu.Unlock()

@@ -18,11 +18,12 @@ import (
 // happen then, and watch Lost for work outside the store.
 type Lock struct {
 	// set at open
-	s     *KV
-	key   string
-	token kv.Revision
-	lease *Lease
-	lost  chan struct{} // closed when the lock is no longer held
+	s      *KV
+	key    string
+	token  kv.Revision
+	lease  *Lease
+	grants chan protocol.KVGranted // capacity 1: for acquire
+	lost   chan struct{}           // closed when the lock is no longer held
 }
 
 // Lock acquires the lock of that name, a key of the namespace, and waits its turn as
@@ -52,9 +53,9 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 	}
-	l := &Lock{s: s, key: key, lease: lease, lost: make(chan struct{})}
+	l := &Lock{s: s, key: key, lease: lease, grants: make(chan protocol.KVGranted, 1), lost: make(chan struct{})}
 	s.c.mu.Lock()
-	s.c.locks[l] = struct{}{}
+	s.c.locks[lease.id] = l
 	s.c.mu.Unlock()
 	l.token, err = l.acquire(ctx, wait)
 	if err == nil && s.c.spawn(l.guard) {
@@ -64,6 +65,38 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 		err = &requestError{text: ErrClosed.Error(), kind: ErrClosed, sent: true}
 	}
 	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
+}
+
+// WithLock acquires the lock of that name as Lock does, calls fn, and releases the
+// lock when fn returns or panics.
+//
+// fn's context ends when the lock is lost, with an error of codes.FenceLost as its
+// cause: fn should then return, because someone else may hold the lock. Use
+// WithFence(l) for writes that must not happen after that.
+//
+// The error is that of Lock, or that of fn joined with that of the release:
+// codes.FenceLost if the lock was lost in the meantime, even if fn did not notice.
+func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn func(ctx context.Context, l *Lock) error) (err error) {
+	l, err := s.Lock(ctx, key, ttl)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-l.Lost():
+			cancel(l.lostError())
+		case <-held.Done():
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-ended
+		err = errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
+	}()
+	return fn(held, l)
 }
 
 // giveUpLocks revokes the leases of locks when the client is closed, within its time for that.
@@ -104,7 +137,9 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 func (l *Lock) forget() {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
-	delete(l.s.c.locks, l)
+	if l.s.c.locks[l.lease.id] == l { // else a server with other data has given the number again
+		delete(l.s.c.locks, l.lease.id)
+	}
 }
 
 // acquire requests the lock on one connection after another until it is granted.
@@ -113,13 +148,11 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lease.Err()) })()
-	grants, release := l.s.c.claims.add(claim{l.s.ns, l.key, l.lease.id})
-	defer release()
 	for patient := wait || l.s.c.cfg.StateWaits; ; patient = true {
 		sess, fence, err := l.ask(ctx, wait, patient)
 		switch {
 		case err == nil && fence == 0:
-			if fence, err = l.inLine(ctx, sess, grants); fence != 0 || err != nil {
+			if fence, err = l.inLine(ctx, sess); fence != 0 || err != nil {
 				return fence, err
 			}
 		case err == nil, sess == nil, !lost(err):
@@ -130,10 +163,10 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 
 // inLine waits for the grant. If it returns neither a fence nor an error, the lock must
 // be requested again on another connection.
-func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol.KVGranted) (kv.Revision, error) {
+func (l *Lock) inLine(ctx context.Context, sess *session) (kv.Revision, error) {
 	for {
 		select {
-		case g := <-grants:
+		case g := <-l.grants:
 			switch g.Code {
 			case 0:
 				return g.Fence, nil
@@ -290,42 +323,15 @@ func (l *Lock) gone(w *KVWatch) bool {
 	return false
 }
 
-// claim names a request for a lock.
-type claim struct {
-	ns, key string
-	lease   kv.LeaseID
-}
-
-// lockClaims are the requests that wait for a grant.
-type lockClaims struct {
-	mu      sync.Mutex
-	waiting map[claim]chan protocol.KVGranted // guarded by mu
-}
-
-// add starts receiving grants for cl; release ends that.
-func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release func()) {
-	ch := make(chan protocol.KVGranted, 1)
-	lc.mu.Lock()
-	defer lc.mu.Unlock()
-	if lc.waiting == nil {
-		lc.waiting = make(map[claim]chan protocol.KVGranted)
-	}
-	lc.waiting[cl] = ch
-	return ch, func() {
-		lc.mu.Lock()
-		defer lc.mu.Unlock()
-		delete(lc.waiting, cl)
-	}
-}
-
-// granted handles a KVGRANT. The connection's reader calls it. If no one waits for the
-// grant, the request was given up in the meantime.
+// granted handles a KVGRANT. The connection's reader calls it. If there is no such lock,
+// the request was given up in the meantime.
 func (c *Client) granted(g protocol.KVGranted) {
-	c.claims.mu.Lock()
-	defer c.claims.mu.Unlock()
-	if ch := c.claims.waiting[claim{g.NS, g.Key, g.Lease}]; ch != nil {
+	c.mu.Lock()
+	l := c.locks[g.Lease]
+	c.mu.Unlock()
+	if l != nil && l.s.ns == g.NS && l.key == g.Key {
 		select {
-		case ch <- g:
+		case l.grants <- g:
 		default: // a second grant adds nothing
 		}
 	}
