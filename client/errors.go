@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -50,14 +51,7 @@ func (e *requestError) Error() string {
 }
 
 func (e *requestError) Unwrap() []error {
-	var chain []error
-	if e.kind != nil {
-		chain = append(chain, e.kind)
-	}
-	if e.cause != nil {
-		chain = append(chain, e.cause)
-	}
-	return chain
+	return slices.DeleteFunc([]error{e.kind, e.cause}, func(err error) bool { return err == nil })
 }
 
 // contextError is the requestError for a context that ended.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,30 +55,15 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 	}
 	c.sync = sync.OnceFunc(func() { close(c.synced) })
 	c.job = &job{run: c.tell}
-	if !s.c.spawn(c.follow) {
-		err = closedError()
-	}
-	if err == nil {
-		err = s.c.wait(ctx, c.synced)
-	}
-	if err == nil {
-		err = c.failure()
+	err = closedError()
+	if s.c.spawn(c.follow) {
+		err = cmp.Or(s.c.wait(ctx, c.synced), w.failure())
 	}
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("cache of %s: %w", s.ns, err)
 	}
 	return c, nil
-}
-
-// failure returns why there is no complete state.
-func (c *KVCache) failure() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.ended {
-		return c.watch.failure()
-	}
-	return nil
 }
 
 // Close ends the cache, which keeps what it has. The functions given to OnChange

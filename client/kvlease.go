@@ -53,7 +53,7 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 		}
 		return nil, err
 	}
-	l := s.newLease(s.c.ctx, id, ttl)
+	l := s.newLease(id, ttl)
 	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
 		l.cancel()
 		return nil, closedError()
@@ -61,9 +61,9 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	return l, nil
 }
 
-func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Lease {
+func (s *KV) newLease(id kv.LeaseID, ttl time.Duration) *Lease {
 	l := &Lease{s: s, id: id, ttl: ttl, lost: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(ctx)
+	l.ctx, l.cancel = context.WithCancel(s.c.ctx)
 	return l
 }
 
@@ -84,7 +84,7 @@ func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how manner) (kv.LeaseID,
 // token identifies it. If the server cannot be reached, the lease ends by itself.
 func (s *KV) ungrant(txn *kv.Txn) {
 	if id, err := s.askLease(s.c.ctx, txn, stubborn); err == nil {
-		_ = s.newLease(s.c.ctx, id, txn.Then[0].TTL).Revoke(s.c.ctx)
+		_ = s.newLease(id, txn.Then[0].TTL).Revoke(s.c.ctx)
 	}
 }
 

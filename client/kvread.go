@@ -36,11 +36,8 @@ func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry
 // typed returns a key's value, read by read; def if it is absent, and with every error.
 func typed[T any](ctx context.Context, s *KV, key string, def T, read func(kv.Value) (T, error)) (T, error) {
 	e, err := s.lookUp(ctx, key, 0)
-	if err == nil && e == nil {
-		return def, nil
-	}
 	v := def
-	if err == nil {
+	if err == nil && e != nil {
 		v, err = read(e.Value)
 	}
 	if err != nil {

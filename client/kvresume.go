@@ -35,8 +35,7 @@ func (w *KVWatch) run() {
 			pause.sleep(w.ctx)
 		}
 	}
-	w.cancel()
-	w.end(notSent(ErrClosed, "the watch has ended"))
+	w.Stop()
 }
 
 // accepted reports whether a server has ever accepted the watch. From then on it lasts

@@ -155,11 +155,7 @@ func (c *Client) watch(ctx context.Context, kind watchKind, filter kv.Filter, o 
 		w.cancel()
 		return nil, fmt.Errorf("watch: %w", closedError())
 	}
-	err := c.wait(ctx, w.opened)
-	if err == nil {
-		err = w.failure()
-	}
-	if err != nil {
+	if err := cmp.Or(c.wait(ctx, w.opened), w.failure()); err != nil {
 		w.Stop()
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -263,19 +259,21 @@ func (w *KVWatch) Epoch() string {
 func (w *KVWatch) roomLocked() bool { return w.bytes <= w.options.Buffer/2 }
 
 // Stop ends the watch. Next fails from now on.
-func (w *KVWatch) Stop() {
-	w.end(notSent(ErrClosed, "the watch has ended"))
-	w.cancel()
-}
+func (w *KVWatch) Stop() { w.end(notSent(ErrClosed, "the watch has ended")) }
 
 // end ends the watch because of err; only the first reason counts.
 func (w *KVWatch) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endLocked(err)
+}
+
+func (w *KVWatch) endLocked(err error) {
 	w.err = cmp.Or(w.err, err)
 	w.queue, w.bytes = nil, 0
 	w.leaveLocked()
 	w.openLocked()
+	w.cancel()
 	clock.Nudge(w.ready)
 }
 
@@ -311,7 +309,11 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 	case ev.State:
 		n.Kind = kv.State
 		w.pieces = true
-		w.pushStateLocked(n)
+		if w.bytes+n.cost > w.state && len(w.queue) > 0 {
+			w.endLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
+			return
+		}
+		w.pushLocked(n)
 	case !w.based: // a change cannot be part of a state
 	default:
 		n.Kind, n.More = kv.Changed, ev.More
@@ -326,28 +328,13 @@ func (w *KVWatch) pushLocked(n notice) {
 	clock.Nudge(w.ready)
 }
 
-func (w *KVWatch) pushStateLocked(n notice) {
-	if w.bytes+n.cost <= w.state || len(w.queue) == 0 {
-		w.pushLocked(n)
-		return
-	}
-	w.refuseLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
-}
-
 // refuse ends the watch because of what the server sends on a connection.
 func (w *KVWatch) refuse(on *conn, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.on == on {
-		w.refuseLocked(err)
+		w.endLocked(err)
 	}
-}
-
-func (w *KVWatch) refuseLocked(err error) {
-	w.err = err
-	w.leaveLocked()
-	w.cancel()
-	clock.Nudge(w.ready)
 }
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the

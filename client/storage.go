@@ -165,16 +165,16 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Wr
 			err = unreadable(err)
 		}
 	}
-	changed := Changed{Revision: done.Revision, Versions: versions(done.Fields)}
+	changed := Changed{Revision: done.Revision, Versions: byName(done.Fields, func(f field.Field) int64 { return f.Version })}
 	if err != nil {
 		return changed, during(err, "%s of %s", write.Kind, o)
 	}
 	switch write.Kind {
 	case field.Incr:
-		changed.Values = make(map[string]int64, len(done.Fields))
-		for _, f := range done.Fields {
-			changed.Values[f.Name], _ = strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
-		}
+		changed.Values = byName(done.Fields, func(f field.Field) int64 {
+			sum, _ := strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
+			return sum
+		})
 	case field.Restore:
 		changed.Fields = values(done.Fields)
 	}
@@ -186,9 +186,7 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Wr
 
 // aboutOwner refuses options that have no meaning for the fields of an owner.
 func (w *writing) aboutOwner() error {
-	op := w.op
-	op.WantPrev = false
-	switch {
+	switch op := w.op; {
 	case w.err != nil:
 		return w.err
 	case op.TTL != 0 || op.Expires != 0 || op.Lease != 0 || w.bounded:
@@ -236,17 +234,13 @@ func (o *Owner) id() field.Owner {
 }
 
 func values(fields []field.Field) map[string][]byte {
-	m := make(map[string][]byte, len(fields))
-	for _, f := range fields {
-		m[f.Name] = f.Value
-	}
-	return m
+	return byName(fields, func(f field.Field) []byte { return f.Value })
 }
 
-func versions(fields []field.Field) map[string]int64 {
-	m := make(map[string]int64, len(fields))
+func byName[V any](fields []field.Field, of func(field.Field) V) map[string]V {
+	m := make(map[string]V, len(fields))
 	for _, f := range fields {
-		m[f.Name] = f.Version
+		m[f.Name] = of(f)
 	}
 	return m
 }
