@@ -224,19 +224,27 @@ func (c *cache) load(key feedKey) *Document {
 	if c == nil {
 		return nil
 	}
-	e := c.read(kindConfig, key)
-	if e == nil && key.path != "" {
-		if e = c.read(kindConfig, feedKey{key.name, "", key.merged, key.marks}); e != nil {
-			e.raw = cut(e.raw, key.path)
+	return partly(key, func(key feedKey) *Document {
+		e := c.read(kindConfig, key)
+		if e == nil {
+			return nil
+		}
+		return &Document{
+			Name: key.name, Path: key.path, Merged: key.merged, Mtime: e.mtime,
+			raw: e.raw, epoch: e.epoch, stored: e.stored, stale: true, clock: c.clock,
+		}
+	})
+}
+
+// partly finds a document, or cuts it from the whole one. What find returns is changed.
+func partly(key feedKey, find func(feedKey) *Document) *Document {
+	doc := find(key)
+	if doc == nil && key.path != "" {
+		if doc = find(feedKey{key.name, "", key.merged, key.marks}); doc != nil {
+			doc.Path, doc.raw = key.path, cut(doc.raw, key.path)
 		}
 	}
-	if e == nil {
-		return nil
-	}
-	return &Document{
-		Name: key.name, Path: key.path, Merged: key.merged, Mtime: e.mtime,
-		raw: e.raw, epoch: e.epoch, stored: e.stored, stale: true, clock: c.clock,
-	}
+	return doc
 }
 
 // cut returns what is at path in a document, nil if nothing is, as the server would

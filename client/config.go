@@ -67,16 +67,17 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 // known returns the last known state of a document without asking a server, nil if there
 // is none.
 func (c *Client) known(key feedKey) *Document {
-	c.mu.Lock()
-	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged, key.marks}]
-	c.mu.Unlock()
-	if doc := part.known(); doc != nil {
-		return doc.aged()
-	}
-	if doc := whole.known(); doc != nil {
-		doc = doc.aged()
-		doc.Path, doc.raw = key.path, cut(doc.raw, key.path)
-		return doc
+	followed := partly(key, func(key feedKey) *Document {
+		c.mu.Lock()
+		f := c.feeds[key]
+		c.mu.Unlock()
+		if doc := f.known(); doc != nil {
+			return doc.aged()
+		}
+		return nil
+	})
+	if followed != nil {
+		return followed
 	}
 	return c.cache.load(key)
 }

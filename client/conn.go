@@ -154,9 +154,7 @@ func (c *conn) lostError(sent bool) error {
 
 // start assigns the frame a sequence number and queues it. The frame must not be
 // touched until the call is done. start never blocks; callers limit what is queued.
-func (c *conn) start(cmd protocol.Command, frame []byte) *call {
-	return c.startWith(cmd, frame, nil)
-}
+func (c *conn) start(cmd protocol.Command, frame []byte) *call { return c.startWith(cmd, frame, nil) }
 
 // startWith is start with call.first.
 func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
@@ -420,6 +418,44 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 		c.onChange(change)
 	}
 	return err
+}
+
+// readEvents handles a KVEVENT or CFEVENT with a body of n bytes. One for an unknown number was on its
+// way when the watch ended, and there may be many of them: they are not read.
+func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error {
+	start, err := r.Peek(min(n, protocol.KVEventStart))
+	if err != nil {
+		return err
+	}
+	id, err := protocol.KVEventWatch(start)
+	if err != nil {
+		return unreadableEvent(err)
+	}
+	found, ok := c.watches.Load(watchID{event, id})
+	if !ok {
+		_, err = r.Discard(n)
+		return err
+	}
+	w := found.(*KVWatch)
+	if n > c.cfg.MaxBody {
+		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
+		_, err = r.Discard(n)
+		return err
+	}
+	body, err := readBody(r, n)
+	if err != nil {
+		return err
+	}
+	ev, err := w.kind.parse(body)
+	if err != nil {
+		return unreadableEvent(err)
+	}
+	w.take(c, &ev, n)
+	return nil
+}
+
+func unreadableEvent(err error) error {
+	return fmt.Errorf("an event that cannot be read: %w", withoutCode(err))
 }
 
 // decline answers a request that the server has routed here from another client, so

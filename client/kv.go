@@ -88,6 +88,4 @@ func newTokenSource() *tokenSource {
 	return &tokenSource{prefix: hex.EncodeToString(random[:]) + "."}
 }
 
-func (t *tokenSource) next() string {
-	return t.prefix + strconv.FormatUint(t.count.Add(1), 36)
-}
+func (t *tokenSource) next() string { return t.prefix + strconv.FormatUint(t.count.Add(1), 36) }

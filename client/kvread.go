@@ -124,9 +124,7 @@ func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 // List reads one page of the keys that begin with l.Prefix, in the order of their
 // bytes, all of it at one revision. l.NS is ignored. With l.CountOnly the page has
 // nothing but the number of all keys with the prefix.
-func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
-	return s.page(ctx, l, false)
-}
+func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) { return s.page(ctx, l, false) }
 
 // page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {

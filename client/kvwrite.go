@@ -86,9 +86,7 @@ func WithTTL(ttl time.Duration) Option {
 }
 
 // WithExpires makes the key expire at a time, to the millisecond.
-func WithExpires(at time.Time) Option {
-	return about(func(op *kv.Op) { op.Expires = at.UnixMilli() })
-}
+func WithExpires(at time.Time) Option { return about(func(op *kv.Op) { op.Expires = at.UnixMilli() }) }
 
 // WithLease makes the key end with a lease.
 func WithLease(l *Lease) Option {
@@ -154,9 +152,7 @@ func WithFence(l *Lock) Option {
 // first; the same token on a different write is codes.TokenReused. The empty token
 // means none: the write is sent at most once, and if the connection breaks before the
 // answer the error is ErrUnreachable.
-func WithToken(token string) Option {
-	return func(w *writing) { w.token, w.hasToken = token, true }
-}
+func WithToken(token string) Option { return func(w *writing) { w.token, w.hasToken = token, true } }
 
 // DeletePrefix removes all keys that begin with prefix. Up to kv.MaxDeletePrefix are
 // removed at once; if there are more, others can see them disappear in steps, and
@@ -213,9 +209,6 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	if err == nil && len(txn.If) > 1 {
 		err = codes.Errorf(codes.BadRequest, "restore takes one condition")
 	}
-	if err == nil {
-		err = txn.Check()
-	}
 	var w Written
 	if err == nil {
 		frame := protocol.AppendKVRestore(begin(protocol.KVRestore), txn, rev, true, s.reveal)
@@ -235,9 +228,6 @@ func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 
 func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (w Written, more bool, err error) {
 	txn, err := s.transaction(op, ifs, opts)
-	if err == nil {
-		err = txn.Check()
-	}
 	if err == nil {
 		cmd := protocol.KVWriteCommand(txn)
 		frame := protocol.AppendKVWrite(begin(cmd), cmd, txn, true, s.reveal)
@@ -265,7 +255,7 @@ func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, er
 	if len(ifs) > 0 {
 		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: s.ns, Key: op.Key}}
 	}
-	return txn, nil
+	return txn, txn.Check()
 }
 
 // operation applies the options to op.
