@@ -74,7 +74,7 @@ type call struct {
 	done chan struct{} // closed when body or err is set
 	// first, if set, is called by the reader with the reply before it reads on, because
 	// what follows on the wire may depend on the reply. It must not block.
-	first func(body []byte)
+	first func(body []byte) error
 
 	// guarded by conn.mu
 	seq   uint16
@@ -157,7 +157,7 @@ func (c *conn) lostError(sent bool) error {
 func (c *conn) start(cmd protocol.Command, frame []byte) *call { return c.startWith(cmd, frame, nil) }
 
 // startWith is start with call.first.
-func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
+func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte) error) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
 		cl.complete(nil, notSent(codes.TooLarge, "a request of %d bytes is more than the %d that the server takes", body, protocol.BodyLimit(cmd, cmd != protocol.Whoami)))
@@ -355,10 +355,11 @@ func (c *conn) answered(cl *call, body []byte) {
 	}
 	c.mu.Unlock()
 	if mine && waiting {
+		var err error
 		if cl.first != nil {
-			cl.first(body)
+			err = cl.first(body)
 		}
-		cl.complete(body, nil)
+		cl.complete(body, err)
 	}
 }
 
@@ -431,14 +432,13 @@ func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error 
 	if err != nil {
 		return unreadableEvent(err)
 	}
-	found, ok := c.watches.Load(watchID{event, id})
-	if !ok {
-		_, err = r.Discard(n)
-		return err
-	}
-	w := found.(*KVWatch)
-	if n > c.cfg.MaxBody {
+	found, _ := c.watches.Load(watchID{event, id})
+	w, _ := found.(*KVWatch)
+	if w != nil && n > c.cfg.MaxBody {
 		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
+		w = nil
+	}
+	if w == nil {
 		_, err = r.Discard(n)
 		return err
 	}

@@ -97,10 +97,9 @@ type watchPlace struct {
 
 // watchSource is the watch on a server.
 type watchSource struct {
-	on      *conn // nil while there is no watch on a server
-	id      uint32
-	attempt uint64 // counts requests for a watch, to recognize the latest one's answer
-	open    bool   // opened is closed
+	on   *conn // nil while there is no watch on a server
+	id   uint32
+	open bool // opened is closed
 }
 
 // notice is a notice with what it costs.
@@ -433,25 +432,19 @@ func (w *KVWatch) attach(sess *session) error {
 		return w.ctx.Err()
 	}
 	defer w.c.giveFetch()
-	request, attempt := w.request(sess.epoch)
-	var refusal error
+	request := w.request(sess.epoch)
 	frame := protocol.FinishFrame(w.kind.append(begin(w.kind.watch), request), 0)
-	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) {
-		refusal = w.answered(sess, attempt, request.Past, body)
-	})
+	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) error { return w.answered(sess, request.Past, body) })
 	select {
 	case <-cl.done:
-		if cl.err != nil {
-			return cl.err
-		}
-		return refusal
+		return cl.err
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	}
 }
 
 // request returns the request that continues the watch.
-func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint64) {
+func (w *KVWatch) request(epoch string) protocol.KVWatchRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// Before the first revision all stores are equal: empty.
@@ -460,23 +453,22 @@ func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint
 	if other || (!w.based && w.pieces) {
 		w.restartLocked()
 	}
-	w.attempt++
 	return protocol.KVWatchRequest{
 		Filter: w.filter, From: w.position, Past: w.based && (w.open || w.options.Past), State: !w.based,
 		Prev: w.options.Prev, Coalesce: w.options.Coalesce, Raw: true,
-	}, w.attempt
+	}
 }
 
 // answered handles the answer to a request for the watch; past tells whether the request
 // named the revision to continue from.
-func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte) error {
+func (w *KVWatch) answered(sess *session, past bool, body []byte) error {
 	revision, id, err := protocol.ParseKVWatching(body)
 	if err != nil {
 		return unreadable(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || attempt != w.attempt {
+	if w.err != nil {
 		w.unwatch(sess.conn, id)
 		return nil
 	}
@@ -508,7 +500,6 @@ func (w *KVWatch) attend(sess *session) {
 	for !w.resumable() {
 		select {
 		case <-dead:
-			w.leave()
 			dead = nil
 		case <-w.wake:
 		case <-w.ctx.Done():
@@ -521,16 +512,13 @@ func (w *KVWatch) attend(sess *session) {
 func (w *KVWatch) resumable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.on != nil && w.on.failed() != nil {
+		w.leaveLocked()
+	}
 	if w.on == nil && w.over && w.roomLocked() {
 		w.over = false
 	}
 	return w.on == nil && !w.over
-}
-
-func (w *KVWatch) leave() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.leaveLocked()
 }
 
 // leaveLocked ends the watch on the server.
