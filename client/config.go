@@ -49,7 +49,14 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 	if key.name == "" {
 		return nil, (&Document{}).absent("")
 	}
-	doc, err := c.getConfig(ctx, key, q.NewerThan)
+	var doc *Document
+	r, err := c.send(ctx, protocol.GetConfig, queryFrame(key, q.NewerThan), reading)
+	if err == nil {
+		doc, err = c.document(key, r.sess.epoch, r.body)
+	}
+	if err == nil {
+		c.cache.store(key, doc)
+	}
 	if lost(err) || late(err) {
 		if known := c.known(key); known != nil {
 			doc, err = known, nil
@@ -80,18 +87,6 @@ func (c *Client) known(key feedKey) *Document {
 		return followed
 	}
 	return c.cache.load(key)
-}
-
-func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Document, error) {
-	r, err := c.send(ctx, protocol.GetConfig, queryFrame(key, newer), reading)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := c.document(key, r.sess.epoch, r.body)
-	if err == nil {
-		c.cache.store(key, doc)
-	}
-	return doc, err
 }
 
 func queryFrame(key feedKey, newer int32) []byte {

@@ -398,7 +398,7 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	case protocol.KVGrant:
 		granted, err := protocol.ParseKVGranted(body)
 		if err != nil {
-			return fmt.Errorf("a grant that cannot be read: %w", withoutCode(err))
+			return unreadablePush("a grant", err)
 		}
 		c.onGrant(granted)
 		return nil
@@ -430,7 +430,7 @@ func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error 
 	}
 	id, err := protocol.KVEventWatch(start)
 	if err != nil {
-		return unreadableEvent(err)
+		return unreadablePush("an event", err)
 	}
 	found, _ := c.watches.Load(watchID{event, id})
 	w, _ := found.(*KVWatch)
@@ -448,14 +448,14 @@ func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error 
 	}
 	ev, err := w.kind.parse(body)
 	if err != nil {
-		return unreadableEvent(err)
+		return unreadablePush("an event", err)
 	}
 	w.take(c, &ev, n)
 	return nil
 }
 
-func unreadableEvent(err error) error {
-	return fmt.Errorf("an event that cannot be read: %w", withoutCode(err))
+func unreadablePush(what string, err error) error {
+	return fmt.Errorf("%s that cannot be read: %w", what, withoutCode(err))
 }
 
 // decline answers a request that the server has routed here from another client, so

@@ -31,8 +31,8 @@ var (
 // sending it again cannot apply it twice. It is false for answers of the server,
 // including refusals.
 func SafeToRetry(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && !r.sent
+	r, ok := errors.AsType[*requestError](err)
+	return ok && !r.sent
 }
 
 // requestError is the error of a request without an answer.
@@ -122,14 +122,14 @@ func notConnected(why error) error {
 
 // unanswered reports whether the server may have executed a request without answering.
 func unanswered(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && r.sent
+	r, ok := errors.AsType[*requestError](err)
+	return ok && r.sent
 }
 
 // late reports whether the server has not answered in time.
 func late(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && r.kind == codes.Timeout
+	r, ok := errors.AsType[*requestError](err)
+	return ok && r.kind == codes.Timeout
 }
 
 // lost reports whether the connection broke during the request, or there was none.

@@ -428,26 +428,14 @@ func (f *feed) fetched(sess *session, body []byte, err error) error {
 
 // turn asks the server something when it is the feed's turn.
 func (f *feed) turn(ask func(expired <-chan time.Time) error) error {
-	if !f.c.takeFetch(f.ctx) {
-		return f.ctx.Err()
+	if err := f.c.take(f.ctx, nil, f.c.fetches); err != nil {
+		return err
 	}
-	defer f.c.giveFetch()
+	defer give(f.c.fetches)
 	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
 	defer timer.Stop()
 	return ask(timer.C())
 }
-
-// takeFetch waits for a turn to ask the server; giveFetch ends the turn.
-func (c *Client) takeFetch(ctx context.Context) bool {
-	select {
-	case c.fetches <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (c *Client) giveFetch() { <-c.fetches }
 
 // take makes doc the state and passes it on; nil confirms the current one.
 func (f *feed) take(doc *Document) {

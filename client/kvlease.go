@@ -122,7 +122,7 @@ func (l *Lease) end(err error) {
 // request, not from the answer, so that the lease never lasts longer here than on the
 // server.
 func (l *Lease) keep(asked time.Time) error {
-	clock := l.s.c.cfg.Clock
+	c, clock := l.s.c, l.s.c.cfg.Clock
 	next := l.ttl / 3
 	for {
 		pause := clock.NewTimer(next - clock.Now().Sub(asked))
@@ -137,7 +137,9 @@ func (l *Lease) keep(asked time.Time) error {
 			return codes.Errorf(codes.Timeout, "the lease could not be kept alive for %v", l.ttl)
 		}
 		now := clock.Now()
-		err := l.refresh(left)
+		frame := protocol.FinishFrame(protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id), 0)
+		r, err := c.insist(l.ctx, left, protocol.KVAlive, frame, stubborn)
+		_, err = answer(r.body, err, protocol.ParseReply[kv.Lease])
 		switch {
 		case err == nil:
 			asked, next = now, l.ttl/3
@@ -147,15 +149,6 @@ func (l *Lease) keep(asked time.Time) error {
 			next = min(clock.Now().Sub(asked)+l.ttl/10, l.ttl)
 		}
 	}
-}
-
-// refresh restarts the lease's time. It takes at most left, over any number of
-// connections.
-func (l *Lease) refresh(left time.Duration) error {
-	frame := protocol.FinishFrame(protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id), 0)
-	r, err := l.s.c.insist(l.ctx, left, protocol.KVAlive, frame, stubborn)
-	_, err = answer(r.body, err, protocol.ParseReply[kv.Lease])
-	return err
 }
 
 // Revoke ends the lease and deletes its keys. Revoking an ended lease is not an

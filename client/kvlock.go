@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -103,17 +102,7 @@ func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn fun
 func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
 	defer timer.Stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	var limit sync.WaitGroup
-	limit.Go(func() {
-		select {
-		case <-timer.C():
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	defer limit.Wait()
-	defer cancel()
+	ctx := context.Background()
 	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
 		calls := make([]*call, len(some))
 		for i, l := range some {
@@ -121,12 +110,12 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 			calls[i] = sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 		}
 		for i, cl := range calls {
-			body, err := cl.wait(ctx, nil)
-			if err == nil && sess.conn.later(ctx, nil, retryAfter(body)) {
+			body, err := cl.wait(ctx, timer.C())
+			if err == nil && sess.conn.later(ctx, timer.C(), retryAfter(body)) {
 				frame, _ := some[i].lease.revocation()
-				_, _ = sess.conn.request(ctx, nil, protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+				body, err = sess.conn.request(ctx, timer.C(), protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 			}
-			if ctx.Err() != nil {
+			if late(err) || retryAfter(body) > 0 { // there is no time left
 				return
 			}
 		}
@@ -197,10 +186,10 @@ func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revisi
 		return nil, 0, err
 	}
 	timer.Reset(c.cfg.RequestTimeout)
-	if err := c.takeTurn(ctx, timer.C()); err != nil {
+	if err := c.take(ctx, timer.C(), c.inFlight); err != nil {
 		return nil, 0, err
 	}
-	defer c.giveTurn()
+	defer give(c.inFlight)
 	frame := protocol.AppendKVLock(begin(protocol.KVLock), protocol.KVLockRequest{
 		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
 	})
@@ -240,8 +229,6 @@ func (l *Lock) isLost() bool {
 func (l *Lock) lostError() error {
 	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost or released; acquire it again", l.key, l.s.ns)
 }
-
-func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
 
 // Lost is closed when the lock is no longer held or can no longer be relied on: its
 // lease has ended or could not be kept alive for its whole time, someone has deleted

@@ -428,10 +428,10 @@ func (w *KVWatch) accepted() bool {
 // attach requests the watch on sess. The reader handles the answer, since events may
 // follow right behind it.
 func (w *KVWatch) attach(sess *session) error {
-	if !w.c.takeFetch(w.ctx) {
-		return w.ctx.Err()
+	if err := w.c.take(w.ctx, nil, w.c.fetches); err != nil {
+		return err
 	}
-	defer w.c.giveFetch()
+	defer give(w.c.fetches)
 	request := w.request(sess.epoch)
 	frame := protocol.FinishFrame(w.kind.append(begin(w.kind.watch), request), 0)
 	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) error { return w.answered(sess, request.Past, body) })

@@ -142,7 +142,7 @@ func WithFence(l *Lock) Option {
 		if l.isLost() {
 			w.fail(l.lostError())
 		}
-		w.fences = append(w.fences, l.fence())
+		w.fences = append(w.fences, kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token})
 	}
 }
 

@@ -66,10 +66,10 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 	}
 	timer := c.cfg.Clock.NewTimer(limit)
 	defer timer.Stop()
-	if err := c.takeTurn(ctx, timer.C()); err != nil {
+	if err := c.take(ctx, timer.C(), c.inFlight); err != nil {
 		return r, err
 	}
-	defer c.giveTurn()
+	defer give(c.inFlight)
 	for try := 1; ; try++ {
 		if waits {
 			if err = c.WaitConnected(ctx); err != nil {
@@ -95,11 +95,10 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 	return r, err
 }
 
-// takeTurn waits until fewer than Config.MaxInFlight requests are in progress. giveTurn
-// undoes it.
-func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
+// take waits for a token of turns, one of the client's limits; give gives it back.
+func (c *Client) take(ctx context.Context, expired <-chan time.Time, turns chan struct{}) error {
 	select {
-	case c.inFlight <- struct{}{}:
+	case turns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return contextError(ctx, false)
@@ -110,7 +109,7 @@ func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
 	}
 }
 
-func (c *Client) giveTurn() { <-c.inFlight }
+func give(turns chan struct{}) { <-turns }
 
 // begin begins the frame of a request.
 func begin(cmd protocol.Command) []byte { return protocol.BeginFrame(nil, cmd, 0) }
