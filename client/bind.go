@@ -26,7 +26,6 @@ type Handle[T any] struct {
 	told *T // the value that the functions were last called with; job only
 }
 
-// bound is a value and the document it was decoded from.
 type bound[T any] struct {
 	value *T
 	doc   *Document
@@ -162,7 +161,6 @@ type BindOptions[T any] struct {
 	Validate func(*T) error
 }
 
-// read decodes a document into a value.
 func (o *BindOptions[T]) read(doc *Document) (*T, error) {
 	value := new(T)
 	if o.Defaults != nil {

@@ -122,7 +122,6 @@ const (
 // cacheMagic begins every cache file; the digit is the format's version.
 const cacheMagic = "confcenter cache 1 "
 
-// fileName returns the name of an entry's file.
 func fileName(kind string, key feedKey) string {
 	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", kind, key.name, key.path, key.merged)
 	if key.marks {
@@ -132,7 +131,6 @@ func fileName(kind string, key feedKey) string {
 	return hex.EncodeToString(sum[:16]) + ".cache"
 }
 
-// encode returns the file for e.
 func (e *entry) encode() []byte {
 	about := []byte(`{"kind":`)
 	about = jsontext.AppendQuote(about, e.kind)
@@ -260,7 +258,6 @@ func cut(raw []byte, path string) []byte {
 	return part
 }
 
-// store keeps a state that the server has sent.
 func (c *cache) store(key feedKey, doc *Document) {
 	if c == nil {
 		return
@@ -293,7 +290,6 @@ func (c *cache) confirm(key feedKey, at time.Time) {
 	}
 }
 
-// storeIdentity keeps the main config that the server assigned.
 func (c *cache) storeIdentity(name, tag string, who protocol.Identified) {
 	if c == nil {
 		return

@@ -67,7 +67,6 @@ type connBooks struct {
 	forsaken int
 }
 
-// call is a request in progress.
 type call struct {
 	conn *conn
 	cmd  protocol.Command
@@ -131,7 +130,6 @@ func (c *conn) fail(reason error) {
 	}
 }
 
-// close fails the connection and waits for its goroutines.
 func (c *conn) close(reason error) {
 	c.fail(reason)
 	c.wg.Wait()
@@ -156,7 +154,6 @@ func (c *conn) lostError(sent bool) error {
 // touched until the call is done. start never blocks; callers limit what is queued.
 func (c *conn) start(cmd protocol.Command, frame []byte) *call { return c.startWith(cmd, frame, nil) }
 
-// startWith is start with call.first.
 func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte) error) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
@@ -380,7 +377,6 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	if h.Command == protocol.KVEvent || h.Command == protocol.CfEvent {
 		return c.readEvents(r, h.Command, int(h.BodyLen))
@@ -469,7 +465,6 @@ func (c *conn) decline(h protocol.Header, req *protocol.Request) error {
 	return c.reply(h, fmt.Appendf(nil, `{"code":%d,"to":%d}`, codes.NotImplemented, from))
 }
 
-// reply queues the answer to a request of the server.
 func (c *conn) reply(h protocol.Header, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -549,5 +544,4 @@ func (c *conn) await(timer clock.Timer, limit time.Duration) bool {
 
 func (c *conn) quiet() time.Duration { return c.cfg.Clock.Now().Sub(c.heard()) }
 
-// heard returns when the last bytes arrived.
 func (c *conn) heard() time.Time { return time.Unix(0, c.lastRead.Load()) }

@@ -128,7 +128,6 @@ func (d *Document) Duration(path string, def time.Duration) time.Duration {
 	return valueOr(def, v, err)
 }
 
-// valueOr is v, or def if there is an error.
 func valueOr[T any](def, v T, err error) T {
 	if err != nil {
 		return def
@@ -161,7 +160,6 @@ func (d *Document) Decode(path string, v any) error {
 	return nil
 }
 
-// where returns the name of what is at path.
 func (d *Document) where(path string) string {
 	at := d.Name
 	for _, p := range []string{d.Path, path} {
@@ -190,7 +188,6 @@ func (d *Document) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s (version %d, %s%s)", d.where(""), d.Mtime, size, stale)
 }
 
-// absent is the error for a document, or part of one, that does not exist.
 func (d *Document) absent(path string) error {
 	where := d.Path + path
 	switch {

@@ -54,7 +54,6 @@ func (e *requestError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.kind, e.cause}, func(err error) bool { return err == nil })
 }
 
-// contextError is the requestError for a context that ended.
 func contextError(ctx context.Context, sent bool) error {
 	e := &requestError{text: "gave up waiting for the server", cause: context.Cause(ctx), sent: sent}
 	if errors.Is(e.cause, context.DeadlineExceeded) {
@@ -72,7 +71,6 @@ func notSent(kind error, format string, args ...any) error {
 	return &requestError{text: fmt.Sprintf(format, args...), kind: kind}
 }
 
-// closedError is the requestError for a request of a client that is closed.
 func closedError() error { return notSent(ErrClosed, "the client is closed") }
 
 // refusal is the error for a reply with a code other than 0, nil for success.
@@ -126,7 +124,6 @@ func unanswered(err error) bool {
 	return ok && r.sent
 }
 
-// late reports whether the server has not answered in time.
 func late(err error) bool {
 	r, ok := errors.AsType[*requestError](err)
 	return ok && r.kind == codes.Timeout

@@ -14,7 +14,6 @@ import (
 	"confcenter/protocol"
 )
 
-// feedKey names what a feed follows.
 type feedKey struct {
 	name, path string
 	merged     bool
@@ -172,7 +171,6 @@ func (f *feed) join(w *follower) {
 	clock.Nudge(f.wake)
 }
 
-// leave undoes join.
 func (f *feed) leave(w *follower) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -313,7 +311,6 @@ func (f *feed) behind(target int32) bool {
 	return true
 }
 
-// mergedToo reports whether name is followed in its merged form.
 func (c *Client) mergedToo(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -413,7 +410,6 @@ func (f *feed) fetch(sess *session) error {
 	})
 }
 
-// fetched handles the answer to a GETCONFIG.
 func (f *feed) fetched(sess *session, body []byte, err error) error {
 	if err != nil {
 		return err
@@ -459,7 +455,6 @@ func (f *feed) setState(doc *Document) {
 	}
 }
 
-// known returns the newest state, nil if unknown.
 func (f *feed) known() *Document {
 	if f == nil {
 		return nil

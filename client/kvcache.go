@@ -113,7 +113,6 @@ func (c *KVCache) applyLocked(n kv.Notice) {
 	}
 }
 
-// replaceLocked puts the complete state in service.
 func (c *KVCache) replaceLocked() {
 	if len(c.onChange) > 0 {
 		for key, e := range c.next {

@@ -67,7 +67,6 @@ func (s *KV) newLease(id kv.LeaseID, ttl time.Duration) *Lease {
 	return l
 }
 
-// askLease sends the transaction that grants a lease.
 func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how manner) (kv.LeaseID, error) {
 	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true, false)
 	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)

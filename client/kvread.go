@@ -84,7 +84,6 @@ func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 	return during(decodeJSON(e.Value, v), "get %s of %s", key, s.ns)
 }
 
-// dataOf returns the data of a value, which must be of type t.
 func dataOf(v kv.Value, t kv.Type) ([]byte, error) {
 	if v.Type != t {
 		return nil, kv.WrongType(v, t)
@@ -134,7 +133,6 @@ func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
-// pages reads page after page until visit returns false or there are no more.
 func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool, visit func(*kv.Entry) bool) error {
 	for l := (kv.List{Prefix: prefix}); ; {
 		page, err := s.page(ctx, l, keysOnly)

@@ -37,7 +37,6 @@ func (c *Client) anywhere(ctx context.Context, txn *kv.Txn, reveal bool) (*kv.Re
 	return c.txn(ctx, &t, reveal, resendable(!write || t.Token != ""))
 }
 
-// txn sends a complete transaction.
 func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how manner) (*kv.Result, error) {
 	err := t.Check()
 	var res *kv.Result
@@ -47,7 +46,6 @@ func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how manner) (*
 	return res, during(err, "transaction")
 }
 
-// home returns the first namespace that a transaction names.
 func home(t *kv.Txn) string {
 	for _, op := range slices.Concat(t.Then, t.Else) {
 		if op.NS != "" {
@@ -60,7 +58,6 @@ func home(t *kv.Txn) string {
 	return ""
 }
 
-// writes reports whether the transaction can change anything.
 func writes(t *kv.Txn) bool {
 	can := func(op kv.Op) bool { return op.Writes() }
 	return slices.ContainsFunc(t.Then, can) || slices.ContainsFunc(t.Else, can)

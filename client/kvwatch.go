@@ -102,7 +102,6 @@ type watchSource struct {
 	open bool // opened is closed
 }
 
-// notice is a notice with what it costs.
 type notice struct {
 	kv.Notice
 	cost  int
@@ -208,7 +207,6 @@ func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 // of Next.
 func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] { return each(ctx, w.Next) }
 
-// each yields what next returns, to the first error.
 func each[N any](ctx context.Context, next func(context.Context) (N, error)) iter.Seq2[N, error] {
 	return func(yield func(N, error) bool) {
 		for {
@@ -220,7 +218,6 @@ func each[N any](ctx context.Context, next func(context.Context) (N, error)) ite
 	}
 }
 
-// pop takes a notice off the queue.
 func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

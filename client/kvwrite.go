@@ -57,7 +57,6 @@ func written(opts []Option) *writing {
 	return w
 }
 
-// about makes an option for the operation.
 func about(set func(op *kv.Op)) Option {
 	return func(w *writing) {
 		w.single = true
@@ -220,7 +219,6 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	return w, during(err, "restore %s of %s", key, s.ns)
 }
 
-// write applies one operation and returns what it did.
 func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (Written, error) {
 	w, _, err := s.apply(ctx, op, ifs, opts)
 	return w, err
@@ -236,7 +234,6 @@ func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 	return w, more, during(err, "%s %s of %s", op.Kind, op.Key, s.ns)
 }
 
-// transaction makes a transaction of one operation and its options.
 func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, error) {
 	w := written(opts)
 	op, err := w.operation(op)
@@ -258,7 +255,6 @@ func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, er
 	return txn, txn.Check()
 }
 
-// operation applies the options to op.
 func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	timed := w.op.TTL != 0 || w.op.Expires != 0 || w.op.Lease != 0
 	keyed := op.Kind != kv.OpDeletePrefix
@@ -288,7 +284,6 @@ func (w *writing) tokenOr(source *tokenSource) string {
 	return source.next()
 }
 
-// send sends the request of a transaction of one operation.
 func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (w Written, more bool, err error) {
 	res, err := s.c.commit(ctx, cmd, frame, txn, resendable(txn.Token != ""))
 	if err != nil {
@@ -307,7 +302,6 @@ func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *
 	return w, did.More, nil
 }
 
-// standing says why a condition did not hold.
 func standing(e *kv.Entry) string {
 	if e == nil {
 		return "the key is absent"
@@ -315,7 +309,6 @@ func standing(e *kv.Entry) string {
 	return fmt.Sprintf("the key is at revision %d", e.Mod)
 }
 
-// commit sends the request of a transaction and reads the reply.
 func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how manner) (*kv.Result, error) {
 	return ask(ctx, c, cmd, frame, how, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
 }

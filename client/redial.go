@@ -41,7 +41,6 @@ func (c *Client) run(first *session) {
 	}
 }
 
-// attend waits for the end of sess.
 func (c *Client) attend(sess *session) {
 	select {
 	case <-sess.conn.dead:
@@ -248,7 +247,6 @@ func (c *Client) tellState(change StateChange) {
 	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
 }
 
-// changeState reports a change to OnState and the log.
 func (c *Client) changeState(state State, addr string, err error) {
 	if c.cfg.OnState != nil {
 		c.states.put(StateChange{state, addr, err})

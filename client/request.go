@@ -42,7 +42,6 @@ func resendable(ok bool) manner {
 	return never
 }
 
-// reply is a server's answer.
 type reply struct {
 	body     []byte
 	sess     *session // it came by
@@ -111,10 +110,8 @@ func (c *Client) take(ctx context.Context, expired <-chan time.Time, turns chan 
 
 func give(turns chan struct{}) { <-turns }
 
-// begin begins the frame of a request.
 func begin(cmd protocol.Command) []byte { return protocol.BeginFrame(nil, cmd, 0) }
 
-// ask is send that parses the reply.
 func ask[T any](ctx context.Context, c *Client, cmd protocol.Command, frame []byte, how manner, parse func(body []byte) (T, error)) (T, error) {
 	r, err := c.send(ctx, cmd, frame, how)
 	return answer(r.body, err, parse)

@@ -149,7 +149,6 @@ func (o *Owner) Restore(ctx context.Context, names []string, opts ...Option) (Ch
 	return o.change(ctx, protocol.StRestore, field.Write{Kind: field.Restore, Names: names}, opts)
 }
 
-// change sends a write.
 func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Write, opts []Option) (Changed, error) {
 	w := written(opts)
 	if err := w.aboutOwner(); err != nil {

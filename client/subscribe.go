@@ -54,7 +54,6 @@ func (w *follower) follow(ctx context.Context) error {
 	return err
 }
 
-// wait waits until done is closed.
 func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -66,7 +65,6 @@ func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// begin attaches w for the first time.
 func (w *follower) begin() {
 	if w.query.Name != "" {
 		w.move(w.query.Name)
@@ -143,7 +141,6 @@ func (w *follower) fail(f *feed, err error) {
 	w.settle()
 }
 
-// document returns the newest state known.
 func (w *follower) document() *Document {
 	w.mu.Lock()
 	defer w.mu.Unlock()
