@@ -133,33 +133,27 @@ func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
-func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool, visit func(*kv.Entry) bool) error {
-	for l := (kv.List{Prefix: prefix}); ; {
-		page, err := s.page(ctx, l, keysOnly)
-		if err != nil {
-			return err
+func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool) iter.Seq2[*kv.Entry, error] {
+	return paged(func(after string) (_ []*kv.Entry, next string, _ error) {
+		page, err := s.page(ctx, kv.List{Prefix: prefix, After: after}, keysOnly)
+		if n := len(page.Entries); page.More && n > 0 {
+			next = page.Entries[n-1].Key
 		}
-		for _, e := range page.Entries {
-			if !visit(e) {
-				return nil
-			}
-		}
-		if !page.More || len(page.Entries) == 0 {
-			return nil
-		}
-		l.After = page.Entries[len(page.Entries)-1].Key
-	}
+		return page.Entries, next, err
+	})
 }
 
 // Keys lists all keys that begin with prefix, "" for all, in the order of their
 // bytes. Like All it reads page by page.
 func (s *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
 	var keys []string
-	err := s.pages(ctx, prefix, true, func(e *kv.Entry) bool {
+	for e, err := range s.pages(ctx, prefix, true) {
+		if err != nil {
+			return keys, err
+		}
 		keys = append(keys, e.Key)
-		return true
-	})
-	return keys, err
+	}
+	return keys, nil
 }
 
 // Count is how many keys begin with prefix, "" for all.
@@ -172,12 +166,7 @@ func (s *KV) Count(ctx context.Context, prefix string) (int64, error) {
 // the keys. It reads page by page: each page is of one revision, but others may write
 // between two pages. It ends after an error, which comes with a nil entry.
 func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error] {
-	return func(yield func(*kv.Entry, error) bool) {
-		err := s.pages(ctx, prefix, false, func(e *kv.Entry) bool { return yield(e, nil) })
-		if err != nil {
-			yield(nil, err)
-		}
-	}
+	return s.pages(ctx, prefix, false)
 }
 
 // History lists versions of a key, newest first, deletions included: those before

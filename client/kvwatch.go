@@ -73,7 +73,6 @@ type KVWatch struct {
 	mu sync.Mutex // guards the rest
 	watchQueue
 	watchPlace
-	watchSource
 }
 
 // watchQueue is what waits for Next.
@@ -86,20 +85,16 @@ type watchQueue struct {
 	err   error  // why the watch has ended
 }
 
-// watchPlace is a watch's position, its queue included.
+// watchPlace is a watch's position, its queue included, and the watch on a server.
 type watchPlace struct {
 	based    bool        // position is valid; otherwise a state must come first
 	position kv.Revision // all changes up to it have come
 	part     place       // and those of the next revision up to this key
 	pieces   bool        // part of a state has come
 	epoch    string      // of the server's data
-}
-
-// watchSource is the watch on a server.
-type watchSource struct {
-	on   *conn // nil while there is no watch on a server
-	id   uint32
-	open bool // opened is closed
+	on       *conn       // nil while there is no watch on a server
+	id       uint32      // there
+	open     bool        // opened is closed
 }
 
 type notice struct {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -197,23 +196,14 @@ func (w *writing) aboutOwner() error {
 // Owners lists the owners that have fields, with logicType only those of that kind. It ends
 // after an error, which comes with a nil owner.
 func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner, error] {
-	return func(yield func(*Owner, error) bool) {
-		for q := (protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType}); ; {
-			page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
-			if err != nil {
-				yield(nil, fmt.Errorf("owners: %w", err))
-				return
-			}
-			for _, o := range page.Owners {
-				if !yield(s.Owner(o.Logic, o.ID), nil) {
-					return
-				}
-			}
-			if q.After = page.Next; q.After == "" {
-				return
-			}
+	return paged(func(after string) (owners []*Owner, next string, _ error) {
+		q := protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType, After: after}
+		page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
+		for _, o := range page.Owners {
+			owners = append(owners, s.Owner(o.Logic, o.ID))
 		}
-	}
+		return owners, page.Next, during(err, "owners")
+	})
 }
 
 // CountOwners is how many Owners lists.
@@ -312,18 +302,6 @@ func (s *Storage) watch(ctx context.Context, o field.Owner, logic, prefix string
 // Next waits for the next notice; see KVWatch.Next.
 func (w *FieldWatch) Next(ctx context.Context) (FieldNotice, error) {
 	n, err := w.w.Next(ctx)
-	return w.notice(n), err
-}
-
-// Events yields the notices one by one. The loop ends after an error, which is that of Next.
-func (w *FieldWatch) Events(ctx context.Context) iter.Seq2[FieldNotice, error] {
-	return each(ctx, w.Next)
-}
-
-// Stop ends the watch. Next fails from now on.
-func (w *FieldWatch) Stop() { w.w.Stop() }
-
-func (w *FieldWatch) notice(n kv.Notice) FieldNotice {
 	told := FieldNotice{Kind: n.Kind, Revision: n.Revision, More: n.More}
 	for i := range n.Events {
 		e := n.Events[i].Entry
@@ -335,5 +313,13 @@ func (w *FieldWatch) notice(n kv.Notice) FieldNotice {
 			told.Changes = append(told.Changes, FieldChange{name, e.Value.Data, e.Value.Type == kv.Removed, e.Mod})
 		}
 	}
-	return told
+	return told, err
 }
+
+// Events yields the notices one by one. The loop ends after an error, which is that of Next.
+func (w *FieldWatch) Events(ctx context.Context) iter.Seq2[FieldNotice, error] {
+	return each(ctx, w.Next)
+}
+
+// Stop ends the watch. Next fails from now on.
+func (w *FieldWatch) Stop() { w.w.Stop() }
