@@ -55,8 +55,6 @@ type feed struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // capacity 1: for a push, a new follower or a change of the connection
 
-	users int // guarded by c.mu: followers that hold it
-
 	told *session // feed's goroutine only: the session that has a subscription for doc
 
 	mu        sync.Mutex // guards the rest; only the feed's goroutine writes doc and version
@@ -70,8 +68,9 @@ type feed struct {
 // errBehind: the server has announced a version that it does not serve yet.
 var errBehind = errors.New("the server does not serve yet what it announced")
 
-// hold returns the feed for key. Each hold needs one release.
-func (c *Client) hold(key feedKey) (*feed, error) {
+// join makes w a follower of the feed for key. Once w has been told the feed, and the feed been
+// woken, w gets the current state and every later one or, if there is no state, the reason.
+func (c *Client) join(key feedKey, w *follower) (*feed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -84,18 +83,23 @@ func (c *Client) hold(key feedKey) (*feed, error) {
 		c.feeds[key] = f
 		c.wg.Go(f.run)
 	}
-	f.users++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.followers = append(f.followers, w)
 	return f, nil
 }
 
-// release ends one hold. The last release ends the feed and its subscription. The
+// leave undoes join. With the last follower the feed and its subscription end. The
 // request for that is queued under the same lock as the subscription of a new feed for
 // the same file, so the server sees them in the right order.
-func (c *Client) release(f *feed) {
+func (c *Client) leave(f *feed, w *follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.users--
-	if f.users > 0 {
+	f.mu.Lock()
+	f.followers = slices.DeleteFunc(f.followers, func(o *follower) bool { return o == w })
+	last := len(f.followers) == 0
+	f.mu.Unlock()
+	if !last {
 		return
 	}
 	delete(c.feeds, f.key)
@@ -160,21 +164,6 @@ func (f *feed) suspectBase(mtime int32) {
 		f.suspect = true
 		clock.Nudge(f.wake)
 	}
-}
-
-// join makes w a follower. It gets the current state and every later one or, if there is
-// no state, the reason.
-func (f *feed) join(w *follower) {
-	f.mu.Lock()
-	f.followers = append(f.followers, w)
-	f.mu.Unlock()
-	clock.Nudge(f.wake)
-}
-
-func (f *feed) leave(w *follower) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.followers = slices.DeleteFunc(f.followers, func(o *follower) bool { return o == w })
 }
 
 // run is the feed's goroutine.
@@ -352,7 +341,7 @@ func (f *feed) subscribe(sess *session) error {
 }
 
 // book sends the subscription, unless the feed has been released. The lock keeps it in
-// order with release.
+// order with leave.
 func (f *feed) book(sess *session, known bool) *call {
 	f.mu.Lock()
 	f.target, f.suspect = 0, false
