@@ -14,8 +14,8 @@
 //
 // docs/go.md has eleven recipes; package clienttest has a server to test against.
 //
-// A newcomer reads this file, then conn.go (one connection), redial.go (the
-// next one) and subscribe.go (what is followed across all of them).
+// A newcomer reads this file, then conn.go (one connection), redial.go (the next one),
+// request.go (what is asked) and subscribe.go (what is followed across all of them).
 package client
 
 import (

@@ -335,12 +335,6 @@ func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
 	if err != nil || stray {
 		return err
 	}
-	c.answered(cl, body)
-	return nil
-}
-
-// answered removes cl and completes it if its caller still waits.
-func (c *conn) answered(cl *call, body []byte) {
 	c.mu.Lock()
 	mine := c.pending[cl.seq] == cl // false if the connection has failed in the meantime
 	if mine {
@@ -351,13 +345,14 @@ func (c *conn) answered(cl *call, body []byte) {
 		c.forsaken--
 	}
 	c.mu.Unlock()
-	if mine && waiting {
-		var err error
-		if cl.first != nil {
-			err = cl.first(body)
-		}
-		cl.complete(body, err)
+	if !mine || !waiting {
+		return nil
 	}
+	if cl.first != nil {
+		err = cl.first(body)
+	}
+	cl.complete(body, err)
+	return nil
 }
 
 // readBody reads n bytes. It allocates as they arrive, so that a large announced length

@@ -144,7 +144,7 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 			if fence, err = l.inLine(ctx, sess); fence != 0 || err != nil {
 				return fence, err
 			}
-		case err == nil, sess == nil, !lost(err):
+		case err == nil, sess == nil && !patient, !lost(err):
 			return fence, err
 		}
 	}
@@ -175,25 +175,17 @@ func (l *Lock) inLine(ctx context.Context, sess *session) (kv.Revision, error) {
 // if there was none. If patient is set, ask waits for a session as long as ctx lasts.
 func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revision, error) {
 	c := l.s.c
+	if patient {
+		if err := c.WaitConnected(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
-	expired := timer.C()
-	if patient {
-		expired = nil
-	}
-	sess, err := c.awaitSession(ctx, expired, patient)
-	if err != nil {
-		return nil, 0, err
-	}
-	timer.Reset(c.cfg.RequestTimeout)
-	if err := c.take(ctx, timer.C(), c.inFlight); err != nil {
-		return nil, 0, err
-	}
-	defer give(c.inFlight)
 	frame := protocol.AppendKVLock(begin(protocol.KVLock), protocol.KVLockRequest{
 		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
 	})
-	body, err := sess.conn.request(ctx, timer.C(), protocol.KVLock, protocol.FinishFrame(frame, 0))
+	sess, body, err := c.attempt(ctx, timer.C(), protocol.KVLock, protocol.FinishFrame(frame, 0), false)
 	if err != nil {
 		return sess, 0, err
 	}

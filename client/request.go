@@ -60,17 +60,8 @@ func (c *Client) send(ctx context.Context, cmd protocol.Command, frame []byte, h
 // insist is send without the observer. With Config.StateWaits limit counts from the connection on.
 func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.Command, frame []byte, how manner) (r reply, err error) {
 	waits := how.state && c.cfg.StateWaits
-	if waits {
-		if err := c.WaitConnected(ctx); err != nil { // without a turn
-			return r, err
-		}
-	}
 	timer := c.cfg.Clock.NewTimer(limit)
 	defer timer.Stop()
-	if err := c.take(ctx, timer.C(), c.inFlight); err != nil {
-		return r, err
-	}
-	defer give(c.inFlight)
 	for try := 1; ; try++ {
 		if waits {
 			if err = c.WaitConnected(ctx); err != nil {
@@ -78,12 +69,9 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 			}
 			timer.Reset(limit)
 		}
-		if r.sess, err = c.awaitSession(ctx, timer.C(), r.repeated || how.patient); err != nil {
-			break
-		}
-		r.body, err = r.sess.conn.request(ctx, timer.C(), cmd, frame)
+		r.sess, r.body, err = c.attempt(ctx, timer.C(), cmd, frame, r.repeated || how.patient)
 		sent := !SafeToRetry(err)
-		if !lost(err) || sent && !how.again || try == how.tries && !waits {
+		if !lost(err) || sent && !how.again || !waits && (r.sess == nil || try == how.tries) {
 			break
 		}
 		r.repeated = r.repeated || sent && how.insists
@@ -94,6 +82,20 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 		err = &unknown
 	}
 	return r, err
+}
+
+// attempt sends a request once. The session is nil if there is none to send it by.
+func (c *Client) attempt(ctx context.Context, expired <-chan time.Time, cmd protocol.Command, frame []byte, patient bool) (*session, []byte, error) {
+	if err := c.take(ctx, expired, c.inFlight); err != nil {
+		return nil, nil, err
+	}
+	defer give(c.inFlight)
+	sess, err := c.awaitSession(ctx, expired, patient)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := sess.conn.request(ctx, expired, cmd, frame)
+	return sess, body, err
 }
 
 // take waits for a token of turns, one of the client's limits; give gives it back.
