@@ -168,32 +168,20 @@ func (f *feed) suspectBase(mtime int32) {
 
 // run is the feed's goroutine.
 func (f *feed) run() {
-	pause := f.c.newBackoff()
-	for {
-		var again clock.Timer
-		var due <-chan time.Time
-		if err := f.step(); err == nil {
+	defer context.AfterFunc(f.ctx, func() { clock.Nudge(f.wake) })()
+	for pause := f.c.newBackoff(); f.ctx.Err() == nil; {
+		err := f.step()
+		if err == nil {
 			pause.reset()
-		} else {
-			if err != errBehind {
-				f.c.report(err)
-			}
-			again = f.c.cfg.Clock.NewTimer(pause.delay())
-			due = again.C()
+			<-f.wake
+			continue
 		}
-		select {
-		case <-f.wake:
-		case <-due:
-		case <-f.ctx.Done():
+		if err != errBehind {
+			f.c.report(err)
 		}
-		if again != nil {
-			again.Stop()
-		}
-		if f.ctx.Err() != nil {
-			f.confirm()
-			return
-		}
+		clock.Within(f.c.cfg.Clock, pause.delay(), f.wake)
 	}
+	f.confirm()
 }
 
 // step does what can be done now. After an error it must be repeated after a while;

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
@@ -121,31 +122,27 @@ func (l *Lease) end(err error) {
 // request, not from the answer, so that the lease never lasts longer here than on the
 // server.
 func (l *Lease) keep(asked time.Time) error {
-	c, clock := l.s.c, l.s.c.cfg.Clock
-	next := l.ttl / 3
+	c, next := l.s.c, l.ttl/3
+	now := c.cfg.Clock.Now
 	for {
-		pause := clock.NewTimer(next - clock.Now().Sub(asked))
-		select {
-		case <-pause.C():
-		case <-l.ctx.Done():
-			pause.Stop()
+		if clock.Within(c.cfg.Clock, next-now().Sub(asked), l.ctx.Done()) {
 			return notSent(ErrClosed, "the lease was given up")
 		}
-		left := l.ttl - clock.Now().Sub(asked)
+		left := l.ttl - now().Sub(asked)
 		if left <= 0 {
 			return codes.Errorf(codes.Timeout, "the lease could not be kept alive for %v", l.ttl)
 		}
-		now := clock.Now()
+		began := now()
 		frame := protocol.FinishFrame(protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id), 0)
 		r, err := c.insist(l.ctx, left, protocol.KVAlive, frame, stubborn)
 		_, err = answer(r.body, err, protocol.ParseReply[kv.Lease])
 		switch {
 		case err == nil:
-			asked, next = now, l.ttl/3
+			asked, next = began, l.ttl/3
 		case errors.Is(err, codes.LeaseGone):
 			return err
 		default:
-			next = min(clock.Now().Sub(asked)+l.ttl/10, l.ttl)
+			next = min(now().Sub(asked)+l.ttl/10, l.ttl)
 		}
 	}
 }
