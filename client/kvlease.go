@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -21,12 +20,8 @@ type Lease struct {
 	s      *KV
 	id     kv.LeaseID
 	ttl    time.Duration
-	ctx    context.Context // ends with the lease
-	cancel context.CancelFunc
-	lost   chan struct{} // closed when err is set
-
-	mu  sync.Mutex
-	err error // guarded by mu: why the lease has ended
+	ctx    context.Context         // ends with the lease
+	cancel context.CancelCauseFunc // nil: it was given up
 }
 
 // Lease grants a lease of that time, at least kv.MinLease and at most
@@ -55,16 +50,16 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 		return nil, err
 	}
 	l := s.newLease(id, ttl)
-	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
-		l.cancel()
+	if !s.c.spawn(func() { l.cancel(l.keep(asked)) }) {
+		l.cancel(nil)
 		return nil, closedError()
 	}
 	return l, nil
 }
 
 func (s *KV) newLease(id kv.LeaseID, ttl time.Duration) *Lease {
-	l := &Lease{s: s, id: id, ttl: ttl, lost: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(s.c.ctx)
+	l := &Lease{s: s, id: id, ttl: ttl}
+	l.ctx, l.cancel = context.WithCancelCause(s.c.ctx)
 	return l
 }
 
@@ -97,25 +92,16 @@ func (l *Lease) TTL() time.Duration { return l.ttl }
 // Lost is closed when the lease has ended, for whatever reason: the server says
 // so, it could not be kept alive for its whole time, Revoke or Close. In the
 // second case the server may keep it a little longer; it does not end it earlier.
-func (l *Lease) Lost() <-chan struct{} { return l.lost }
+func (l *Lease) Lost() <-chan struct{} { return l.ctx.Done() }
 
 // Err is why the lease has ended, nil while it has not: codes.LeaseGone,
 // codes.Timeout if it could not be kept alive, ErrClosed after Revoke and Close.
 func (l *Lease) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// end records why the lease has ended; only the first reason counts.
-func (l *Lease) end(err error) {
-	l.mu.Lock()
-	if l.err == nil {
-		l.err = err
-		close(l.lost)
+	err := context.Cause(l.ctx)
+	if err == context.Canceled {
+		return notSent(ErrClosed, "the lease was given up")
 	}
-	l.mu.Unlock()
-	l.cancel()
+	return err
 }
 
 // keep keeps the lease alive and returns why that ended. Time is counted from the
@@ -126,7 +112,7 @@ func (l *Lease) keep(asked time.Time) error {
 	now := c.cfg.Clock.Now
 	for {
 		if clock.Within(c.cfg.Clock, next-now().Sub(asked), l.ctx.Done()) {
-			return notSent(ErrClosed, "the lease was given up")
+			return nil
 		}
 		left := l.ttl - now().Sub(asked)
 		if left <= 0 {
@@ -152,7 +138,7 @@ func (l *Lease) keep(asked time.Time) error {
 // Config.RequestTimeout; if the server cannot be told, the lease ends by itself
 // within its time.
 func (l *Lease) Revoke(ctx context.Context) error {
-	l.end(notSent(ErrClosed, "the lease was given up"))
+	l.cancel(nil)
 	frame, txn := l.revocation()
 	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn, stubborn)
 	if err != nil && !errors.Is(err, codes.LeaseGone) {

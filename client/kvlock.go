@@ -20,9 +20,8 @@ type Lock struct {
 	s      *KV
 	key    string
 	token  kv.Revision
-	lease  *Lease
+	lease  *Lease                  // ends when the lock is no longer held
 	grants chan protocol.KVGranted // capacity 1: for acquire
-	lost   chan struct{}           // closed when the lock is no longer held
 }
 
 // Lock acquires the lock of that name, a key of the namespace, and waits its turn as
@@ -52,7 +51,7 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 	}
-	l := &Lock{s: s, key: key, lease: lease, grants: make(chan protocol.KVGranted, 1), lost: make(chan struct{})}
+	l := &Lock{s: s, key: key, lease: lease, grants: make(chan protocol.KVGranted, 1)}
 	s.c.mu.Lock()
 	s.c.locks[lease.id] = l
 	s.c.mu.Unlock()
@@ -209,14 +208,7 @@ func (l *Lock) Fence() kv.Revision { return l.token }
 // Key is the lock's name.
 func (l *Lock) Key() string { return l.key }
 
-func (l *Lock) isLost() bool {
-	select {
-	case <-l.lost:
-		return true
-	default:
-		return false
-	}
-}
+func (l *Lock) isLost() bool { return l.lease.ctx.Err() != nil }
 
 func (l *Lock) lostError() error {
 	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost or released; acquire it again", l.key, l.s.ns)
@@ -226,7 +218,7 @@ func (l *Lock) lostError() error {
 // lease has ended or could not be kept alive for its whole time, someone has deleted
 // its key, Unlock or Close. That is final: WithFence is refused from then on, even if
 // a paused server still keeps the key.
-func (l *Lock) Lost() <-chan struct{} { return l.lost }
+func (l *Lock) Lost() <-chan struct{} { return l.lease.Lost() }
 
 // Unlock releases the lock and closes Lost. The error is codes.FenceLost if Lost was
 // closed before or the server knows that the lock is lost; whatever the server still
@@ -246,7 +238,6 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if end := l.lease.Revoke(ctx); err == nil {
 		err = end
 	}
-	<-l.lost
 	return during(err, "unlock %s of %s", l.key, l.s.ns)
 }
 
@@ -263,12 +254,11 @@ func (l *Lock) giveUp() {
 	_ = l.lease.Revoke(ctx)
 }
 
-// guard closes lost when the lock is no longer held. It watches the lock's key, which
+// guard ends the lease when the lock is no longer held. It watches the lock's key, which
 // others can delete; if that fails, it relies on the lease.
 func (l *Lock) guard() {
 	defer l.forget()
-	defer close(l.lost)
-	defer l.lease.cancel()
+	defer l.lease.cancel(nil)
 	w, err := l.s.Watch(l.lease.ctx, WatchOptions{Key: l.key, From: l.token})
 	if err == nil {
 		defer w.Stop()
@@ -276,7 +266,7 @@ func (l *Lock) guard() {
 			return
 		}
 	}
-	<-l.lease.lost
+	<-l.lease.Lost()
 }
 
 // gone waits until the lock's key is gone. It returns false if the watch ends first.
