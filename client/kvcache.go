@@ -30,7 +30,6 @@ type KVCache struct {
 	revision kv.Revision
 	next     map[string]*kv.Entry // a state that is still incomplete; nil: none
 	part     []kv.Event           // of a revision that is still incomplete
-	ended    bool                 // the watch has ended; nothing changes any more
 	applied  uint64               // number of notices applied
 
 	onChange []func(key string, e *kv.Entry)
@@ -68,25 +67,19 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 
 // Close ends the cache, which keeps what it has. The functions given to OnChange
 // are not called again, but a call that has begun may still be running.
-func (c *KVCache) Close() {
-	c.watch.Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-}
+func (c *KVCache) Close() { c.watch.Stop() }
 
 // follow is the cache's goroutine, which applies the watch's notices.
 func (c *KVCache) follow() {
 	for n, err := range c.watch.Events(context.Background()) {
-		c.mu.Lock()
 		if err != nil {
-			c.ended = true
 			c.sync()
-		} else {
-			c.applyLocked(n)
-			c.applied++
+			return
 		}
-		news := len(c.changed) > 0 && !c.ended
+		c.mu.Lock()
+		c.applyLocked(n)
+		c.applied++
+		news := len(c.changed) > 0
 		c.mu.Unlock()
 		if news {
 			c.s.c.callbacks.post(c.job)
@@ -159,12 +152,10 @@ func (c *KVCache) tell() {
 	clear(c.changed)
 	c.mu.Unlock()
 	for _, key := range keys {
-		c.mu.RLock()
-		e, ended := c.entries[key], c.ended
-		c.mu.RUnlock()
-		if ended {
+		if c.watch.failure() != nil {
 			return
 		}
+		e := c.Get(key)
 		for _, fn := range functions {
 			c.s.c.callbacks.call("a function given to OnChange of the cache of "+c.s.ns, func() { fn(key, e) })
 		}
@@ -188,7 +179,7 @@ func (c *KVCache) Current() bool {
 	taken, ok := c.watch.current()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return ok && !c.ended && c.next == nil && c.applied == taken
+	return ok && c.next == nil && c.applied == taken
 }
 
 // Revision is the revision of the cache: that of the last change it applied, or of
