@@ -23,7 +23,7 @@ var mostLines = map[string]int{
 	"access/quota":                       700,
 	"access/seal":                        800,
 	"access/trail":                       600,
-	"client":                             7200,
+	"client":                             6700,
 	"clienttest":                         400,
 	"cmd/confcenter":                     10200,
 	"codes":                              300,

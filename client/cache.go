@@ -122,7 +122,6 @@ const (
 // cacheMagic begins every cache file; the digit is the format's version.
 const cacheMagic = "confcenter cache 1 "
 
-// fileName returns the name of an entry's file.
 func fileName(kind string, key feedKey) string {
 	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", kind, key.name, key.path, key.merged)
 	if key.marks {
@@ -132,7 +131,6 @@ func fileName(kind string, key feedKey) string {
 	return hex.EncodeToString(sum[:16]) + ".cache"
 }
 
-// encode returns the file for e.
 func (e *entry) encode() []byte {
 	about := []byte(`{"kind":`)
 	about = jsontext.AppendQuote(about, e.kind)
@@ -224,19 +222,27 @@ func (c *cache) load(key feedKey) *Document {
 	if c == nil {
 		return nil
 	}
-	e := c.read(kindConfig, key)
-	if e == nil && key.path != "" {
-		if e = c.read(kindConfig, feedKey{key.name, "", key.merged, key.marks}); e != nil {
-			e.raw = cut(e.raw, key.path)
+	return partly(key, func(key feedKey) *Document {
+		e := c.read(kindConfig, key)
+		if e == nil {
+			return nil
+		}
+		return &Document{
+			Name: key.name, Path: key.path, Merged: key.merged, Mtime: e.mtime,
+			raw: e.raw, epoch: e.epoch, stored: e.stored, stale: true, clock: c.clock,
+		}
+	})
+}
+
+// partly finds a document, or cuts it from the whole one. What find returns is changed.
+func partly(key feedKey, find func(feedKey) *Document) *Document {
+	doc := find(key)
+	if doc == nil && key.path != "" {
+		if doc = find(feedKey{key.name, "", key.merged, key.marks}); doc != nil {
+			doc.Path, doc.raw = key.path, cut(doc.raw, key.path)
 		}
 	}
-	if e == nil {
-		return nil
-	}
-	return &Document{
-		Name: key.name, Path: key.path, Merged: key.merged, Mtime: e.mtime,
-		raw: e.raw, epoch: e.epoch, stored: e.stored, stale: true, clock: c.clock,
-	}
+	return doc
 }
 
 // cut returns what is at path in a document, nil if nothing is, as the server would
@@ -252,7 +258,6 @@ func cut(raw []byte, path string) []byte {
 	return part
 }
 
-// store keeps a state that the server has sent.
 func (c *cache) store(key feedKey, doc *Document) {
 	if c == nil {
 		return
@@ -285,7 +290,6 @@ func (c *cache) confirm(key feedKey, at time.Time) {
 	}
 }
 
-// storeIdentity keeps the main config that the server assigned.
 func (c *cache) storeIdentity(name, tag string, who protocol.Identified) {
 	if c == nil {
 		return

@@ -155,7 +155,11 @@ type backlog[T any] struct {
 func newBacklog[T any](cb *callbacks, limit int, oldest bool, tell func(T)) *backlog[T] {
 	b := &backlog[T]{callbacks: cb, limit: limit, oldest: oldest}
 	b.job = &job{run: func() {
-		for _, item := range b.take() {
+		b.mu.Lock()
+		waiting := b.waiting
+		b.waiting = nil
+		b.mu.Unlock()
+		for _, item := range waiting {
 			tell(item)
 		}
 	}}
@@ -172,14 +176,6 @@ func (b *backlog[T]) put(item T) {
 	}
 	b.mu.Unlock()
 	b.callbacks.post(b.job)
-}
-
-func (b *backlog[T]) take() []T {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	waiting := b.waiting
-	b.waiting = nil
-	return waiting
 }
 
 // maxErrors is how many errors wait for OnError. Later ones are dropped, since the first

@@ -14,8 +14,8 @@
 //
 // docs/go.md has eleven recipes; package clienttest has a server to test against.
 //
-// A newcomer reads this file, then conn.go (one connection), redial.go (the
-// next one) and subscribe.go (what is followed across all of them).
+// A newcomer reads this file, then conn.go (one connection), redial.go (the next one),
+// request.go (what is asked) and subscribe.go (what is followed across all of them).
 package client
 
 import (
@@ -32,6 +32,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
@@ -110,11 +111,9 @@ type Config struct {
 	Observer Observer
 }
 
-const defaultAddr = "127.0.0.1:4800"
-
 func (cfg Config) withDefaults() Config {
 	if len(cfg.Addrs) == 0 {
-		cfg.Addrs = []string{defaultAddr}
+		cfg.Addrs = []string{"127.0.0.1:4800"}
 	}
 	positive(&cfg.DialTimeout, 5*time.Second)
 	positive(&cfg.RequestTimeout, 10*time.Second)
@@ -146,20 +145,18 @@ func positive[N int | time.Duration](field *N, otherwise N) {
 // wide: the face of the SDK: each request is a method.
 type Client struct {
 	// set at Dial
-	cfg        Config
-	ctx        context.Context // ends with Close
-	cancel     context.CancelFunc
-	cache      *cache // nil without Config.CacheDir
-	callbacks  *callbacks
-	errors     *backlog[error]
-	states     *backlog[StateChange]
-	tokens     *tokenSource
-	claims     lockClaims
-	inFlight   chan struct{}  // one token per request of a caller
-	fetches    chan struct{}  // one token per feed or watch that is asking the server
-	wg         sync.WaitGroup // run and the feeds; grows under mu only
-	closeCache func() error
-	toldEnd    atomic.Bool // OnState got StateClosed
+	cfg       Config
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	cache     *cache // nil without Config.CacheDir
+	callbacks *callbacks
+	errors    *backlog[error]
+	states    *backlog[StateChange]
+	tokens    *tokenSource
+	inFlight  chan struct{}  // one token per request of a caller
+	fetches   chan struct{}  // one token per feed or watch that is asking the server
+	wg        sync.WaitGroup // run and the feeds; grows under mu only
+	toldEnd   atomic.Bool    // OnState got StateClosed
 
 	// Dial, then run's goroutine
 	good int // the index of the address that worked last
@@ -177,7 +174,7 @@ type Client struct {
 	feeds    map[feedKey]*feed
 	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
-	locks    map[*Lock]struct{} // held or requested; Close revokes their leases
+	locks    map[kv.LeaseID]*Lock // held or requested; Close revokes their leases
 }
 
 // maxFetches is how many documents the watches fetch at the same time; each may
@@ -198,7 +195,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		changed:  make(chan struct{}),
 		feeds:    make(map[feedKey]*feed),
 		mains:    make(map[*follower]struct{}),
-		locks:    make(map[*Lock]struct{}),
+		locks:    make(map[kv.LeaseID]*Lock),
 		tokens:   newTokenSource(),
 	}
 	c.callbacks = newCallbacks()
@@ -211,7 +208,6 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.report(cacheErr)
 	}
 	c.cache = cache
-	c.closeCache = sync.OnceValue(c.cache.close)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	sess, err := c.connect(ctx)
 	if err != nil && (ctx.Err() != nil || !c.startFromCache(err)) {
@@ -247,7 +243,7 @@ func (c *Client) startFromCache(err error) bool {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	sess, locks := c.session, slices.Collect(maps.Keys(c.locks))
+	sess, locks := c.session, slices.Collect(maps.Values(c.locks))
 	clear(c.locks)
 	c.announceLocked()
 	c.mu.Unlock()
@@ -260,7 +256,7 @@ func (c *Client) Close() error {
 	if returned && c.cfg.OnState != nil && !c.toldEnd.Swap(true) {
 		c.tellState(StateChange{State: StateClosed})
 	}
-	if err := c.closeCache(); err != nil || returned {
+	if err := c.cache.close(); err != nil || returned {
 		return err
 	}
 	return codes.Errorf(codes.Timeout, "close: a callback has not returned within %v", c.cfg.CloseTimeout)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -50,7 +49,14 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 	if key.name == "" {
 		return nil, (&Document{}).absent("")
 	}
-	doc, err := c.getConfig(ctx, key, q.NewerThan)
+	var doc *Document
+	r, err := c.send(ctx, protocol.GetConfig, queryFrame(key, q.NewerThan), reading)
+	if err == nil {
+		doc, err = c.document(key, r.sess.epoch, r.body)
+	}
+	if err == nil {
+		c.cache.store(key, doc)
+	}
 	if lost(err) || late(err) {
 		if known := c.known(key); known != nil {
 			doc, err = known, nil
@@ -68,30 +74,19 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 // known returns the last known state of a document without asking a server, nil if there
 // is none.
 func (c *Client) known(key feedKey) *Document {
-	c.mu.Lock()
-	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged, key.marks}]
-	c.mu.Unlock()
-	if doc := part.known(); doc != nil {
-		return doc.aged()
-	}
-	if doc := whole.known(); doc != nil {
-		doc = doc.aged()
-		doc.Path, doc.raw = key.path, cut(doc.raw, key.path)
-		return doc
+	followed := partly(key, func(key feedKey) *Document {
+		c.mu.Lock()
+		f := c.feeds[key]
+		c.mu.Unlock()
+		if doc := f.known(); doc != nil {
+			return doc.aged()
+		}
+		return nil
+	})
+	if followed != nil {
+		return followed
 	}
 	return c.cache.load(key)
-}
-
-func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Document, error) {
-	body, sess, err := c.do(ctx, protocol.GetConfig, queryFrame(key, newer), true)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := c.document(key, sess.epoch, body)
-	if err == nil {
-		c.cache.store(key, doc)
-	}
-	return doc, err
 }
 
 func queryFrame(key feedKey, newer int32) []byte {
@@ -132,55 +127,6 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	doc.gone = doc.raw == nil && (reply.Deleted || reply.Mtime == 0)
 	return doc, nil
 }
-
-// maxTries is how often a request may be sent.
-const maxTries = 3
-
-// do sends a request on the current session and returns the reply's body. If the
-// connection ends, the request is sent again on the next one, provided that again
-// allows it or nothing of it was sent.
-func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, sess *session, err error) {
-	ctx, end := c.observe(ctx, cmd)
-	defer func() { end(body, err) }()
-	return c.try(ctx, cmd, protocol.FinishFrame(frame, 0), again)
-}
-
-// try is do without the observer.
-func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
-	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
-	defer timer.Stop()
-	if err := c.takeTurn(ctx, timer.C()); err != nil {
-		return nil, nil, err
-	}
-	defer c.giveTurn()
-	for try := 1; ; try++ {
-		sess, err := c.awaitSession(ctx, timer.C(), false)
-		if err != nil {
-			return nil, nil, err
-		}
-		body, err := sess.conn.request(ctx, timer.C(), cmd, frame)
-		if err == nil || try == maxTries || !lost(err) || (!again && !SafeToRetry(err)) {
-			return body, sess, err
-		}
-	}
-}
-
-// takeTurn waits until fewer than Config.MaxInFlight requests are in progress. giveTurn
-// undoes it.
-func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
-	select {
-	case c.inFlight <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx, false)
-	case <-expired:
-		return timeoutError(false)
-	case <-c.ctx.Done():
-		return closedError()
-	}
-}
-
-func (c *Client) giveTurn() { <-c.inFlight }
 
 // SetRequest is a change of one file.
 type SetRequest struct {
@@ -225,9 +171,8 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	if r.IfMtime != nil {
 		u.IfMtime, u.HasIfMtime = *r.IfMtime, true
 	}
-	frame := protocol.AppendConfigUpdate(begin(protocol.SetConfig), u)
-	body, _, err := c.do(ctx, protocol.SetConfig, frame, r.Token != "")
-	reply, err := answer(body, err, protocol.ParseConfigUpdated)
+	how := manner{again: r.Token != "", tries: maxTries}
+	reply, err := ask(ctx, c, protocol.SetConfig, protocol.AppendConfigUpdate(begin(protocol.SetConfig), u), how, protocol.ParseConfigUpdated)
 	if err == nil {
 		// CppCloud's wire has one number for contents that are not JSON and for what is not there,
 		// which is no reason to refuse a write.
@@ -301,8 +246,8 @@ func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 }
 
 func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ error) {
-	body, _, err := c.do(ctx, protocol.GetCfgName, append(begin(protocol.GetCfgName), `{"detail":1}`...), true)
-	files, err := answer(body, err, func(body []byte) (files []FileInfo, err error) {
+	frame := append(begin(protocol.GetCfgName), `{"detail":1}`...)
+	files, err := ask(ctx, c, protocol.GetCfgName, frame, reading, func(body []byte) (files []FileInfo, err error) {
 		files, problems, err = protocol.ParseConfigFiles(body)
 		return files, err
 	})
@@ -315,8 +260,7 @@ func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 	var all []map[string]string
 	for after, more := 0, true; more; {
 		request := fmt.Appendf(begin(protocol.GetCli), `{"after":"%d","limit":%d}`, after, clientsPage)
-		body, _, err := c.do(ctx, protocol.GetCli, request, true)
-		page, err := answer(body, err, func(body []byte) (page []map[string]string, err error) {
+		page, err := ask(ctx, c, protocol.GetCli, request, reading, func(body []byte) (page []map[string]string, err error) {
 			page, more, err = protocol.ParseRecords(body)
 			return page, err
 		})

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,17 +38,16 @@ const (
 // passes on pushes; only the writer writes; the keeper checks that the peer is alive.
 type conn struct {
 	// set at open
-	nc        net.Conn
-	addr      string
-	cfg       *Config
-	onChange  func(protocol.Change)    // called by the reader, must not block
-	onGrant   func(protocol.KVGranted) // likewise
-	documents watchTable               // watches on documents
-	watches   watchTable               // of the state store
-	dead      chan struct{}            // closed when err is set
-	doubt     chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
-	wake      chan struct{}            // capacity 1: tells the writer that something is queued
-	wg        sync.WaitGroup
+	nc       net.Conn
+	addr     string
+	cfg      *Config
+	onChange func(protocol.Change)    // called by the reader, must not block
+	onGrant  func(protocol.KVGranted) // likewise
+	watches  sync.Map                 // of watchID, *KVWatch
+	dead     chan struct{}            // closed when err is set
+	doubt    chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
+	wake     chan struct{}            // capacity 1: tells the writer that something is queued
+	wg       sync.WaitGroup
 
 	// any goroutine
 	reads    atomic.Uint64 // number of reads that returned bytes
@@ -69,14 +67,13 @@ type connBooks struct {
 	forsaken int
 }
 
-// call is a request in progress.
 type call struct {
 	conn *conn
 	cmd  protocol.Command
 	done chan struct{} // closed when body or err is set
 	// first, if set, is called by the reader with the reply before it reads on, because
 	// what follows on the wire may depend on the reply. It must not block.
-	first func(body []byte)
+	first func(body []byte) error
 
 	// guarded by conn.mu
 	seq   uint16
@@ -133,7 +130,6 @@ func (c *conn) fail(reason error) {
 	}
 }
 
-// close fails the connection and waits for its goroutines.
 func (c *conn) close(reason error) {
 	c.fail(reason)
 	c.wg.Wait()
@@ -156,12 +152,9 @@ func (c *conn) lostError(sent bool) error {
 
 // start assigns the frame a sequence number and queues it. The frame must not be
 // touched until the call is done. start never blocks; callers limit what is queued.
-func (c *conn) start(cmd protocol.Command, frame []byte) *call {
-	return c.startWith(cmd, frame, nil)
-}
+func (c *conn) start(cmd protocol.Command, frame []byte) *call { return c.startWith(cmd, frame, nil) }
 
-// startWith is start with call.first.
-func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
+func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte) error) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
 		cl.complete(nil, notSent(codes.TooLarge, "a request of %d bytes is more than the %d that the server takes", body, protocol.BodyLimit(cmd, cmd != protocol.Whoami)))
@@ -342,12 +335,6 @@ func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
 	if err != nil || stray {
 		return err
 	}
-	c.answered(cl, body)
-	return nil
-}
-
-// answered removes cl and completes it if its caller still waits.
-func (c *conn) answered(cl *call, body []byte) {
 	c.mu.Lock()
 	mine := c.pending[cl.seq] == cl // false if the connection has failed in the meantime
 	if mine {
@@ -358,12 +345,14 @@ func (c *conn) answered(cl *call, body []byte) {
 		c.forsaken--
 	}
 	c.mu.Unlock()
-	if mine && waiting {
-		if cl.first != nil {
-			cl.first(body)
-		}
-		cl.complete(body, nil)
+	if !mine || !waiting {
+		return nil
 	}
+	if cl.first != nil {
+		err = cl.first(body)
+	}
+	cl.complete(body, err)
+	return nil
 }
 
 // readBody reads n bytes. It allocates as they arrive, so that a large announced length
@@ -383,13 +372,9 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
-	switch h.Command {
-	case protocol.KVEvent:
-		return c.readEvents(r, &c.watches, int(h.BodyLen))
-	case protocol.CfEvent:
-		return c.readEvents(r, &c.documents, int(h.BodyLen))
+	if h.Command == protocol.KVEvent || h.Command == protocol.CfEvent {
+		return c.readEvents(r, h.Command, int(h.BodyLen))
 	}
 	if h.BodyLen > protocol.MaxBody {
 		return fmt.Errorf("a request of %d bytes from the server is more than %d", h.BodyLen, protocol.MaxBody)
@@ -404,7 +389,7 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	case protocol.KVGrant:
 		granted, err := protocol.ParseKVGranted(body)
 		if err != nil {
-			return fmt.Errorf("a grant that cannot be read: %w", withoutCode(err))
+			return unreadablePush("a grant", err)
 		}
 		c.onGrant(granted)
 		return nil
@@ -427,6 +412,43 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	return err
 }
 
+// readEvents handles a KVEVENT or CFEVENT with a body of n bytes. One for an unknown number was on its
+// way when the watch ended, and there may be many of them: they are not read.
+func (c *conn) readEvents(r *bufio.Reader, event protocol.Command, n int) error {
+	start, err := r.Peek(min(n, protocol.KVEventStart))
+	if err != nil {
+		return err
+	}
+	id, err := protocol.KVEventWatch(start)
+	if err != nil {
+		return unreadablePush("an event", err)
+	}
+	found, _ := c.watches.Load(watchID{event, id})
+	w, _ := found.(*KVWatch)
+	if w != nil && n > c.cfg.MaxBody {
+		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
+		w = nil
+	}
+	if w == nil {
+		_, err = r.Discard(n)
+		return err
+	}
+	body, err := readBody(r, n)
+	if err != nil {
+		return err
+	}
+	ev, err := w.kind.parse(body)
+	if err != nil {
+		return unreadablePush("an event", err)
+	}
+	w.take(c, &ev, n)
+	return nil
+}
+
+func unreadablePush(what string, err error) error {
+	return fmt.Errorf("%s that cannot be read: %w", what, withoutCode(err))
+}
+
 // decline answers a request that the server has routed here from another client, so
 // that the client does not wait. Such a request is never taken for a push: any client
 // could send it.
@@ -435,13 +457,9 @@ func (c *conn) decline(h protocol.Header, req *protocol.Request) error {
 	if !ok {
 		return nil
 	}
-	body := append([]byte(`{"code":`), strconv.Itoa(int(codes.NotImplemented))...)
-	body = append(body, `,"to":`...)
-	body = append(strconv.AppendInt(body, int64(from), 10), '}')
-	return c.reply(h, body)
+	return c.reply(h, fmt.Appendf(nil, `{"code":%d,"to":%d}`, codes.NotImplemented, from))
 }
 
-// reply queues the answer to a request of the server.
 func (c *conn) reply(h protocol.Header, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -521,5 +539,4 @@ func (c *conn) await(timer clock.Timer, limit time.Duration) bool {
 
 func (c *conn) quiet() time.Duration { return c.cfg.Clock.Now().Sub(c.heard()) }
 
-// heard returns when the last bytes arrived.
 func (c *conn) heard() time.Time { return time.Unix(0, c.lastRead.Load()) }

@@ -115,25 +115,19 @@ func (d *Document) Float(path string, def float64) float64 {
 
 // Bool is the boolean at path.
 func (d *Document) Bool(path string, def bool) bool {
-	raw, ok := d.Lookup(path)
-	if !ok || jsontext.KindOf(raw) != jsontext.Bool {
-		return def
+	if raw := d.of(jsontext.Bool, path); raw != nil {
+		return raw[0] == 't'
 	}
-	return raw[0] == 't'
+	return def
 }
 
 // Duration is the string at path in Go's notation, such as "1m30s". A bare
 // number has no unit and is not a duration.
 func (d *Document) Duration(path string, def time.Duration) time.Duration {
-	raw, ok := d.Lookup(path)
-	if !ok || jsontext.KindOf(raw) != jsontext.String {
-		return def
-	}
-	v, err := time.ParseDuration(string(jsontext.Unquote(raw)))
+	v, err := time.ParseDuration(string(jsontext.Unquote(d.of(jsontext.String, path))))
 	return valueOr(def, v, err)
 }
 
-// valueOr is v, or def if there is an error.
 func valueOr[T any](def, v T, err error) T {
 	if err != nil {
 		return def
@@ -141,14 +135,15 @@ func valueOr[T any](def, v T, err error) T {
 	return v
 }
 
-// number returns the text of the number at path, empty if there is none.
-func (d *Document) number(path string) string {
-	raw, ok := d.Lookup(path)
-	if !ok || jsontext.KindOf(raw) != jsontext.Number {
-		return ""
+// of returns the text of what is at path, nil if that is not of the kind.
+func (d *Document) of(kind jsontext.Kind, path string) []byte {
+	if raw, ok := d.Lookup(path); ok && jsontext.KindOf(raw) == kind {
+		return raw
 	}
-	return string(raw)
+	return nil
 }
+
+func (d *Document) number(path string) string { return string(d.of(jsontext.Number, path)) }
 
 // Decode decodes what is at path into v as encoding/json would; a number that goes
 // into an interface becomes a json.Number. The error is codes.NotFound if nothing is
@@ -165,7 +160,6 @@ func (d *Document) Decode(path string, v any) error {
 	return nil
 }
 
-// where returns the name of what is at path.
 func (d *Document) where(path string) string {
 	at := d.Name
 	for _, p := range []string{d.Path, path} {
@@ -194,7 +188,6 @@ func (d *Document) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s (version %d, %s%s)", d.where(""), d.Mtime, size, stale)
 }
 
-// absent is the error for a document, or part of one, that does not exist.
 func (d *Document) absent(path string) error {
 	where := d.Path + path
 	switch {

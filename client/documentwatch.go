@@ -103,12 +103,11 @@ func (c *Client) WatchDocuments(ctx context.Context, o DocumentWatchOptions) (*D
 	case o.From < 0 || o.State && o.From != 0:
 		return nil, notSent(codes.BadRequest, "watch: from is %d: it is a revision, and excludes state", o.From)
 	}
-	kind := &watchKind{
-		watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, parse: protocol.ParseConfigEvents, marks: true,
+	kind := watchKind{
+		watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, event: protocol.CfEvent, parse: protocol.ParseConfigEvents, marks: true,
 		append: func(dst []byte, r protocol.KVWatchRequest) []byte {
 			return protocol.AppendConfigWatch(dst, protocol.ConfigWatch{Filter: r.Filter, Path: o.Path, From: r.From, Past: r.Past, State: r.State, Prev: true, Reveal: o.Reveal})
 		},
-		table: func(c *conn) *watchTable { return &c.documents },
 	}
 	w, err := c.watch(ctx, kind, filter, WatchOptions{From: o.From, Epoch: o.Epoch, State: o.State, Prev: true, Buffer: o.Buffer})
 	if err != nil {

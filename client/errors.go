@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -30,8 +31,8 @@ var (
 // sending it again cannot apply it twice. It is false for answers of the server,
 // including refusals.
 func SafeToRetry(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && !r.sent
+	r, ok := errors.AsType[*requestError](err)
+	return ok && !r.sent
 }
 
 // requestError is the error of a request without an answer.
@@ -50,17 +51,9 @@ func (e *requestError) Error() string {
 }
 
 func (e *requestError) Unwrap() []error {
-	var chain []error
-	if e.kind != nil {
-		chain = append(chain, e.kind)
-	}
-	if e.cause != nil {
-		chain = append(chain, e.cause)
-	}
-	return chain
+	return slices.DeleteFunc([]error{e.kind, e.cause}, func(err error) bool { return err == nil })
 }
 
-// contextError is the requestError for a context that ended.
 func contextError(ctx context.Context, sent bool) error {
 	e := &requestError{text: "gave up waiting for the server", cause: context.Cause(ctx), sent: sent}
 	if errors.Is(e.cause, context.DeadlineExceeded) {
@@ -78,7 +71,6 @@ func notSent(kind error, format string, args ...any) error {
 	return &requestError{text: fmt.Sprintf(format, args...), kind: kind}
 }
 
-// closedError is the requestError for a request of a client that is closed.
 func closedError() error { return notSent(ErrClosed, "the client is closed") }
 
 // refusal is the error for a reply with a code other than 0, nil for success.
@@ -128,14 +120,13 @@ func notConnected(why error) error {
 
 // unanswered reports whether the server may have executed a request without answering.
 func unanswered(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && r.sent
+	r, ok := errors.AsType[*requestError](err)
+	return ok && r.sent
 }
 
-// late reports whether the server has not answered in time.
 func late(err error) bool {
-	var r *requestError
-	return errors.As(err, &r) && r.kind == codes.Timeout
+	r, ok := errors.AsType[*requestError](err)
+	return ok && r.kind == codes.Timeout
 }
 
 // lost reports whether the connection broke during the request, or there was none.

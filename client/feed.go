@@ -14,7 +14,6 @@ import (
 	"confcenter/protocol"
 )
 
-// feedKey names what a feed follows.
 type feedKey struct {
 	name, path string
 	merged     bool
@@ -56,26 +55,22 @@ type feed struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // capacity 1: for a push, a new follower or a change of the connection
 
-	users int // guarded by c.mu: followers that hold it
+	told *session // feed's goroutine only: the session that has a subscription for doc
 
-	// feed's goroutine only
-	doc  *Document // the newest state, nil if unknown
-	told *session  // the session that has a subscription for doc
-
-	mu      sync.Mutex // guards the rest
-	joining []*follower
-	members []*follower
-	version int32     // doc's
-	newest  *Document // doc
-	target  int32     // the version that the server has announced on this session
-	suspect bool      // a file has changed that may be a base of this one
+	mu        sync.Mutex // guards the rest; only the feed's goroutine writes doc and version
+	followers []*follower
+	doc       *Document // the newest state, nil if unknown
+	version   int32     // doc's
+	target    int32     // the version that the server has announced on this session
+	suspect   bool      // a file has changed that may be a base of this one
 }
 
 // errBehind: the server has announced a version that it does not serve yet.
 var errBehind = errors.New("the server does not serve yet what it announced")
 
-// hold returns the feed for key. Each hold needs one release.
-func (c *Client) hold(key feedKey) (*feed, error) {
+// join makes w a follower of the feed for key. Once w has been told the feed, and the feed been
+// woken, w gets the current state and every later one or, if there is no state, the reason.
+func (c *Client) join(key feedKey, w *follower) (*feed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -88,37 +83,42 @@ func (c *Client) hold(key feedKey) (*feed, error) {
 		c.feeds[key] = f
 		c.wg.Go(f.run)
 	}
-	f.users++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.followers = append(f.followers, w)
 	return f, nil
 }
 
-// release ends one hold. The last release ends the feed and its subscription. The
+// leave undoes join. With the last follower the feed and its subscription end. The
 // request for that is queued under the same lock as the subscription of a new feed for
 // the same file, so the server sees them in the right order.
-func (c *Client) release(f *feed) {
+func (c *Client) leave(f *feed, w *follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.users--
-	if f.users > 0 {
+	f.mu.Lock()
+	f.followers = slices.DeleteFunc(f.followers, func(o *follower) bool { return o == w })
+	last := len(f.followers) == 0
+	f.mu.Unlock()
+	if !last {
 		return
 	}
 	delete(c.feeds, f.key)
 	f.cancel()
-	if c.session == nil || c.subscribedLocked(f.key) {
+	if c.session == nil || len(c.sharedLocked(f.key)) > 0 {
 		return
 	}
 	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Unsubscribe: true}
 	c.session.conn.start(protocol.BookCfgChange, subscriptionFrame(s)).ignore()
 }
 
-// subscribedLocked reports whether a feed needs the subscription that key has made.
-func (c *Client) subscribedLocked(key feedKey) bool {
-	for other := range c.feeds {
+// sharedLocked returns the feeds that share the subscription of key.
+func (c *Client) sharedLocked(key feedKey) (list []*feed) {
+	for other, f := range c.feeds {
 		if other.name == key.name && other.wirePath() == key.wirePath() {
-			return true
+			list = append(list, f)
 		}
 	}
-	return false
+	return list
 }
 
 func subscriptionFrame(s protocol.Subscription) []byte {
@@ -140,17 +140,6 @@ func (c *Client) pushed(change protocol.Change) {
 			f.announce(change.Mtime)
 		case key.merged && whole:
 			f.suspectBase(change.Mtime)
-		}
-	}
-}
-
-// shared announces a version to all feeds that share the subscription of key.
-func (c *Client) shared(key feedKey, mtime int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for other, f := range c.feeds {
-		if other.name == key.name && other.wirePath() == key.wirePath() {
-			f.announce(mtime)
 		}
 	}
 }
@@ -177,52 +166,22 @@ func (f *feed) suspectBase(mtime int32) {
 	}
 }
 
-// join makes w a follower. It gets the current state and every later one or, if there is
-// no state, the reason.
-func (f *feed) join(w *follower) {
-	f.mu.Lock()
-	f.joining = append(f.joining, w)
-	f.mu.Unlock()
-	clock.Nudge(f.wake)
-}
-
-// leave undoes join.
-func (f *feed) leave(w *follower) {
-	f.mu.Lock()
-	is := func(o *follower) bool { return o == w }
-	f.joining = slices.DeleteFunc(f.joining, is)
-	f.members = slices.DeleteFunc(f.members, is)
-	f.mu.Unlock()
-}
-
 // run is the feed's goroutine.
 func (f *feed) run() {
-	pause := f.c.newBackoff()
-	for {
-		var again clock.Timer
-		var due <-chan time.Time
-		if err := f.step(); err == nil {
+	defer context.AfterFunc(f.ctx, func() { clock.Nudge(f.wake) })()
+	for pause := f.c.newBackoff(); f.ctx.Err() == nil; {
+		err := f.step()
+		if err == nil {
 			pause.reset()
-		} else {
-			if err != errBehind {
-				f.c.report(err)
-			}
-			again = f.c.cfg.Clock.NewTimer(pause.delay())
-			due = again.C()
+			<-f.wake
+			continue
 		}
-		select {
-		case <-f.wake:
-		case <-due:
-		case <-f.ctx.Done():
+		if err != errBehind {
+			f.c.report(err)
 		}
-		if again != nil {
-			again.Stop()
-		}
-		if f.ctx.Err() != nil {
-			f.confirm()
-			return
-		}
+		clock.Within(f.c.cfg.Clock, pause.delay(), f.wake)
 	}
+	f.confirm()
 }
 
 // step does what can be done now. After an error it must be repeated after a while;
@@ -236,14 +195,14 @@ func (f *feed) step() error {
 		if f.doc == nil && down != nil {
 			f.setState(f.c.cache.load(f.key))
 		}
-		f.admit(notConnected(down))
+		f.tell(notConnected(down))
 		return nil
 	}
 	err := f.sync(sess)
 	if sess.conn.failed() != nil || f.ctx.Err() != nil {
 		return nil // the end of the session wakes us
 	}
-	f.admit(err)
+	f.tell(err)
 	return err
 }
 
@@ -255,18 +214,16 @@ func (f *feed) confirm() {
 	f.told = nil
 }
 
-// admit gives new followers the state or, if there is none, err. If there is neither,
-// they go on waiting.
-func (f *feed) admit(err error) {
+// tell gives all followers the state or, if there is none, err; those that have the state take no
+// notice. If there is neither, they go on waiting.
+func (f *feed) tell(err error) {
 	if f.doc == nil && err == nil {
 		return
 	}
 	f.mu.Lock()
-	joining := f.joining
-	f.joining = nil
-	f.members = append(f.members, joining...)
+	followers := slices.Clone(f.followers)
 	f.mu.Unlock()
-	for _, w := range joining {
+	for _, w := range followers {
 		if f.doc != nil {
 			w.update(f, f.doc)
 		} else {
@@ -291,14 +248,12 @@ func (f *feed) sync(sess *session) error {
 		if !more {
 			return nil
 		}
-		doc, err := f.fetch(sess)
-		if err != nil {
+		if err := f.fetch(sess); err != nil {
 			f.mu.Lock()
 			f.suspect = true // the next round fetches in any case
 			f.mu.Unlock()
 			return err
 		}
-		f.take(doc)
 		if f.behind(target) {
 			return errBehind
 		}
@@ -333,7 +288,6 @@ func (f *feed) behind(target int32) bool {
 	return true
 }
 
-// mergedToo reports whether name is followed in its merged form.
 func (c *Client) mergedToo(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -348,44 +302,34 @@ func (c *Client) mergedToo(name string) bool {
 // subscribe subscribes on a new session. If doc is of this server's data, the server
 // compares versions; otherwise the document is fetched in the same round trip.
 func (f *feed) subscribe(sess *session) error {
-	if !f.c.takeFetch(f.ctx) {
-		return f.ctx.Err()
-	}
-	defer f.c.giveFetch()
-	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
-	defer timer.Stop()
-	known := f.doc != nil && f.doc.Mtime != 0 && f.doc.epoch == sess.epoch && sess.epoch != ""
-	book := f.book(sess, known)
-	if book == nil {
-		return f.ctx.Err()
-	}
-	var get *call
-	if !known {
-		get = sess.conn.start(protocol.GetConfig, queryFrame(f.key, 0))
-	}
-	body, err := book.wait(f.ctx, timer.C())
-	if err == nil {
-		err = f.subscribed(body, known)
-	}
-	switch {
-	case get == nil:
-		return err
-	case err != nil:
-		get.forsake()
-		return err
-	}
-	if body, err = get.wait(f.ctx, timer.C()); err != nil {
-		return err
-	}
-	doc, err := f.c.document(f.key, sess.epoch, body)
-	if err == nil {
-		f.take(doc)
-	}
-	return err
+	return f.turn(func(expired <-chan time.Time) error {
+		known := f.doc != nil && f.doc.Mtime != 0 && f.doc.epoch == sess.epoch && sess.epoch != ""
+		book := f.book(sess, known)
+		if book == nil {
+			return f.ctx.Err()
+		}
+		var get *call
+		if !known {
+			get = sess.conn.start(protocol.GetConfig, queryFrame(f.key, 0))
+		}
+		body, err := book.wait(f.ctx, expired)
+		if err == nil {
+			err = f.subscribed(body, known)
+		}
+		switch {
+		case get == nil:
+			return err
+		case err != nil:
+			get.forsake()
+			return err
+		}
+		body, err = get.wait(f.ctx, expired)
+		return f.fetched(sess, body, err)
+	})
 }
 
 // book sends the subscription, unless the feed has been released. The lock keeps it in
-// order with release.
+// order with leave.
 func (f *feed) book(sess *session, known bool) *call {
 	f.mu.Lock()
 	f.target, f.suspect = 0, false
@@ -417,7 +361,11 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	}
 	// The server assumes that everyone who shares the subscription knows this version,
 	// and does not push it.
-	f.c.shared(f.key, s.Mtime)
+	f.c.mu.Lock()
+	for _, other := range f.c.sharedLocked(f.key) {
+		other.announce(s.Mtime)
+	}
+	f.c.mu.Unlock()
 	switch {
 	case !known || s.Mtime > f.doc.Mtime: // fetched now or next
 	case s.Mtime < f.doc.Mtime:
@@ -431,75 +379,64 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	return nil
 }
 
-// fetch asks for a newer version than doc and returns nil if there is none.
-func (f *feed) fetch(sess *session) (*Document, error) {
-	if !f.c.takeFetch(f.ctx) {
-		return nil, f.ctx.Err()
-	}
-	defer f.c.giveFetch()
-	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
-	defer timer.Stop()
-	f.mu.Lock()
-	newer := f.version
-	f.mu.Unlock()
-	body, err := sess.conn.request(f.ctx, timer.C(), protocol.GetConfig, queryFrame(f.key, newer))
+// fetch asks for a newer version than doc.
+func (f *feed) fetch(sess *session) error {
+	return f.turn(func(expired <-chan time.Time) error {
+		body, err := sess.conn.request(f.ctx, expired, protocol.GetConfig, queryFrame(f.key, f.version))
+		return f.fetched(sess, body, err)
+	})
+}
+
+func (f *feed) fetched(sess *session, body []byte, err error) error {
 	if err != nil {
-		return nil, err
+		return err
 	}
 	doc, err := f.c.document(f.key, sess.epoch, body)
-	if errors.Is(err, ErrUpToDate) {
-		return nil, nil
+	if err == nil || errors.Is(err, ErrUpToDate) {
+		f.take(doc)
+		return nil
 	}
-	return doc, err
+	return err
 }
 
-// takeFetch waits for a turn to ask the server; giveFetch ends the turn.
-func (c *Client) takeFetch(ctx context.Context) bool {
-	select {
-	case c.fetches <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
+// turn asks the server something when it is the feed's turn.
+func (f *feed) turn(ask func(expired <-chan time.Time) error) error {
+	if err := f.c.take(f.ctx, nil, f.c.fetches); err != nil {
+		return err
 	}
+	defer give(f.c.fetches)
+	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
+	defer timer.Stop()
+	return ask(timer.C())
 }
-
-func (c *Client) giveFetch() { <-c.fetches }
 
 // take makes doc the state and passes it on; nil confirms the current one.
 func (f *feed) take(doc *Document) {
-	if doc == nil {
-		if f.doc == nil || !f.doc.stale {
-			return
-		}
-		doc = f.doc.confirmed(f.c.cfg.Clock.Now())
-	} else {
+	switch {
+	case doc != nil:
 		f.c.cache.store(f.key, doc)
+	case f.doc == nil || !f.doc.stale:
+		return
+	default:
+		doc = f.doc.confirmed(f.c.cfg.Clock.Now())
 	}
 	f.setState(doc)
-	f.mu.Lock()
-	members := slices.Clone(f.members)
-	f.mu.Unlock()
-	for _, w := range members {
-		w.update(f, doc)
-	}
+	f.tell(nil)
 }
 
 func (f *feed) setState(doc *Document) {
-	f.doc = doc
-	if doc == nil {
-		return
-	}
 	f.mu.Lock()
-	f.version, f.newest = doc.Mtime, doc
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	if f.doc = doc; doc != nil {
+		f.version = doc.Mtime
+	}
 }
 
-// known returns the newest state, nil if unknown.
 func (f *feed) known() *Document {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.newest
+	return f.doc
 }

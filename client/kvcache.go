@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,7 +30,6 @@ type KVCache struct {
 	revision kv.Revision
 	next     map[string]*kv.Entry // a state that is still incomplete; nil: none
 	part     []kv.Event           // of a revision that is still incomplete
-	ended    bool                 // the watch has ended; nothing changes any more
 	applied  uint64               // number of notices applied
 
 	onChange []func(key string, e *kv.Entry)
@@ -54,14 +54,9 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 	}
 	c.sync = sync.OnceFunc(func() { close(c.synced) })
 	c.job = &job{run: c.tell}
-	if !s.c.spawn(c.follow) {
-		err = closedError()
-	}
-	if err == nil {
-		err = s.c.wait(ctx, c.synced)
-	}
-	if err == nil {
-		err = c.failure()
+	err = closedError()
+	if s.c.spawn(c.follow) {
+		err = cmp.Or(s.c.wait(ctx, c.synced), w.failure())
 	}
 	if err != nil {
 		c.Close()
@@ -70,37 +65,21 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 	return c, nil
 }
 
-// failure returns why there is no complete state.
-func (c *KVCache) failure() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.ended {
-		return c.watch.failure()
-	}
-	return nil
-}
-
 // Close ends the cache, which keeps what it has. The functions given to OnChange
 // are not called again, but a call that has begun may still be running.
-func (c *KVCache) Close() {
-	c.watch.Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-}
+func (c *KVCache) Close() { c.watch.Stop() }
 
 // follow is the cache's goroutine, which applies the watch's notices.
 func (c *KVCache) follow() {
 	for n, err := range c.watch.Events(context.Background()) {
-		c.mu.Lock()
 		if err != nil {
-			c.ended = true
 			c.sync()
-		} else {
-			c.applyLocked(n)
-			c.applied++
+			return
 		}
-		news := len(c.changed) > 0 && !c.ended
+		c.mu.Lock()
+		c.applyLocked(n)
+		c.applied++
+		news := len(c.changed) > 0
 		c.mu.Unlock()
 		if news {
 			c.s.c.callbacks.post(c.job)
@@ -127,7 +106,6 @@ func (c *KVCache) applyLocked(n kv.Notice) {
 	}
 }
 
-// replaceLocked puts the complete state in service.
 func (c *KVCache) replaceLocked() {
 	if len(c.onChange) > 0 {
 		for key, e := range c.next {
@@ -174,12 +152,10 @@ func (c *KVCache) tell() {
 	clear(c.changed)
 	c.mu.Unlock()
 	for _, key := range keys {
-		c.mu.RLock()
-		e, ended := c.entries[key], c.ended
-		c.mu.RUnlock()
-		if ended {
+		if c.watch.failure() != nil {
 			return
 		}
+		e := c.Get(key)
 		for _, fn := range functions {
 			c.s.c.callbacks.call("a function given to OnChange of the cache of "+c.s.ns, func() { fn(key, e) })
 		}
@@ -203,7 +179,7 @@ func (c *KVCache) Current() bool {
 	taken, ok := c.watch.current()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return ok && !c.ended && c.next == nil && c.applied == taken
+	return ok && c.next == nil && c.applied == taken
 }
 
 // Revision is the revision of the cache: that of the last change it applied, or of

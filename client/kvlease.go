@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
@@ -20,12 +20,8 @@ type Lease struct {
 	s      *KV
 	id     kv.LeaseID
 	ttl    time.Duration
-	ctx    context.Context // ends with the lease
-	cancel context.CancelFunc
-	lost   chan struct{} // closed when err is set
-
-	mu  sync.Mutex
-	err error // guarded by mu: why the lease has ended
+	ctx    context.Context         // ends with the lease
+	cancel context.CancelCauseFunc // nil: it was given up
 }
 
 // Lease grants a lease of that time, at least kv.MinLease and at most
@@ -40,8 +36,10 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := txn.Check(); err != nil {
 		return nil, err
 	}
-	if err := s.c.awaitState(ctx); err != nil {
-		return nil, err
+	if s.c.cfg.StateWaits {
+		if err := s.c.WaitConnected(ctx); err != nil {
+			return nil, err
+		}
 	}
 	asked := s.c.cfg.Clock.Now() // the lease begins no earlier
 	id, err := s.askLease(ctx, txn, again)
@@ -51,22 +49,21 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 		}
 		return nil, err
 	}
-	l := s.newLease(s.c.ctx, id, ttl)
-	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
-		l.cancel()
+	l := s.newLease(id, ttl)
+	if !s.c.spawn(func() { l.cancel(l.keep(asked)) }) {
+		l.cancel(nil)
 		return nil, closedError()
 	}
 	return l, nil
 }
 
-func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Lease {
-	l := &Lease{s: s, id: id, ttl: ttl, lost: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(ctx)
+func (s *KV) newLease(id kv.LeaseID, ttl time.Duration) *Lease {
+	l := &Lease{s: s, id: id, ttl: ttl}
+	l.ctx, l.cancel = context.WithCancelCause(s.c.ctx)
 	return l
 }
 
-// askLease sends the transaction that grants a lease.
-func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID, error) {
+func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how manner) (kv.LeaseID, error) {
 	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true, false)
 	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)
 	if err == nil && (len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0) {
@@ -82,7 +79,7 @@ func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID,
 // token identifies it. If the server cannot be reached, the lease ends by itself.
 func (s *KV) ungrant(txn *kv.Txn) {
 	if id, err := s.askLease(s.c.ctx, txn, stubborn); err == nil {
-		_ = s.newLease(s.c.ctx, id, txn.Then[0].TTL).Revoke(s.c.ctx)
+		_ = s.newLease(id, txn.Then[0].TTL).Revoke(s.c.ctx)
 	}
 }
 
@@ -95,79 +92,43 @@ func (l *Lease) TTL() time.Duration { return l.ttl }
 // Lost is closed when the lease has ended, for whatever reason: the server says
 // so, it could not be kept alive for its whole time, Revoke or Close. In the
 // second case the server may keep it a little longer; it does not end it earlier.
-func (l *Lease) Lost() <-chan struct{} { return l.lost }
+func (l *Lease) Lost() <-chan struct{} { return l.ctx.Done() }
 
 // Err is why the lease has ended, nil while it has not: codes.LeaseGone,
 // codes.Timeout if it could not be kept alive, ErrClosed after Revoke and Close.
 func (l *Lease) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// end records why the lease has ended; only the first reason counts.
-func (l *Lease) end(err error) {
-	l.mu.Lock()
-	if l.err == nil {
-		l.err = err
-		close(l.lost)
+	err := context.Cause(l.ctx)
+	if err == context.Canceled {
+		return notSent(ErrClosed, "the lease was given up")
 	}
-	l.mu.Unlock()
-	l.cancel()
+	return err
 }
 
 // keep keeps the lease alive and returns why that ended. Time is counted from the
 // request, not from the answer, so that the lease never lasts longer here than on the
 // server.
 func (l *Lease) keep(asked time.Time) error {
-	clock := l.s.c.cfg.Clock
-	next := l.ttl / 3
+	c, next := l.s.c, l.ttl/3
+	now := c.cfg.Clock.Now
 	for {
-		pause := clock.NewTimer(next - clock.Now().Sub(asked))
-		select {
-		case <-pause.C():
-		case <-l.ctx.Done():
-			pause.Stop()
-			return notSent(ErrClosed, "the lease was given up")
+		if clock.Within(c.cfg.Clock, next-now().Sub(asked), l.ctx.Done()) {
+			return nil
 		}
-		left := l.ttl - clock.Now().Sub(asked)
+		left := l.ttl - now().Sub(asked)
 		if left <= 0 {
 			return codes.Errorf(codes.Timeout, "the lease could not be kept alive for %v", l.ttl)
 		}
-		now := clock.Now()
-		err := l.refresh(left)
+		began := now()
+		frame := protocol.FinishFrame(protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id), 0)
+		r, err := c.insist(l.ctx, left, protocol.KVAlive, frame, stubborn)
+		_, err = answer(r.body, err, protocol.ParseReply[kv.Lease])
 		switch {
 		case err == nil:
-			asked, next = now, l.ttl/3
+			asked, next = began, l.ttl/3
 		case errors.Is(err, codes.LeaseGone):
 			return err
 		default:
-			next = min(clock.Now().Sub(asked)+l.ttl/10, l.ttl)
-		}
-	}
-}
-
-// refresh restarts the lease's time. It takes at most left, over any number of
-// connections.
-func (l *Lease) refresh(left time.Duration) error {
-	c := l.s.c
-	timer := c.cfg.Clock.NewTimer(left)
-	defer timer.Stop()
-	if err := c.takeTurn(l.ctx, timer.C()); err != nil {
-		return err
-	}
-	defer c.giveTurn()
-	frame := protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id)
-	frame = protocol.FinishFrame(frame, 0)
-	for {
-		sess, err := c.awaitSession(l.ctx, timer.C(), true)
-		if err != nil {
-			return err
-		}
-		body, err := sess.conn.request(l.ctx, timer.C(), protocol.KVAlive, frame)
-		if !lost(err) {
-			_, err = answer(body, err, protocol.ParseReply[kv.Lease])
-			return err
+			next = min(now().Sub(asked)+l.ttl/10, l.ttl)
 		}
 	}
 }
@@ -177,7 +138,7 @@ func (l *Lease) refresh(left time.Duration) error {
 // Config.RequestTimeout; if the server cannot be told, the lease ends by itself
 // within its time.
 func (l *Lease) Revoke(ctx context.Context) error {
-	l.end(notSent(ErrClosed, "the lease was given up"))
+	l.cancel(nil)
 	frame, txn := l.revocation()
 	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn, stubborn)
 	if err != nil && !errors.Is(err, codes.LeaseGone) {
@@ -206,6 +167,6 @@ func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 }
 
 func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.LeaseID) (kv.Lease, error) {
-	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseReply[kv.Lease])
+	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), asking, protocol.ParseReply[kv.Lease])
 	return l, during(err, "lease %d", id)
 }

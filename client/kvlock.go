@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -18,11 +17,11 @@ import (
 // happen then, and watch Lost for work outside the store.
 type Lock struct {
 	// set at open
-	s     *KV
-	key   string
-	token kv.Revision
-	lease *Lease
-	lost  chan struct{} // closed when the lock is no longer held
+	s      *KV
+	key    string
+	token  kv.Revision
+	lease  *Lease                  // ends when the lock is no longer held
+	grants chan protocol.KVGranted // capacity 1: for acquire
 }
 
 // Lock acquires the lock of that name, a key of the namespace, and waits its turn as
@@ -52,9 +51,9 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 	}
-	l := &Lock{s: s, key: key, lease: lease, lost: make(chan struct{})}
+	l := &Lock{s: s, key: key, lease: lease, grants: make(chan protocol.KVGranted, 1)}
 	s.c.mu.Lock()
-	s.c.locks[l] = struct{}{}
+	s.c.locks[lease.id] = l
 	s.c.mu.Unlock()
 	l.token, err = l.acquire(ctx, wait)
 	if err == nil && s.c.spawn(l.guard) {
@@ -66,21 +65,43 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 }
 
+// WithLock acquires the lock of that name as Lock does, calls fn, and releases the
+// lock when fn returns or panics.
+//
+// fn's context ends when the lock is lost, with an error of codes.FenceLost as its
+// cause: fn should then return, because someone else may hold the lock. Use
+// WithFence(l) for writes that must not happen after that.
+//
+// The error is that of Lock, or that of fn joined with that of the release:
+// codes.FenceLost if the lock was lost in the meantime, even if fn did not notice.
+func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn func(ctx context.Context, l *Lock) error) (err error) {
+	l, err := s.Lock(ctx, key, ttl)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-l.Lost():
+			cancel(l.lostError())
+		case <-held.Done():
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-ended
+		err = errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
+	}()
+	return fn(held, l)
+}
+
 // giveUpLocks revokes the leases of locks when the client is closed, within its time for that.
 func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
 	defer timer.Stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	var limit sync.WaitGroup
-	limit.Go(func() {
-		select {
-		case <-timer.C():
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	defer limit.Wait()
-	defer cancel()
+	ctx := context.Background()
 	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
 		calls := make([]*call, len(some))
 		for i, l := range some {
@@ -88,12 +109,12 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 			calls[i] = sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 		}
 		for i, cl := range calls {
-			body, err := cl.wait(ctx, nil)
-			if err == nil && sess.conn.later(ctx, nil, retryAfter(body)) {
+			body, err := cl.wait(ctx, timer.C())
+			if err == nil && sess.conn.later(ctx, timer.C(), retryAfter(body)) {
 				frame, _ := some[i].lease.revocation()
-				_, _ = sess.conn.request(ctx, nil, protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+				body, err = sess.conn.request(ctx, timer.C(), protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 			}
-			if ctx.Err() != nil {
+			if late(err) || retryAfter(body) > 0 { // there is no time left
 				return
 			}
 		}
@@ -104,7 +125,9 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 func (l *Lock) forget() {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
-	delete(l.s.c.locks, l)
+	if l.s.c.locks[l.lease.id] == l { // else a server with other data has given the number again
+		delete(l.s.c.locks, l.lease.id)
+	}
 }
 
 // acquire requests the lock on one connection after another until it is granted.
@@ -113,16 +136,14 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lease.Err()) })()
-	grants, release := l.s.c.claims.add(claim{l.s.ns, l.key, l.lease.id})
-	defer release()
 	for patient := wait || l.s.c.cfg.StateWaits; ; patient = true {
 		sess, fence, err := l.ask(ctx, wait, patient)
 		switch {
 		case err == nil && fence == 0:
-			if fence, err = l.inLine(ctx, sess, grants); fence != 0 || err != nil {
+			if fence, err = l.inLine(ctx, sess); fence != 0 || err != nil {
 				return fence, err
 			}
-		case err == nil, sess == nil, !lost(err):
+		case err == nil, sess == nil && !patient, !lost(err):
 			return fence, err
 		}
 	}
@@ -130,10 +151,10 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 
 // inLine waits for the grant. If it returns neither a fence nor an error, the lock must
 // be requested again on another connection.
-func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol.KVGranted) (kv.Revision, error) {
+func (l *Lock) inLine(ctx context.Context, sess *session) (kv.Revision, error) {
 	for {
 		select {
-		case g := <-grants:
+		case g := <-l.grants:
 			switch g.Code {
 			case 0:
 				return g.Fence, nil
@@ -153,25 +174,17 @@ func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol
 // if there was none. If patient is set, ask waits for a session as long as ctx lasts.
 func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revision, error) {
 	c := l.s.c
+	if patient {
+		if err := c.WaitConnected(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
-	expired := timer.C()
-	if patient {
-		expired = nil
-	}
-	sess, err := c.awaitSession(ctx, expired, patient)
-	if err != nil {
-		return nil, 0, err
-	}
-	timer.Reset(c.cfg.RequestTimeout)
-	if err := c.takeTurn(ctx, timer.C()); err != nil {
-		return nil, 0, err
-	}
-	defer c.giveTurn()
 	frame := protocol.AppendKVLock(begin(protocol.KVLock), protocol.KVLockRequest{
 		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
 	})
-	body, err := sess.conn.request(ctx, timer.C(), protocol.KVLock, protocol.FinishFrame(frame, 0))
+	sess, body, err := c.attempt(ctx, timer.C(), protocol.KVLock, protocol.FinishFrame(frame, 0), false)
 	if err != nil {
 		return sess, 0, err
 	}
@@ -195,26 +208,17 @@ func (l *Lock) Fence() kv.Revision { return l.token }
 // Key is the lock's name.
 func (l *Lock) Key() string { return l.key }
 
-func (l *Lock) isLost() bool {
-	select {
-	case <-l.lost:
-		return true
-	default:
-		return false
-	}
-}
+func (l *Lock) isLost() bool { return l.lease.ctx.Err() != nil }
 
 func (l *Lock) lostError() error {
 	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost or released; acquire it again", l.key, l.s.ns)
 }
 
-func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
-
 // Lost is closed when the lock is no longer held or can no longer be relied on: its
 // lease has ended or could not be kept alive for its whole time, someone has deleted
 // its key, Unlock or Close. That is final: WithFence is refused from then on, even if
 // a paused server still keeps the key.
-func (l *Lock) Lost() <-chan struct{} { return l.lost }
+func (l *Lock) Lost() <-chan struct{} { return l.lease.Lost() }
 
 // Unlock releases the lock and closes Lost. The error is codes.FenceLost if Lost was
 // closed before or the server knows that the lock is lost; whatever the server still
@@ -223,9 +227,9 @@ func (l *Lock) Lost() <-chan struct{} { return l.lost }
 // server cannot be told, the lock ends by itself within its time.
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.isLost()
-	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
-	_, err = answer(body, err, protocol.ParseKVDone)
-	if repeated && errors.Is(err, codes.FenceLost) {
+	r, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
+	_, err = answer(r.body, err, protocol.ParseKVDone)
+	if r.repeated && errors.Is(err, codes.FenceLost) {
 		err = nil // the first one did it
 	}
 	if err == nil && lost {
@@ -234,13 +238,11 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if end := l.lease.Revoke(ctx); err == nil {
 		err = end
 	}
-	<-l.lost
 	return during(err, "unlock %s of %s", l.key, l.s.ns)
 }
 
-func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
-	frame := protocol.AppendMessage(begin(protocol.KVUnlock), &q)
-	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
+func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (reply, error) {
+	return l.s.c.send(ctx, protocol.KVUnlock, protocol.AppendMessage(begin(protocol.KVUnlock), &q), stubborn)
 }
 
 // giveUp withdraws the request for the lock, or releases the lock. Errors do not matter,
@@ -248,16 +250,15 @@ func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []b
 func (l *Lock) giveUp() {
 	defer l.forget()
 	ctx := l.s.c.ctx
-	_, _, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
+	_, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
 	_ = l.lease.Revoke(ctx)
 }
 
-// guard closes lost when the lock is no longer held. It watches the lock's key, which
+// guard ends the lease when the lock is no longer held. It watches the lock's key, which
 // others can delete; if that fails, it relies on the lease.
 func (l *Lock) guard() {
 	defer l.forget()
-	defer close(l.lost)
-	defer l.lease.cancel()
+	defer l.lease.cancel(nil)
 	w, err := l.s.Watch(l.lease.ctx, WatchOptions{Key: l.key, From: l.token})
 	if err == nil {
 		defer w.Stop()
@@ -265,7 +266,7 @@ func (l *Lock) guard() {
 			return
 		}
 	}
-	<-l.lease.lost
+	<-l.lease.Lost()
 }
 
 // gone waits until the lock's key is gone. It returns false if the watch ends first.
@@ -291,42 +292,15 @@ func (l *Lock) gone(w *KVWatch) bool {
 	return false
 }
 
-// claim names a request for a lock.
-type claim struct {
-	ns, key string
-	lease   kv.LeaseID
-}
-
-// lockClaims are the requests that wait for a grant.
-type lockClaims struct {
-	mu      sync.Mutex
-	waiting map[claim]chan protocol.KVGranted // guarded by mu
-}
-
-// add starts receiving grants for cl; release ends that.
-func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release func()) {
-	ch := make(chan protocol.KVGranted, 1)
-	lc.mu.Lock()
-	defer lc.mu.Unlock()
-	if lc.waiting == nil {
-		lc.waiting = make(map[claim]chan protocol.KVGranted)
-	}
-	lc.waiting[cl] = ch
-	return ch, func() {
-		lc.mu.Lock()
-		defer lc.mu.Unlock()
-		delete(lc.waiting, cl)
-	}
-}
-
-// granted handles a KVGRANT. The connection's reader calls it. If no one waits for the
-// grant, the request was given up in the meantime.
+// granted handles a KVGRANT. The connection's reader calls it. If there is no such lock,
+// the request was given up in the meantime.
 func (c *Client) granted(g protocol.KVGranted) {
-	c.claims.mu.Lock()
-	defer c.claims.mu.Unlock()
-	if ch := c.claims.waiting[claim{g.NS, g.Key, g.Lease}]; ch != nil {
+	c.mu.Lock()
+	l := c.locks[g.Lease]
+	c.mu.Unlock()
+	if l != nil && l.s.ns == g.NS && l.key == g.Key {
 		select {
-		case ch <- g:
+		case l.grants <- g:
 		default: // a second grant adds nothing
 		}
 	}

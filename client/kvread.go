@@ -27,7 +27,7 @@ func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry,
 // lookUp is GetAt that returns nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
 	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true, Reveal: s.reveal})
-	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
+	return ask(ctx, s.c, protocol.KVGet, frame, asking, func(body []byte) (*kv.Entry, error) {
 		e, _, err := protocol.ParseKVGot(body, s.ns, key)
 		return e, err
 	})
@@ -36,11 +36,8 @@ func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry
 // typed returns a key's value, read by read; def if it is absent, and with every error.
 func typed[T any](ctx context.Context, s *KV, key string, def T, read func(kv.Value) (T, error)) (T, error) {
 	e, err := s.lookUp(ctx, key, 0)
-	if err == nil && e == nil {
-		return def, nil
-	}
 	v := def
-	if err == nil {
+	if err == nil && e != nil {
 		v, err = read(e.Value)
 	}
 	if err != nil {
@@ -87,7 +84,6 @@ func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 	return during(decodeJSON(e.Value, v), "get %s of %s", key, s.ns)
 }
 
-// dataOf returns the data of a value, which must be of type t.
 func dataOf(v kv.Value, t kv.Type) ([]byte, error) {
 	if v.Type != t {
 		return nil, kv.WrongType(v, t)
@@ -117,7 +113,7 @@ func decodeJSON(value kv.Value, v any) error {
 // the keys, nil for those that are absent.
 func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true, Reveal: s.reveal}
-	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendMessage(begin(protocol.KVMGet), &q), func(body []byte) ([]*kv.Entry, error) {
+	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendMessage(begin(protocol.KVMGet), &q), asking, func(body []byte) ([]*kv.Entry, error) {
 		entries, _, err := protocol.ParseKVGotMany(body, q)
 		return entries, err
 	})
@@ -127,46 +123,37 @@ func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 // List reads one page of the keys that begin with l.Prefix, in the order of their
 // bytes, all of it at one revision. l.NS is ignored. With l.CountOnly the page has
 // nothing but the number of all keys with the prefix.
-func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
-	return s.page(ctx, l, false)
-}
+func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) { return s.page(ctx, l, false) }
 
 // page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
 	frame := protocol.AppendMessage(begin(protocol.KVList), &protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true, Reveal: s.reveal})
-	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
+	page, err := ask(ctx, s.c, protocol.KVList, frame, asking, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
-// pages reads page after page until visit returns false or there are no more.
-func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool, visit func(*kv.Entry) bool) error {
-	for l := (kv.List{Prefix: prefix}); ; {
-		page, err := s.page(ctx, l, keysOnly)
-		if err != nil {
-			return err
+func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool) iter.Seq2[*kv.Entry, error] {
+	return paged(func(after string) (_ []*kv.Entry, next string, _ error) {
+		page, err := s.page(ctx, kv.List{Prefix: prefix, After: after}, keysOnly)
+		if n := len(page.Entries); page.More && n > 0 {
+			next = page.Entries[n-1].Key
 		}
-		for _, e := range page.Entries {
-			if !visit(e) {
-				return nil
-			}
-		}
-		if !page.More || len(page.Entries) == 0 {
-			return nil
-		}
-		l.After = page.Entries[len(page.Entries)-1].Key
-	}
+		return page.Entries, next, err
+	})
 }
 
 // Keys lists all keys that begin with prefix, "" for all, in the order of their
 // bytes. Like All it reads page by page.
 func (s *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
 	var keys []string
-	err := s.pages(ctx, prefix, true, func(e *kv.Entry) bool {
+	for e, err := range s.pages(ctx, prefix, true) {
+		if err != nil {
+			return keys, err
+		}
 		keys = append(keys, e.Key)
-		return true
-	})
-	return keys, err
+	}
+	return keys, nil
 }
 
 // Count is how many keys begin with prefix, "" for all.
@@ -179,18 +166,13 @@ func (s *KV) Count(ctx context.Context, prefix string) (int64, error) {
 // the keys. It reads page by page: each page is of one revision, but others may write
 // between two pages. It ends after an error, which comes with a nil entry.
 func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error] {
-	return func(yield func(*kv.Entry, error) bool) {
-		err := s.pages(ctx, prefix, false, func(e *kv.Entry) bool { return yield(e, nil) })
-		if err != nil {
-			yield(nil, err)
-		}
-	}
+	return s.pages(ctx, prefix, false)
 }
 
 // History lists versions of a key, newest first, deletions included: those before
 // revision before (0: all), at most limit (0: as many as one answer holds).
 func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	frame := protocol.AppendMessage(begin(protocol.KVHistory), &protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true, Reveal: s.reveal})
-	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
+	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, asking, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
 	return versions, during(err, "history of %s of %s", key, s.ns)
 }

@@ -37,8 +37,7 @@ func (c *Client) anywhere(ctx context.Context, txn *kv.Txn, reveal bool) (*kv.Re
 	return c.txn(ctx, &t, reveal, resendable(!write || t.Token != ""))
 }
 
-// txn sends a complete transaction.
-func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how resend) (*kv.Result, error) {
+func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how manner) (*kv.Result, error) {
 	err := t.Check()
 	var res *kv.Result
 	if err == nil {
@@ -47,13 +46,10 @@ func (c *Client) txn(ctx context.Context, t *kv.Txn, reveal bool, how resend) (*
 	return res, during(err, "transaction")
 }
 
-// home returns the first namespace that a transaction names.
 func home(t *kv.Txn) string {
-	for _, ops := range [2][]kv.Op{t.Then, t.Else} {
-		for i := range ops {
-			if ops[i].NS != "" {
-				return ops[i].NS
-			}
+	for _, op := range slices.Concat(t.Then, t.Else) {
+		if op.NS != "" {
+			return op.NS
 		}
 	}
 	for i := range t.If {
@@ -62,7 +58,6 @@ func home(t *kv.Txn) string {
 	return ""
 }
 
-// writes reports whether the transaction can change anything.
 func writes(t *kv.Txn) bool {
 	can := func(op kv.Op) bool { return op.Writes() }
 	return slices.ContainsFunc(t.Then, can) || slices.ContainsFunc(t.Else, can)
@@ -97,38 +92,29 @@ type Txn struct {
 // Txn begins a transaction.
 func (s *KV) Txn() *Txn { return &Txn{s: s} }
 
-func (t *Txn) compare(c kv.Compare) *Txn {
-	c.NS = t.s.ns
-	t.txn.If = append(t.txn.If, c)
-	return t
-}
-
 // IfAbsent requires that the key does not exist.
-func (t *Txn) IfAbsent(key string) *Txn { return t.compare(kv.Absent("", key)) }
+func (t *Txn) IfAbsent(key string) *Txn { return t.If(kv.Absent("", key)) }
 
 // IfExists requires that the key exists.
 func (t *Txn) IfExists(key string) *Txn {
-	return t.compare(kv.Compare{Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
+	return t.If(kv.Compare{Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
 }
 
 // IfValue requires that the key has exactly that value, in type and text.
 func (t *Txn) IfValue(key string, v kv.Value) *Txn {
-	return t.compare(kv.Compare{Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v})
+	return t.If(kv.Compare{Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v})
 }
 
 // IfMod requires that the key was last changed by revision mod; 0 means that the key
 // is absent.
 func (t *Txn) IfMod(key string, mod kv.Revision) *Txn {
-	return t.compare(kv.Compare{Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
+	return t.If(kv.Compare{Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
 }
 
 // If adds any condition. Without a namespace it applies to the KV's.
 func (t *Txn) If(c kv.Compare) *Txn {
-	ns := c.NS
-	t.compare(c)
-	if ns != "" {
-		t.txn.If[len(t.txn.If)-1].NS = ns
-	}
+	c.NS = cmp.Or(c.NS, t.s.ns)
+	t.txn.If = append(t.txn.If, c)
 	return t
 }
 

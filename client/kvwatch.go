@@ -60,7 +60,7 @@ const (
 type KVWatch struct {
 	// set at open
 	c       *Client
-	kind    *watchKind
+	kind    watchKind
 	filter  kv.Filter
 	options WatchOptions
 	ctx     context.Context // ends with Stop and Close
@@ -73,7 +73,6 @@ type KVWatch struct {
 	mu sync.Mutex // guards the rest
 	watchQueue
 	watchPlace
-	watchSource
 }
 
 // watchQueue is what waits for Next.
@@ -86,24 +85,18 @@ type watchQueue struct {
 	err   error  // why the watch has ended
 }
 
-// watchPlace is a watch's position, its queue included.
+// watchPlace is a watch's position, its queue included, and the watch on a server.
 type watchPlace struct {
 	based    bool        // position is valid; otherwise a state must come first
 	position kv.Revision // all changes up to it have come
 	part     place       // and those of the next revision up to this key
 	pieces   bool        // part of a state has come
 	epoch    string      // of the server's data
+	on       *conn       // nil while there is no watch on a server
+	id       uint32      // there
+	open     bool        // opened is closed
 }
 
-// watchSource is the watch on a server.
-type watchSource struct {
-	on      *conn // nil while there is no watch on a server
-	id      uint32
-	attempt uint64 // counts requests for a watch, to recognize the latest one's answer
-	open    bool   // opened is closed
-}
-
-// notice is a notice with what it costs.
 type notice struct {
 	kv.Notice
 	cost  int
@@ -130,15 +123,18 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	kind := keyWatch
-	if s.reveal {
-		kind = revealedWatch
+	kind := watchKind{
+		watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, parse: protocol.ParseKVEvents,
+		append: func(dst []byte, r protocol.KVWatchRequest) []byte {
+			r.Reveal = s.reveal
+			return protocol.AppendKVWatch(dst, r)
+		},
 	}
 	return s.c.watch(ctx, kind, filter, o)
 }
 
 // watch starts a watch of any kind.
-func (c *Client) watch(ctx context.Context, kind *watchKind, filter kv.Filter, o WatchOptions) (*KVWatch, error) {
+func (c *Client) watch(ctx context.Context, kind watchKind, filter kv.Filter, o WatchOptions) (*KVWatch, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultWatchBuffer
 	}
@@ -152,11 +148,7 @@ func (c *Client) watch(ctx context.Context, kind *watchKind, filter kv.Filter, o
 		w.cancel()
 		return nil, fmt.Errorf("watch: %w", closedError())
 	}
-	err := c.wait(ctx, w.opened)
-	if err == nil {
-		err = w.failure()
-	}
-	if err != nil {
+	if err := cmp.Or(c.wait(ctx, w.opened), w.failure()); err != nil {
 		w.Stop()
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -208,11 +200,8 @@ func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 
 // Events yields the notices one by one. The loop ends after an error, which is that
 // of Next.
-func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] {
-	return each(ctx, w.Next)
-}
+func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] { return each(ctx, w.Next) }
 
-// each yields what next returns, to the first error.
 func each[N any](ctx context.Context, next func(context.Context) (N, error)) iter.Seq2[N, error] {
 	return func(yield func(N, error) bool) {
 		for {
@@ -224,7 +213,6 @@ func each[N any](ctx context.Context, next func(context.Context) (N, error)) ite
 	}
 }
 
-// pop takes a notice off the queue.
 func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,19 +248,21 @@ func (w *KVWatch) Epoch() string {
 func (w *KVWatch) roomLocked() bool { return w.bytes <= w.options.Buffer/2 }
 
 // Stop ends the watch. Next fails from now on.
-func (w *KVWatch) Stop() {
-	w.end(notSent(ErrClosed, "the watch has ended"))
-	w.cancel()
-}
+func (w *KVWatch) Stop() { w.end(notSent(ErrClosed, "the watch has ended")) }
 
 // end ends the watch because of err; only the first reason counts.
 func (w *KVWatch) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endLocked(err)
+}
+
+func (w *KVWatch) endLocked(err error) {
 	w.err = cmp.Or(w.err, err)
 	w.queue, w.bytes = nil, 0
 	w.leaveLocked()
 	w.openLocked()
+	w.cancel()
 	clock.Nudge(w.ready)
 }
 
@@ -308,7 +298,11 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 	case ev.State:
 		n.Kind = kv.State
 		w.pieces = true
-		w.pushStateLocked(n)
+		if w.bytes+n.cost > w.state && len(w.queue) > 0 {
+			w.endLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
+			return
+		}
+		w.pushLocked(n)
 	case !w.based: // a change cannot be part of a state
 	default:
 		n.Kind, n.More = kv.Changed, ev.More
@@ -323,28 +317,13 @@ func (w *KVWatch) pushLocked(n notice) {
 	clock.Nudge(w.ready)
 }
 
-func (w *KVWatch) pushStateLocked(n notice) {
-	if w.bytes+n.cost <= w.state || len(w.queue) == 0 {
-		w.pushLocked(n)
-		return
-	}
-	w.refuseLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
-}
-
 // refuse ends the watch because of what the server sends on a connection.
 func (w *KVWatch) refuse(on *conn, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.on == on {
-		w.refuseLocked(err)
+		w.endLocked(err)
 	}
-}
-
-func (w *KVWatch) refuseLocked(err error) {
-	w.err = err
-	w.leaveLocked()
-	w.cancel()
-	clock.Nudge(w.ready)
 }
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the
@@ -398,4 +377,176 @@ func (w *KVWatch) restartLocked() {
 	if !fresh && (last < 0 || w.queue[last].Kind != kv.Resync) {
 		w.pushLocked(notice{Notice: kv.Notice{Kind: kv.Resync}})
 	}
+}
+
+// run is the watch's goroutine. On each session it requests the watch again, from where
+// the last one stopped.
+func (w *KVWatch) run() {
+	pause := w.c.newBackoff()
+	for w.ctx.Err() == nil {
+		sess, err := w.c.awaitSession(w.ctx, nil, w.accepted() || w.c.cfg.StateWaits)
+		if err != nil {
+			if w.ctx.Err() == nil {
+				w.end(err)
+			}
+			break
+		}
+		err = w.attach(sess)
+		switch {
+		case w.ctx.Err() != nil, sess.conn.failed() != nil:
+		case err == nil:
+			pause.reset()
+			w.attend(sess)
+		case w.restartable(err):
+		case sess.conn.later(w.ctx, nil, codes.RetryAfter(err)):
+		case !w.accepted():
+			w.end(err)
+		default:
+			w.c.report(err)
+			pause.sleep(w.ctx)
+		}
+	}
+	w.Stop()
+}
+
+// accepted reports whether a server has ever accepted the watch. From then on it lasts
+// whatever happens.
+func (w *KVWatch) accepted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
+// attach requests the watch on sess. The reader handles the answer, since events may
+// follow right behind it.
+func (w *KVWatch) attach(sess *session) error {
+	if err := w.c.take(w.ctx, nil, w.c.fetches); err != nil {
+		return err
+	}
+	defer give(w.c.fetches)
+	request := w.request(sess.epoch)
+	frame := protocol.FinishFrame(w.kind.append(begin(w.kind.watch), request), 0)
+	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) error { return w.answered(sess, request.Past, body) })
+	select {
+	case <-cl.done:
+		return cl.err
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// request returns the request that continues the watch.
+func (w *KVWatch) request(epoch string) protocol.KVWatchRequest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Before the first revision all stores are equal: empty.
+	begun := w.position != 0 || w.part != place{}
+	other := begun && w.epoch != "" && epoch != "" && w.epoch != epoch
+	if other || (!w.based && w.pieces) {
+		w.restartLocked()
+	}
+	return protocol.KVWatchRequest{
+		Filter: w.filter, From: w.position, Past: w.based && (w.open || w.options.Past), State: !w.based,
+		Prev: w.options.Prev, Coalesce: w.options.Coalesce, Raw: true,
+	}
+}
+
+// answered handles the answer to a request for the watch; past tells whether the request
+// named the revision to continue from.
+func (w *KVWatch) answered(sess *session, past bool, body []byte) error {
+	revision, id, err := protocol.ParseKVWatching(body)
+	if err != nil {
+		return unreadable(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		w.unwatch(sess.conn, id)
+		return nil
+	}
+	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
+	sess.conn.watches.Store(watchID{w.kind.event, id}, w)
+	if w.based && w.position == 0 && !past {
+		w.position = revision
+	}
+	w.openLocked()
+	return nil
+}
+
+// restartable reports whether err means that the changes since the watch's position are
+// not available. It then makes the watch start again with the state.
+func (w *KVWatch) restartable(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	code := codes.Of(err)
+	if !w.based || (code != codes.Compacted && (code != codes.FutureRevision || !w.open)) {
+		return false
+	}
+	w.restartLocked()
+	return true
+}
+
+// attend waits until the session has ended, or a full buffer has room again.
+func (w *KVWatch) attend(sess *session) {
+	dead := sess.conn.dead
+	for !w.resumable() {
+		select {
+		case <-dead:
+			dead = nil
+		case <-w.wake:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+// resumable reports whether there is no watch on a server, and room for its events.
+func (w *KVWatch) resumable() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.on != nil && w.on.failed() != nil {
+		w.leaveLocked()
+	}
+	if w.on == nil && w.over && w.roomLocked() {
+		w.over = false
+	}
+	return w.on == nil && !w.over
+}
+
+// leaveLocked ends the watch on the server.
+func (w *KVWatch) leaveLocked() {
+	if w.on == nil {
+		return
+	}
+	w.on.watches.Delete(watchID{w.kind.event, w.id})
+	w.unwatch(w.on, w.id)
+	w.on, w.id = nil, 0
+}
+
+// current reports whether the watch has a live connection and Next has returned
+// everything that came: taken notices in all.
+func (w *KVWatch) current() (taken uint64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ok = w.based && w.on != nil && len(w.queue) == 0 && w.on.failed() == nil
+	return w.taken, ok
+}
+
+// watchID is a watch by the server's number, which is one among those with such events.
+type watchID struct {
+	event protocol.Command
+	id    uint32
+}
+
+// watchKind is how watches of a kind are asked for and told.
+type watchKind struct {
+	watch, unwatch, event protocol.Command
+	append                func(dst []byte, r protocol.KVWatchRequest) []byte
+	parse                 func(body []byte) (protocol.KVEvents, error)
+	marks                 bool // Next returns bookmarks
+}
+
+// unwatch ends a watch on the server and does not wait for the answer.
+func (w *KVWatch) unwatch(on *conn, id uint32) {
+	on.start(w.kind.unwatch, protocol.FinishFrame(protocol.AppendKVUnwatch(begin(w.kind.unwatch), id), 0)).ignore()
 }

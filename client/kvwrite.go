@@ -57,7 +57,6 @@ func written(opts []Option) *writing {
 	return w
 }
 
-// about makes an option for the operation.
 func about(set func(op *kv.Op)) Option {
 	return func(w *writing) {
 		w.single = true
@@ -86,9 +85,7 @@ func WithTTL(ttl time.Duration) Option {
 }
 
 // WithExpires makes the key expire at a time, to the millisecond.
-func WithExpires(at time.Time) Option {
-	return about(func(op *kv.Op) { op.Expires = at.UnixMilli() })
-}
+func WithExpires(at time.Time) Option { return about(func(op *kv.Op) { op.Expires = at.UnixMilli() }) }
 
 // WithLease makes the key end with a lease.
 func WithLease(l *Lease) Option {
@@ -144,7 +141,7 @@ func WithFence(l *Lock) Option {
 		if l.isLost() {
 			w.fail(l.lostError())
 		}
-		w.fences = append(w.fences, l.fence())
+		w.fences = append(w.fences, kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token})
 	}
 }
 
@@ -154,9 +151,7 @@ func WithFence(l *Lock) Option {
 // first; the same token on a different write is codes.TokenReused. The empty token
 // means none: the write is sent at most once, and if the connection breaks before the
 // answer the error is ErrUnreachable.
-func WithToken(token string) Option {
-	return func(w *writing) { w.token, w.hasToken = token, true }
-}
+func WithToken(token string) Option { return func(w *writing) { w.token, w.hasToken = token, true } }
 
 // DeletePrefix removes all keys that begin with prefix. Up to kv.MaxDeletePrefix are
 // removed at once; if there are more, others can see them disappear in steps, and
@@ -213,9 +208,6 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	if err == nil && len(txn.If) > 1 {
 		err = codes.Errorf(codes.BadRequest, "restore takes one condition")
 	}
-	if err == nil {
-		err = txn.Check()
-	}
 	var w Written
 	if err == nil {
 		frame := protocol.AppendKVRestore(begin(protocol.KVRestore), txn, rev, true, s.reveal)
@@ -227,7 +219,6 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	return w, during(err, "restore %s of %s", key, s.ns)
 }
 
-// write applies one operation and returns what it did.
 func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (Written, error) {
 	w, _, err := s.apply(ctx, op, ifs, opts)
 	return w, err
@@ -236,9 +227,6 @@ func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (w Written, more bool, err error) {
 	txn, err := s.transaction(op, ifs, opts)
 	if err == nil {
-		err = txn.Check()
-	}
-	if err == nil {
 		cmd := protocol.KVWriteCommand(txn)
 		frame := protocol.AppendKVWrite(begin(cmd), cmd, txn, true, s.reveal)
 		w, more, err = s.send(ctx, cmd, frame, txn)
@@ -246,7 +234,6 @@ func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 	return w, more, during(err, "%s %s of %s", op.Kind, op.Key, s.ns)
 }
 
-// transaction makes a transaction of one operation and its options.
 func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, error) {
 	w := written(opts)
 	op, err := w.operation(op)
@@ -265,10 +252,9 @@ func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, er
 	if len(ifs) > 0 {
 		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: s.ns, Key: op.Key}}
 	}
-	return txn, nil
+	return txn, txn.Check()
 }
 
-// operation applies the options to op.
 func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	timed := w.op.TTL != 0 || w.op.Expires != 0 || w.op.Lease != 0
 	keyed := op.Kind != kv.OpDeletePrefix
@@ -298,7 +284,6 @@ func (w *writing) tokenOr(source *tokenSource) string {
 	return source.next()
 }
 
-// send sends the request of a transaction of one operation.
 func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (w Written, more bool, err error) {
 	res, err := s.c.commit(ctx, cmd, frame, txn, resendable(txn.Token != ""))
 	if err != nil {
@@ -317,7 +302,6 @@ func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *
 	return w, did.More, nil
 }
 
-// standing says why a condition did not hold.
 func standing(e *kv.Entry) string {
 	if e == nil {
 		return "the key is absent"
@@ -325,8 +309,6 @@ func standing(e *kv.Entry) string {
 	return fmt.Sprintf("the key is at revision %d", e.Mod)
 }
 
-// commit sends the request of a transaction and reads the reply.
-func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how resend) (*kv.Result, error) {
-	body, _, err := c.insist(ctx, cmd, frame, how)
-	return answer(body, err, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
+func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how manner) (*kv.Result, error) {
+	return ask(ctx, c, cmd, frame, how, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -40,7 +41,6 @@ func (c *Client) run(first *session) {
 	}
 }
 
-// attend waits for the end of sess.
 func (c *Client) attend(sess *session) {
 	select {
 	case <-sess.conn.dead:
@@ -206,4 +206,65 @@ func (b *backoff) delay() time.Duration {
 // sleep waits for delay and returns false if ctx ends first.
 func (b *backoff) sleep(ctx context.Context) bool {
 	return !clock.Within(b.clock, b.delay(), ctx.Done()) && ctx.Err() == nil
+}
+
+// State is the state of a client's connection.
+type State uint8
+
+const (
+	// StateConnecting: an attempt to reach StateChange.Addr begins.
+	StateConnecting State = iota + 1
+	// StateConnected: the server at Addr knows this program; requests go there.
+	StateConnected
+	// StateDisconnected: the connection to Addr, or the attempt to make one, has
+	// failed; StateChange.Err says why. The next attempt follows by itself.
+	StateDisconnected
+	// StateClosed: Close was called. Nothing follows.
+	StateClosed
+)
+
+var stateNames = map[State]string{StateConnecting: "connecting", StateConnected: "connected", StateDisconnected: "disconnected", StateClosed: "closed"}
+
+func (s State) String() string {
+	if name, ok := stateNames[s]; ok {
+		return name
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// StateChange is what Config.OnState gets.
+type StateChange struct {
+	State State
+	Addr  string // the server's; empty when closed
+	Err   error  // why, when disconnected
+}
+
+// maxStates is how many changes wait for OnState. The oldest are dropped first, since
+// the newest tell the current state.
+const maxStates = 64
+
+func (c *Client) tellState(change StateChange) {
+	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
+}
+
+func (c *Client) changeState(state State, addr string, err error) {
+	if c.cfg.OnState != nil {
+		c.states.put(StateChange{state, addr, err})
+	}
+	switch state {
+	case StateConnecting:
+		c.cfg.Logger.Debug("connecting", "addr", addr)
+	case StateConnected:
+		c.cfg.Logger.Info("connected", "addr", addr, "id", c.ID())
+	case StateDisconnected:
+		c.cfg.Logger.Warn("disconnected", "addr", addr, slog.Any("error", err))
+	}
+}
+
+// WaitConnected waits until there is a connection, however many attempts that takes
+// within ctx: for programs that start before their server, or that pause work while
+// no server answers. After Close the error is ErrClosed.
+func (c *Client) WaitConnected(ctx context.Context) error {
+	_, err := c.awaitSession(ctx, nil, true)
+	return err
 }

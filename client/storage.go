@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -67,9 +66,7 @@ type Changed struct {
 
 // IfVersions makes a write to an owner conditional: each of the fields must have that
 // version, 0 for one that must be absent. Otherwise the error is codes.Conflict.
-func IfVersions(versions map[string]int64) Option {
-	return func(w *writing) { w.versions = versions }
-}
+func IfVersions(versions map[string]int64) Option { return func(w *writing) { w.versions = versions } }
 
 // Get reads fields by name. Those that are absent or removed are left out.
 func (o *Owner) Get(ctx context.Context, names ...string) (map[string][]byte, error) {
@@ -117,7 +114,7 @@ func (o *Owner) named(ctx context.Context, names []string, versions bool) (proto
 }
 
 func (o *Owner) read(ctx context.Context, cmd protocol.Command, question any) (protocol.StoragePage, error) {
-	return ask(ctx, o.s.c, cmd, protocol.AppendMessage(begin(cmd), question), protocol.ParseStoragePage)
+	return ask(ctx, o.s.c, cmd, protocol.AppendMessage(begin(cmd), question), asking, protocol.ParseStoragePage)
 }
 
 // Update sets fields and leaves all others as they are. A removed field lives again.
@@ -151,30 +148,29 @@ func (o *Owner) Restore(ctx context.Context, names []string, opts ...Option) (Ch
 	return o.change(ctx, protocol.StRestore, field.Write{Kind: field.Restore, Names: names}, opts)
 }
 
-// change sends a write.
 func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Write, opts []Option) (Changed, error) {
 	w := written(opts)
 	if err := w.aboutOwner(); err != nil {
 		return Changed{}, during(err, "%s of %s", write.Kind, o)
 	}
 	write.Owner, write.Expect, write.WantPrev, write.Token = o.id(), w.versions, w.op.WantPrev, w.tokenOr(o.s.c.tokens)
-	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
+	r, err := o.s.c.send(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
 	var done field.Outcome
 	if err == nil {
-		if done, err = protocol.ParseStorageOutcome(write.Kind, body); err != nil {
+		if done, err = protocol.ParseStorageOutcome(write.Kind, r.body); err != nil {
 			err = unreadable(err)
 		}
 	}
-	changed := Changed{Revision: done.Revision, Versions: versions(done.Fields)}
+	changed := Changed{Revision: done.Revision, Versions: byName(done.Fields, func(f field.Field) int64 { return f.Version })}
 	if err != nil {
 		return changed, during(err, "%s of %s", write.Kind, o)
 	}
 	switch write.Kind {
 	case field.Incr:
-		changed.Values = make(map[string]int64, len(done.Fields))
-		for _, f := range done.Fields {
-			changed.Values[f.Name], _ = strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
-		}
+		changed.Values = byName(done.Fields, func(f field.Field) int64 {
+			sum, _ := strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
+			return sum
+		})
 	case field.Restore:
 		changed.Fields = values(done.Fields)
 	}
@@ -186,9 +182,7 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Wr
 
 // aboutOwner refuses options that have no meaning for the fields of an owner.
 func (w *writing) aboutOwner() error {
-	op := w.op
-	op.WantPrev = false
-	switch {
+	switch op := w.op; {
 	case w.err != nil:
 		return w.err
 	case op.TTL != 0 || op.Expires != 0 || op.Lease != 0 || w.bounded:
@@ -202,23 +196,14 @@ func (w *writing) aboutOwner() error {
 // Owners lists the owners that have fields, with logicType only those of that kind. It ends
 // after an error, which comes with a nil owner.
 func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner, error] {
-	return func(yield func(*Owner, error) bool) {
-		for q := (protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType}); ; {
-			page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
-			if err != nil {
-				yield(nil, fmt.Errorf("owners: %w", err))
-				return
-			}
-			for _, o := range page.Owners {
-				if !yield(s.Owner(o.Logic, o.ID), nil) {
-					return
-				}
-			}
-			if q.After = page.Next; q.After == "" {
-				return
-			}
+	return paged(func(after string) (owners []*Owner, next string, _ error) {
+		q := protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType, After: after}
+		page, err := say[field.OwnerPage](ctx, s.c, protocol.StOwners, &q)
+		for _, o := range page.Owners {
+			owners = append(owners, s.Owner(o.Logic, o.ID))
 		}
-	}
+		return owners, page.Next, during(err, "owners")
+	})
 }
 
 // CountOwners is how many Owners lists.
@@ -236,17 +221,105 @@ func (o *Owner) id() field.Owner {
 }
 
 func values(fields []field.Field) map[string][]byte {
-	m := make(map[string][]byte, len(fields))
+	return byName(fields, func(f field.Field) []byte { return f.Value })
+}
+
+func byName[V any](fields []field.Field, of func(field.Field) V) map[string]V {
+	m := make(map[string]V, len(fields))
 	for _, f := range fields {
-		m[f.Name] = f.Value
+		m[f.Name] = of(f)
 	}
 	return m
 }
 
-func versions(fields []field.Field) map[string]int64 {
-	m := make(map[string]int64, len(fields))
-	for _, f := range fields {
-		m[f.Name] = f.Version
-	}
-	return m
+// FieldChange is a field as a change has left it.
+type FieldChange struct {
+	FieldName
+	Value   []byte // not to be written to; of a removed field its last value
+	Removed bool   // logically: Restore brings it back
+	// Revision is the one that made the change, see Changed.Revision. It is not the field's
+	// version: read that with Owner.GetVersions, if a write is to depend on it.
+	Revision kv.Revision
 }
+
+// FieldNotice is a kv.Notice about fields. It has no changes if all in it were about owners of
+// other kinds, or only moved Revision on.
+type FieldNotice struct {
+	Kind     kv.NoticeKind
+	Revision kv.Revision // for WatchOptions.From
+	Changes  []FieldChange
+	More     bool // the last revision in Changes continues in the next notice
+}
+
+// FieldWatch follows fields as a KVWatch follows keys: across lost connections, without
+// missing or repeating a change. End it with Stop.
+//
+// That a field is loaded from the database, leaves memory, or is purged long after its removal
+// is no change. So a state, whether WatchOptions.State asks for it or it follows a Resync, is
+// what the server has in memory: a field that is not in it need not be absent. To have all
+// fields of an owner open the watch first, then read Owner.All, and read it again after a
+// Resync. Changes made before the reading may still come, and then also those that followed them.
+type FieldWatch struct {
+	// set at open
+	w            *KVWatch
+	table, logic string // logic: "" for owners of all kinds
+}
+
+// Watch follows the fields of the owner; see KV.Watch. The options' Key, Prefix and Prev must
+// not be set.
+func (o *Owner) Watch(ctx context.Context, opts WatchOptions) (*FieldWatch, error) {
+	w, err := o.s.watch(ctx, o.id(), o.Logic, field.Filter(o.id()).Text, opts)
+	return w, during(err, "watch of %s", o)
+}
+
+// Watch follows the fields of all owners of the region, with logicType only those of that
+// kind: the server sends those of the others nonetheless. For one owner Owner.Watch is cheaper.
+// The options' Key, Prefix and Prev must not be set.
+func (s *Storage) Watch(ctx context.Context, logicType string, opts WatchOptions) (*FieldWatch, error) {
+	some := field.Owner{App: s.app, Region: s.region, Logic: logicType, ID: field.DefaultID}
+	if logicType == "" {
+		some.Logic = field.DefaultID
+	}
+	w, err := s.watch(ctx, some, logicType, "", opts)
+	return w, during(err, "watch of fields")
+}
+
+func (s *Storage) watch(ctx context.Context, o field.Owner, logic, prefix string, opts WatchOptions) (*FieldWatch, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if opts.Key != "" || opts.Prefix != "" || opts.Prev {
+		return nil, codes.Errorf(codes.BadRequest, "fields are watched by owner or region: key, prefix and prev must not be set")
+	}
+	opts.Prefix = prefix
+	w, err := s.c.KV(o.Namespace()).Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &FieldWatch{w, o.Table(), logic}, nil
+}
+
+// Next waits for the next notice; see KVWatch.Next.
+func (w *FieldWatch) Next(ctx context.Context) (FieldNotice, error) {
+	n, err := w.w.Next(ctx)
+	told := FieldNotice{Kind: n.Kind, Revision: n.Revision, More: n.More}
+	for i := range n.Events {
+		e := n.Events[i].Entry
+		if e.Deleted() {
+			continue // purged
+		}
+		name, ok := field.ParseField(w.table, e.Key)
+		if ok && (w.logic == "" || w.logic == name.Owner.Logic) {
+			told.Changes = append(told.Changes, FieldChange{name, e.Value.Data, e.Value.Type == kv.Removed, e.Mod})
+		}
+	}
+	return told, err
+}
+
+// Events yields the notices one by one. The loop ends after an error, which is that of Next.
+func (w *FieldWatch) Events(ctx context.Context) iter.Seq2[FieldNotice, error] {
+	return each(ctx, w.Next)
+}
+
+// Stop ends the watch. Next fails from now on.
+func (w *FieldWatch) Stop() { w.w.Stop() }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"sync"
+
+	"confcenter/internal/clock"
 )
 
 // follower is the common part of a watch and a handle. It is attached to a feed and
@@ -54,7 +56,6 @@ func (w *follower) follow(ctx context.Context) error {
 	return err
 }
 
-// wait waits until done is closed.
 func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -66,7 +67,6 @@ func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// begin attaches w for the first time.
 func (w *follower) begin() {
 	if w.query.Name != "" {
 		w.move(w.query.Name)
@@ -84,9 +84,9 @@ func (w *follower) begin() {
 // move attaches w to the feed of another file; without a name the document is absent.
 func (w *follower) move(name string) {
 	var next *feed
-	var err error
 	if name != "" {
-		if next, err = w.c.hold(feedKey{name, w.query.Path, w.query.Merged, w.query.Marks}); err != nil {
+		var err error
+		if next, err = w.c.join(feedKey{name, w.query.Path, w.query.Merged, w.query.Marks}, w); err != nil {
 			w.fail(nil, err)
 			return
 		}
@@ -99,19 +99,13 @@ func (w *follower) move(name string) {
 		w.feed = next
 	}
 	w.mu.Unlock()
-	switch {
-	case next == nil:
+	if next == nil {
 		w.update(nil, &Document{Path: w.query.Path, Merged: w.query.Merged, stored: w.c.cfg.Clock.Now(), clock: w.c.cfg.Clock})
-	case last != next:
-		next.join(w)
+	} else {
+		clock.Nudge(next.wake)
 	}
-	w.detach(last)
-}
-
-func (w *follower) detach(f *feed) {
-	if f != nil {
-		f.leave(w)
-		w.c.release(f)
+	if last != nil {
+		w.c.leave(last, w)
 	}
 }
 
@@ -136,14 +130,13 @@ func (w *follower) update(f *feed, doc *Document) {
 // fail takes the reason from f why there is no state.
 func (w *follower) fail(f *feed, err error) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if f == w.feed {
 		w.err = err
+		w.settle()
 	}
-	w.mu.Unlock()
-	w.settle()
 }
 
-// document returns the newest state known.
 func (w *follower) document() *Document {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +158,9 @@ func (w *follower) stop() {
 	w.c.mu.Lock()
 	delete(w.c.mains, w)
 	w.c.mu.Unlock()
-	w.detach(f)
+	if f != nil {
+		w.c.leave(f, w)
+	}
 }
 
 // Watch is a document that is followed. End it with Stop.

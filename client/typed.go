@@ -42,7 +42,6 @@ func Put[T any](ctx context.Context, s *KV, key string, v T, opts ...Option) (kv
 	return w.Revision, err
 }
 
-// typeFor returns the type of value for a Go type.
 func typeFor(t reflect.Type) kv.Type {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
