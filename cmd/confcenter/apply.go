@@ -72,7 +72,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		files, err := a.readDirectory(args[0], c.output.json())
+		files, err := c.readDirectory(args[0])
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 }
 
 // readDirectory reads the documents in a directory as a server would.
-func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) {
+func (v *connection) readDirectory(dir string) (map[string][]byte, error) {
 	files, infos := map[string][]byte{}, map[string]fs.FileInfo{}
 	c := newChecker()
 	c.take = func(name string, info fs.FileInfo, text []byte) { files[name], infos[name] = text, info }
@@ -103,14 +103,14 @@ func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
-	a.noteSkipped(c)
+	v.app.noteSkipped(c)
 	if len(c.found) > 0 {
-		if err := a.printFindings(dir, c, asJSON); err != nil {
+		if err := v.printFindings(dir, c); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(c.found))
 	}
-	if err := printList(a.stderr, dir, "note: ", c.notes); err != nil {
+	if err := printList(v.app.stderr, dir, "note: ", c.notes); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {

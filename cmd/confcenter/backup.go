@@ -12,11 +12,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +33,7 @@ const backupStall = time.Minute
 
 func (a *app) backupCommand() *cobra.Command {
 	var from, data string
-	output, proves := newOutput(), &connection{app: a}
+	proves := &connection{app: a}
 	command := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up everything that a server keeps",
@@ -51,17 +49,15 @@ be -, which is standard output; what ends too early is told by its missing end.`
   confcenter backup --http 10.0.0.7:8080 all.backup
   confcenter backup --data /var/lib/confcenter all.backup
   confcenter backup - | zstd > all.backup.zst`,
-		Args: arguments,
 	}
 	f := command.Flags()
 	f.StringVar(&from, "http", defaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
 	f.StringVar(&data, "data", "", "data directory of a server that does not run")
 	proves.defineProof(f)
-	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("http", "data")
 	_ = command.MarkFlagDirname("data")
 	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
-	command.RunE = func(command *cobra.Command, args []string) error {
+	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
 		if err := a.httpAddress(command); err != nil {
 			return err
 		}
@@ -70,15 +66,14 @@ be -, which is standard output; what ends too early is told by its missing end.`
 		if server.secure, server.token, err = proves.proof(command); err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := untilSignal(ctx)
 		defer stop()
 		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
 		if data != "" {
 			make = func(to io.Writer) (backup.Totals, error) { return a.copyData(ctx, data, to) }
 		}
-		return a.backup(make, args[0], output.json())
-	}
-	return command
+		return c.backup(make, args[0])
+	})
 }
 
 // httpAddress takes the address from the environment unless the flag is given.
@@ -93,7 +88,8 @@ func (a *app) httpAddress(command *cobra.Command) error {
 }
 
 // backup writes what make makes to a file.
-func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, asJSON bool) error {
+func (c *connection) backup(make func(io.Writer) (backup.Totals, error), name string) error {
+	a := c.app
 	if name == "-" {
 		totals, err := make(a.stdout)
 		if err == nil {
@@ -130,10 +126,9 @@ func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, a
 		return errors.Join(err, os.Remove(name+partial))
 	case err != nil:
 		return fmt.Errorf("%w; what there is of it is called %s", err, name+partial)
-	case asJSON:
-		return a.printJSON(newSummary(name, totals))
 	}
-	return a.printf("%v\n", newSummary(name, totals))
+	done := newSummary(name, totals)
+	return c.showLine(done, done)
 }
 
 // sink remembers why it could not be written to, which is not the fault of what is read.

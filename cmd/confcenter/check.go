@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,7 @@ const (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	output := newOutput()
-	command := &cobra.Command{
+	return a.offline(&cobra.Command{
 		Use:   "check DIR",
 		Short: "Check a directory of configuration files, as a server would read it",
 		Long: `Check reads DIR as a server would, without a server. Every file must be valid JSON
@@ -49,15 +49,11 @@ names do not end in .json, are named on standard error.`,
 
   # refuse a commit that breaks the configuration (.git/hooks/pre-commit)
   exec confcenter check ./conf`,
-		Args:              arguments,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		RunE:              func(_ *cobra.Command, args []string) error { return a.check(args[0], output.json()) },
-	}
-	output.define(command, "output", "o", "output format")
-	return command
+	}, func(_ context.Context, c *connection, args []string) error { return c.check(args[0]) })
 }
 
-func (a *app) check(dir string, asJSON bool) error {
+func (v *connection) check(dir string) error {
 	c := newChecker()
 	c.take = func(name string, _ fs.FileInfo, text []byte) {
 		role, ok := strings.CutPrefix(name, policy.RolePrefix)
@@ -71,10 +67,10 @@ func (a *app) check(dir string, asJSON bool) error {
 	if err := c.read(dir, c.checkMeta); err != nil {
 		return fmt.Errorf("the directory cannot be checked: %w", err)
 	}
-	if err := a.printFindings(dir, c, asJSON); err != nil {
+	if err := v.printFindings(dir, c); err != nil {
 		return err
 	}
-	a.noteSkipped(c)
+	v.app.noteSkipped(c)
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
@@ -84,20 +80,15 @@ func (a *app) check(dir string, asJSON bool) error {
 	return nil
 }
 
-func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
-	if asJSON {
-		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "notes": c.notes, "skipped": notNil(c.skipped)})
-	}
-	if err := printList(a.stdout, dir, "", c.found); err != nil {
-		return err
-	}
-	if err := printList(a.stdout, dir, "note: ", c.notes); err != nil {
-		return err
-	}
-	if len(c.found) > 0 || len(c.files) == 0 {
-		return nil
-	}
-	return a.printf("%s: %d files, no problems\n", dir, len(c.files))
+func (v *connection) printFindings(dir string, c *checker) error {
+	all := map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found, "notes": c.notes, "skipped": notNil(c.skipped)}
+	return v.show(all, func() error {
+		err := errors.Join(printList(v.app.stdout, dir, "", c.found), printList(v.app.stdout, dir, "note: ", c.notes))
+		if err != nil || len(c.found) > 0 || len(c.files) == 0 {
+			return err
+		}
+		return v.app.printf("%s: %d files, no problems\n", dir, len(c.files))
+	})
 }
 
 // noteSkipped names what is in a directory and is no document: who has put it there may wonder.

@@ -71,6 +71,20 @@ func (a *app) dials(command *cobra.Command) *connection {
 	return c
 }
 
+// offline is connect for a verb that asks no server; run is given its arguments.
+func (a *app) offline(command *cobra.Command, run func(ctx context.Context, c *connection, args []string) error) *cobra.Command {
+	c := &connection{app: a, output: newOutput()}
+	c.output.define(command, "output", "o", "output format")
+	command.Args = arguments
+	command.RunE = func(command *cobra.Command, args []string) error { return run(command.Context(), c, args) }
+	return command
+}
+
+// untilSignal is a context that ends with the first signal to end the program.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
 // defineProof defines the settings by which server and client prove who they are.
 func (c *connection) defineProof(f *pflag.FlagSet) {
 	c.tls.define(f)
@@ -226,7 +240,7 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(command.Context())
 	defer stop()
 	connected, err := client.Dial(ctx, config)
 	if err != nil {

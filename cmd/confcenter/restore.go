@@ -7,11 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +29,6 @@ import (
 func (a *app) restoreCommand() *cobra.Command {
 	var revision int64
 	var at string
-	output := newOutput()
 	command := &cobra.Command{
 		Use:   "restore FILE DIR",
 		Short: "Make a data directory of a backup",
@@ -49,14 +46,12 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 		Example: `  confcenter restore all.backup /var/lib/confcenter
   confcenter restore all.backup /tmp/yesterday --time 2026-11-22T18:00:00Z
   confcenter restore all.backup /tmp/then --revision 48113`,
-		Args: arguments,
 	}
 	f := command.Flags()
 	f.Int64Var(&revision, "revision", 0, "as of an earlier revision")
 	f.StringVar(&at, "time", "", "as of an earlier time, for example 2026-11-22T18:00:00Z; without a zone it is UTC")
-	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("revision", "time")
-	command.RunE = func(command *cobra.Command, args []string) error {
+	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
 		to := disk.Point{Revision: kv.Revision(revision)}
 		if args[0] == "-" {
 			return usageError{errors.New("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")}
@@ -71,11 +66,14 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 			}
 			to.Time = t.UnixMilli()
 		}
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := untilSignal(ctx)
 		defer stop()
-		return a.restore(ctx, args[0], args[1], to, output.json())
-	}
-	return command
+		done, err := a.restore(ctx, args[0], args[1], to)
+		if err != nil {
+			return err
+		}
+		return c.show(done, func() error { return a.printRestored(done) })
+	})
 }
 
 // restored is what is said of a restore.
@@ -88,16 +86,16 @@ type restored struct {
 	Tokens []auth.Token `json:"tokens"` // that are valid in it
 }
 
-func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJSON bool) (err error) {
+func (a *app) restore(ctx context.Context, name, dir string, to disk.Point) (done restored, err error) {
 	v, err := a.verifyBackup(ctx, name)
 	if err == nil && len(v.Faults) > 0 {
 		err = codes.Errorf(codes.Storage, "%s is damaged: %s; use another backup", name, strings.Join(v.Faults, "; "))
 	}
 	if err != nil {
-		return err
+		return done, err
 	}
 	if to.Time > v.Time {
-		return codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
+		return done, codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
 	}
 	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
@@ -105,21 +103,22 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	}
 	t, err := newTarget(dir)
 	if err != nil {
-		return err
+		return done, err
 	}
 	r, err := t.fill(ctx, a, name, v, to)
 	if err != nil {
-		return fmt.Errorf("%w; nothing of it is left in %s", err, dir)
+		return done, fmt.Errorf("%w; nothing of it is left in %s", err, dir)
 	}
 	tokens, err := tokensIn(dir)
 	if err != nil {
-		return err
+		return done, err
 	}
-	done := restored{Dir: dir, Revision: int64(r.Revision), Next: int64(r.Next) + 1, Documents: v.Documents, Tokens: tokens}
-	if asJSON {
-		return a.printJSON(done)
-	}
-	fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", dir, done.Revision, done.Next, dir)
+	return restored{Dir: dir, Revision: int64(r.Revision), Next: int64(r.Next) + 1, Documents: v.Documents, Tokens: tokens}, nil
+}
+
+func (a *app) printRestored(done restored) error {
+	fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", done.Dir, done.Revision, done.Next, done.Dir)
+	tokens := done.Tokens
 	if len(tokens) == 0 {
 		return nil
 	}

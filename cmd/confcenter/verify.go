@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +19,7 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	output := newOutput()
-	command := &cobra.Command{
+	return a.offline(&cobra.Command{
 		Use:   "verify FILE|DIR",
 		Short: "Check a backup, or a data directory that is not in use",
 		Long: `Verify reads all of a backup, or of the data directory of a server that does not run,
@@ -34,15 +31,11 @@ or it cannot be read, 3 if there is nothing of that name, and 5 if a server is u
 		Example: `  confcenter verify all.backup
   confcenter verify /var/lib/confcenter && confcenter serve --data /var/lib/confcenter
   zstd -dc all.backup.zst | confcenter verify -`,
-		Args: arguments,
-	}
-	output.define(command, "output", "o", "output format")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	}, func(ctx context.Context, c *connection, args []string) error {
+		ctx, stop := untilSignal(ctx)
 		defer stop()
-		return a.verify(ctx, args[0], output.json())
-	}
-	return command
+		return c.verify(ctx, args[0])
+	})
 }
 
 // verdict is what is said of a backup or a data directory.
@@ -60,26 +53,25 @@ type verdict struct {
 	settled bool // all changes of documents are in place
 }
 
-func (a *app) verify(ctx context.Context, name string, asJSON bool) error {
-	look := a.verifyBackup
+func (c *connection) verify(ctx context.Context, name string) error {
+	look := c.app.verifyBackup
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		look = a.verifyData
+		look = c.app.verifyData
 	}
 	v, err := look(ctx, name)
 	if err != nil {
 		return err
 	}
 	v.Name, v.OK = name, len(v.Faults) == 0
-	if asJSON {
-		err = a.printJSON(v)
-	} else {
+	err = c.show(v, func() error {
 		for _, fault := range v.Faults {
-			fmt.Fprintf(a.stdout, "%s: %s\n", name, fault)
+			fmt.Fprintf(c.app.stdout, "%s: %s\n", name, fault)
 		}
-		if v.OK {
-			_, err = fmt.Fprintf(a.stdout, "%s: revision %d, %d rows, %d documents with %d versions, no faults\n", name, v.Revision, v.Rows, v.Documents, v.Versions)
+		if !v.OK {
+			return nil
 		}
-	}
+		return c.app.printf("%s: revision %d, %d rows, %d documents with %d versions, no faults\n", name, v.Revision, v.Rows, v.Documents, v.Versions)
+	})
 	if !v.OK {
 		return codes.Errorf(codes.Storage, "%s is damaged: %d faults; use a backup that has none", name, len(v.Faults))
 	}
