@@ -38,15 +38,13 @@ has what is in them.`,
 
 // showQuotas prints each limit, also those that no one has set.
 func (a *app) showQuotas(answer any) error {
-	return a.table("LIMIT\tUSED\tMOST\tBY", func(row func(string, ...any)) {
-		for _, q := range answer.(*auth.QuotasAnswer).Quotas {
-			most := "any"
-			if q.Most != 0 {
-				most = strconv.FormatInt(q.Most, 10)
-			}
-			row("%s\t%d\t%s\t%s", q.Limit, q.Used, most, dash(q.Quota))
+	return a.table("LIMIT\tUSED\tMOST\tBY", rowsOf(answer.(*auth.QuotasAnswer).Quotas, func(q auth.QuotaUse) []any {
+		most := "any"
+		if q.Most != 0 {
+			most = strconv.FormatInt(q.Most, 10)
 		}
-	})
+		return []any{q.Limit, q.Used, most, dash(q.Quota)}
+	}))
 }
 
 // showDecision prints yes or no, and the rules behind it.

@@ -300,6 +300,11 @@ func (c *connection) show(v any, text func() error) error {
 	return text()
 }
 
+// showTable is show with a table as text.
+func (c *connection) showTable(v any, header string, rows [][]any) error {
+	return c.show(v, func() error { return c.app.table(header, rows) })
+}
+
 // showLine is show with one value as text.
 func (c *connection) showLine(v, text any) error {
 	return c.show(v, func() error { return c.app.printf("%v\n", text) })

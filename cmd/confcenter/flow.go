@@ -121,15 +121,13 @@ func followTree(ctx context.Context, connected *client.Client, scope string, ans
 // showTree prints applications with what is below them, indented.
 func (a *app) showTree(answer any) error {
 	tree := answer.(*flow.TreeAnswer)
-	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", func(row func(string, ...any)) {
-		for _, line := range tree.Lines {
-			var tasks []string
-			for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
-				tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))
-			}
-			row("%s%s\t%s\t%s\t%s\t%s", strings.Repeat("  ", int(line.Depth)), dash(line.Key), dash(string(line.Status)), dash(line.Name), dash(line.Worker), dash(strings.Join(tasks, ", ")))
+	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", rowsOf(tree.Lines, func(line flow.TreeLine) []any {
+		var tasks []string
+		for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
+			tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))
 		}
-	})
+		return []any{strings.Repeat("  ", int(line.Depth)) + dash(line.Key), dash(string(line.Status)), dash(line.Name), dash(line.Worker), dash(strings.Join(tasks, ", "))}
+	}))
 	if err == nil && tree.Next != "" {
 		_, err = fmt.Fprintf(a.stdout, "next: %s\n", tree.Next)
 	}

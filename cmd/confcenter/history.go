@@ -85,12 +85,9 @@ and all of the last 365 days.`,
 // showLog prints changes, a line for each.
 func (a *app) showLog(answer any) error {
 	log := answer.(*history.LogAnswer)
-	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", func(row func(string, ...any)) {
-		for i := range log.Changes {
-			c := &log.Changes[i]
-			row("%d\t%s\t%s\t%s\t%s", c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(c, log.Name != ""), dash(shortened(c.Comment)))
-		}
-	})
+	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", rowsOf(log.Changes, func(c history.Change) []any {
+		return []any{c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(&c, log.Name != ""), dash(shortened(c.Comment))}
+	}))
 	switch {
 	case err != nil:
 	case log.Next > 0:
@@ -200,16 +197,13 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 // showBlame prints who changed each value last.
 func (a *app) showBlame(answer any) error {
 	blame := answer.(*history.BlameAnswer)
-	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", func(row func(string, ...any)) {
-		for i := range blame.Keys {
-			k := &blame.Keys[i]
-			revision := strconv.FormatInt(k.Revision, 10)
-			if k.Earlier {
-				revision = "<=" + revision
-			}
-			row("%s\t%s\t%s\t%s\t%s\t%s", cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment)))
+	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", rowsOf(blame.Keys, func(k history.Blamed) []any {
+		revision := strconv.FormatInt(k.Revision, 10)
+		if k.Earlier {
+			revision = "<=" + revision
 		}
-	})
+		return []any{cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment))}
+	}))
 	for _, l := range blame.Looked {
 		if err == nil && l.Stopped != "" {
 			_, err = fmt.Fprintf(a.stdout, "%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
@@ -224,12 +218,9 @@ func (a *app) showBlame(answer any) error {
 // showExplain prints what each file has to say, the weakest first.
 func (a *app) showExplain(answer any) error {
 	e := answer.(*history.ExplainAnswer)
-	err := a.table("FILE\tROLE\tVALUE\tWHY", func(row func(string, ...any)) {
-		for i := range e.Files {
-			f := &e.Files[i]
-			row("%s\t%s\t%s\t%s", f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why)
-		}
-	})
+	err := a.table("FILE\tROLE\tVALUE\tWHY", rowsOf(e.Files, func(f history.Say) []any {
+		return []any{f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why}
+	}))
 	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}

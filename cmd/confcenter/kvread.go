@@ -77,13 +77,12 @@ table and are null with -o json; they are not an error.`,
 
 // printEntries prints a table; nil entries are left out.
 func (a *app) printEntries(entries []*kv.Entry) error {
-	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", func(row func(string, ...any)) {
-		for _, e := range entries {
-			if e != nil {
-				row("%s\t%s\t%s\t%d\t%d\t%s", dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e))
-			}
+	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", rowsOf(entries, func(e *kv.Entry) []any {
+		if e == nil {
+			return nil
 		}
-	})
+		return []any{dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e)}
+	}))
 }
 
 // listing has list's arguments.
@@ -215,13 +214,7 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		for i, ns := range list {
 			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
 		}
-		return c.show(out, func() error {
-			return a.table("NAMESPACE\tKEYS\tBYTES", func(row func(string, ...any)) {
-				for _, ns := range list {
-					row("%s\t%d\t%d", dash(ns.Name), ns.Keys, ns.Bytes)
-				}
-			})
-		})
+		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", rowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
 	})
 }
 
@@ -267,15 +260,12 @@ func (c *connection) printVersions(v kv.Versions) error {
 	if c.output.json() {
 		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", func(row func(string, ...any)) {
-		for _, e := range v.Entries {
-			if e.Deleted() {
-				row("%d\t-\t%s\t-\tdeleted", e.Mod, moment(e.Updated))
-			} else {
-				row("%d\t%d\t%s\t%s\t%s", e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value))
-			}
+	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", rowsOf(v.Entries, func(e *kv.Entry) []any {
+		if e.Deleted() {
+			return []any{e.Mod, "-", moment(e.Updated), "-", "deleted"}
 		}
-	}); err != nil {
+		return []any{e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value)}
+	})); err != nil {
 		return err
 	}
 	if v.More {
@@ -303,12 +293,10 @@ and counters since the server's start.`,
 		if err != nil {
 			return err
 		}
-		return c.show(maps.Collect(stats.Numbers()), func() error {
-			return a.table("", func(row func(string, ...any)) {
-				for name, n := range stats.Numbers() {
-					row("%s\t%d", name, n)
-				}
-			})
-		})
+		var rows [][]any
+		for name, n := range stats.Numbers() {
+			rows = append(rows, []any{name, n})
+		}
+		return c.showTable(maps.Collect(stats.Numbers()), "", rows)
 	})
 }

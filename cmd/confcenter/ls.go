@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,15 +47,13 @@ func notNil[T any](list []T) []T {
 }
 
 func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
-	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", func(row func(string, ...any)) {
-		for _, f := range files {
-			state := f.State
-			if f.Reason != "" {
-				state += " (" + f.Reason + ")"
-			}
-			row("%s\t%s\t%d\t%d\t%s", f.Name, state, f.Size, f.Mtime, time.Unix(int64(f.Mtime), 0).UTC().Format(time.RFC3339))
+	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", rowsOf(files, func(f client.FileInfo) []any {
+		state := f.State
+		if f.Reason != "" {
+			state += " (" + f.Reason + ")"
 		}
-	}); err != nil {
+		return []any{f.Name, state, f.Size, f.Mtime, shownTime(int64(f.Mtime) * 1000)}
+	})); err != nil {
 		return err
 	}
 	for _, p := range problems {

@@ -276,15 +276,13 @@ func (a *app) showRows(list reflect.Value) error {
 			}
 		}
 	}
-	return a.table(strings.Join(header, "\t"), func(row func(string, ...any)) {
-		for i := range list.Len() {
-			cells := make([]string, len(columns))
-			for k, m := range columns {
-				cells[k] = dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index))))
-			}
-			row("%s", strings.Join(cells, "\t"))
+	rows := make([][]any, list.Len())
+	for i := range rows {
+		for _, m := range columns {
+			rows[i] = append(rows[i], dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))))
 		}
-	})
+	}
+	return a.table(strings.Join(header, "\t"), rows)
 }
 
 // times are how descriptions say that a number is a time, each with how many of its units are a ms.

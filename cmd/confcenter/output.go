@@ -52,13 +52,25 @@ func newOutput(more ...string) *choice {
 
 func (c *choice) json() bool { return c.value == "json" }
 
-// table prints columns: a header, and a line for each call of row. On a terminal they fit it.
-func (a *app) table(header string, rows func(row func(format string, cells ...any))) error {
+// rowsOf are the rows of a table for a list; what has no cells has no row.
+func rowsOf[T any](list []T, cells func(T) []any) (rows [][]any) {
+	for _, one := range list {
+		if row := cells(one); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// table prints columns: a header, in which tabs separate them, and rows. On a terminal they fit it.
+func (a *app) table(header string, rows [][]any) error {
 	var lines []string
 	if header != "" {
 		lines = append(lines, header)
 	}
-	rows(func(format string, cells ...any) { lines = append(lines, fmt.Sprintf(format, cells...)) })
+	for _, row := range rows {
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(row)), row...), "\t"))
+	}
 	if isTerminal(a.stdout) {
 		if width, _, err := term.GetSize(int(unescaped(a.stdout).(*os.File).Fd())); err == nil {
 			fit(lines, width)

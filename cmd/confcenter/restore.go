@@ -123,11 +123,9 @@ func (a *app) printRestored(done restored) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
-	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", func(row func(string, ...any)) {
-		for _, t := range tokens {
-			row("%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires))
-		}
-	})
+	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", rowsOf(tokens, func(t auth.Token) []any {
+		return []any{t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires)}
+	}))
 }
 
 // tokensIn lists the tokens that are valid in a data directory which no one serves.

@@ -112,18 +112,14 @@ func (a *app) storageAllCommand() *cobra.Command {
 // versions of the protocol, or as a table.
 func (c *connection) showFields(fields []client.StorageField, versions bool) error {
 	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
-	return c.show(fieldMembers(fields, versions), func() error {
-		header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
-		return c.app.table(header, func(row func(string, ...any)) {
-			for _, f := range fields {
-				if versions {
-					row("%s\t%s\t%d", dash(f.Name), brief(valueOf(f.Value)), f.Version)
-				} else {
-					row("%s\t%s", dash(f.Name), brief(valueOf(f.Value)))
-				}
-			}
-		})
-	})
+	header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
+	return c.showTable(fieldMembers(fields, versions), header, rowsOf(fields, func(f client.StorageField) []any {
+		row := []any{dash(f.Name), brief(valueOf(f.Value))}
+		if versions {
+			row = append(row, f.Version)
+		}
+		return row
+	}))
 }
 
 // fieldMembers are the members that fields have in -o json.
@@ -397,12 +393,6 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 				break
 			}
 		}
-		return c.show(list, func() error {
-			return a.table("LOGIC\tOWNER", func(row func(string, ...any)) {
-				for _, o := range list {
-					row("%s\t%s", dash(o["logicType"]), dash(o["ownerId"]))
-				}
-			})
-		})
+		return c.showTable(list, "LOGIC\tOWNER", rowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
 	})
 }

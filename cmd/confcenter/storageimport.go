@@ -126,13 +126,9 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	if len(odd) > 0 {
 		err = errors.Join(err, codes.Errorf(codes.BadName, "not imported: %s; the names do not tell which part is the app: name one table at a time, with --app and --region", strings.Join(odd, ", ")))
 	}
-	return errors.Join(c.show(done, func() error {
-		return c.app.table("TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", func(row func(string, ...any)) {
-			for _, t := range done {
-				row("%v\t%v\t%v\t%v\t%v\t%v", t["table"], t["into"], t["rows"], t["there"], t["converted"], t["refused"])
-			}
-		})
-	}), err)
+	return errors.Join(c.showTable(done, "TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", rowsOf(done, func(t map[string]any) []any {
+		return []any{t["table"], t["into"], t["rows"], t["there"], t["converted"], t["refused"]}
+	})), err)
 }
 
 // How much is told of the way.
