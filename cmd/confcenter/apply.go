@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -14,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/check"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
@@ -72,7 +73,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		files, err := c.readDirectory(args[0])
+		files, err := a.readDirectory(c, args[0])
 		if err != nil {
 			return err
 		}
@@ -88,29 +89,19 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 }
 
 // readDirectory reads the documents in a directory as a server would.
-func (v *connection) readDirectory(dir string) (map[string][]byte, error) {
-	files, infos := map[string][]byte{}, map[string]fs.FileInfo{}
-	c := newChecker()
-	c.take = func(name string, info fs.FileInfo, text []byte) { files[name], infos[name] = text, info }
-	err := c.read(dir, func() {
-		for name, was := range infos {
-			is, err := c.root.Stat(name)
-			if err != nil || is.Size() != was.Size() || is.Size() != int64(len(files[name])) || !is.ModTime().Equal(was.ModTime()) {
-				c.report(name, "has changed while the directory was read; apply it again")
-			}
-		}
-	})
+func (a *app) readDirectory(c *connection, dir string) (map[string][]byte, error) {
+	files, r, err := check.Read(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
-	v.app.noteSkipped(c)
-	if len(c.found) > 0 {
-		if err := v.printFindings(dir, c); err != nil {
+	a.noteSkipped(r)
+	if len(r.Found) > 0 {
+		if err := a.printFindings(c, dir, r); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(c.found))
+		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(r.Found))
 	}
-	if err := printList(v.app.stderr, dir, "note: ", c.notes); err != nil {
+	if err := printList(a.stderr, dir, "note: ", r.Notes); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
@@ -346,7 +337,7 @@ func (a *app) showThere(name string, there history.There, next []byte) error {
 }
 
 func (a *app) showLines(oldName string, old []byte, newName string, next []byte) error {
-	_, unified, _ := bytes.Cut(diff.Diff(visible(oldName), old, visible(newName), next), []byte{'\n'}) // without the command
+	_, unified, _ := bytes.Cut(diff.Diff(screen.Visible(oldName), old, screen.Visible(newName), next), []byte{'\n'}) // without the command
 	_, err := a.stdout.Write(unified)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/state/auth"
 	"confcenter/state/remote"
@@ -38,7 +39,7 @@ has what is in them.`,
 
 // showQuotas prints each limit, also those that no one has set.
 func (a *app) showQuotas(answer any) error {
-	return a.table("LIMIT\tUSED\tMOST\tBY", rowsOf(answer.(*auth.QuotasAnswer).Quotas, func(q auth.QuotaUse) []any {
+	return a.table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.(*auth.QuotasAnswer).Quotas, func(q auth.QuotaUse) []any {
 		most := "any"
 		if q.Most != 0 {
 			most = strconv.FormatInt(q.Most, 10)
@@ -118,7 +119,7 @@ func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answe
 	switch {
 	case len(made) == 0:
 		return nil
-	case !isTerminal(a.stdin):
+	case !screen.Is(a.stdin):
 		fmt.Fprintln(a.stderr, "confcenter: to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
 		return nil
 	}

@@ -1,32 +1,24 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/cmd/confcenter/datadir"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
 	"confcenter/kvstore/backup"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
 )
-
-// partial is what the name of a backup ends with that is not complete.
-const partial = ".partial"
 
 // backupStall is how long a server may send nothing.
 const backupStall = time.Minute
@@ -51,7 +43,7 @@ be -, which is standard output; what ends too early is told by its missing end.`
   confcenter backup - | zstd > all.backup.zst`,
 	}
 	f := command.Flags()
-	f.StringVar(&from, "http", defaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
+	f.StringVar(&from, "http", serving.DefaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
 	f.StringVar(&data, "data", "", "data directory of a server that does not run")
 	proves.defineProof(f)
 	command.MarkFlagsMutuallyExclusive("http", "data")
@@ -70,105 +62,38 @@ be -, which is standard output; what ends too early is told by its missing end.`
 		defer stop()
 		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
 		if data != "" {
-			make = func(to io.Writer) (backup.Totals, error) { return a.copyData(ctx, data, to) }
+			make = func(to io.Writer) (backup.Totals, error) {
+				p := a.progress()
+				defer p.end()
+				return datadir.Copy(ctx, data, io.MultiWriter(to, p), version)
+			}
 		}
-		return c.backup(make, args[0])
+		name := args[0]
+		if name == "-" {
+			totals, err := make(a.stdout)
+			if err == nil {
+				fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
+			}
+			return err
+		}
+		totals, err := datadir.WriteBackup(name, make)
+		if err != nil {
+			return err
+		}
+		done := newSummary(name, totals)
+		return c.showLine(done, done)
 	})
 }
 
 // httpAddress takes the address from the environment unless the flag is given.
 func (a *app) httpAddress(command *cobra.Command) error {
 	set := settingsOf(command.Flags(), func(flag string) bool { return flag == "http" })
-	set.Foreign = append(append(set.Foreign, a.serverVariables()...), clientVariables()...)
+	set.Foreign = append(append(set.Foreign, serverVariables()...), clientVariables()...)
 	set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable("http") })
 	if err := set.Resolve("", "", a.environ); err != nil {
 		return usageError{err}
 	}
 	return nil
-}
-
-// backup writes what make makes to a file.
-func (c *connection) backup(make func(io.Writer) (backup.Totals, error), name string) error {
-	a := c.app
-	if name == "-" {
-		totals, err := make(a.stdout)
-		if err == nil {
-			fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
-		}
-		return err
-	}
-	if err := replaceable(name); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(name+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return codes.Errorf(codes.Storage, "the backup cannot be written: %w", err)
-	}
-	to := &sink{to: file}
-	totals, err := make(to)
-	if to.err != nil {
-		err = codes.Errorf(codes.Storage, "the backup cannot be written: %w", to.err)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(name+partial, name)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(name))
-	}
-	switch {
-	case err != nil && totals.Bytes == 0:
-		return errors.Join(err, os.Remove(name+partial))
-	case err != nil:
-		return fmt.Errorf("%w; what there is of it is called %s", err, name+partial)
-	}
-	done := newSummary(name, totals)
-	return c.showLine(done, done)
-}
-
-// sink remembers why it could not be written to, which is not the fault of what is read.
-type sink struct {
-	to  io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (s *sink) Write(b []byte) (n int, err error) {
-	if n, err = s.to.Write(b); err != nil {
-		s.err = err
-	}
-	return n, err
-}
-
-// replaceable refuses to write over anything that is no backup.
-func replaceable(name string) error {
-	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return codes.Errorf(codes.Storage, "%w", err)
-	}
-	defer file.Close()
-	head := bufio.NewReader(file)
-	if magic, _ := head.Peek(len(backup.Magic)); string(magic) != backup.Magic {
-		what, _, _ := strings.Cut(cmp.Or(compression(head), "is no backup"), ":")
-		return codes.Errorf(codes.AlreadyExists, "%s exists and %s: it is not replaced; remove it, or choose another name", name, what)
-	}
-	return nil
-}
-
-func syncDirectory(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // summary is what is said of a backup.
@@ -187,7 +112,7 @@ func newSummary(name string, t backup.Totals) summary {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, time.UnixMilli(s.Time).UTC().Format(time.RFC3339), s.Rows, s.Bytes, s.SHA256)
+	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, shownTime(s.Time), s.Rows, s.Bytes, s.SHA256)
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.
@@ -203,45 +128,15 @@ func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) 
 		cancel(codes.Errorf(codes.Timeout, "the server has sent nothing for %s", backupStall))
 	})
 	defer stalled.Stop()
-	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr), moves: func() { stalled.Reset(backupStall) }}
+	p := a.progress()
+	p.moves = func() { stalled.Reset(backupStall) }
 	defer p.end()
-	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), noHead, noRow)
+	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), func(backup.Head) error { return nil }, func(key, value []byte) error { return nil })
 	if err != nil && context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
 	}
 	return totals, err
 }
-
-func noHead(backup.Head) error      { return nil }
-func noRow(key, value []byte) error { return nil }
-
-// copyData makes a backup of a data directory that is not in use.
-func (a *app) copyData(ctx context.Context, data string, to io.Writer) (totals backup.Totals, err error) {
-	taken, err := takeIdle(data)
-	if err != nil {
-		return totals, err
-	}
-	defer func() { err = errors.Join(err, taken.Close()) }()
-	store, _, err := disk.OpenLog(disk.Config{Dir: stateDir(data), ReadOnly: true}, replica.Loader{})
-	if err != nil {
-		return totals, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	from, err := store.Copy()
-	if err != nil {
-		return totals, err
-	}
-	defer from.Close()
-	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr)}
-	defer p.end()
-	return backup.Write(io.MultiWriter(until{ctx}, to, p), from, version)
-}
-
-// until is written to as long as a context has not ended.
-type until struct{ context.Context }
-
-// Write implements io.Writer.
-func (u until) Write(b []byte) (int, error) { return len(b), context.Cause(u) }
 
 // backupServer is where a backup comes from.
 type backupServer struct {
@@ -305,6 +200,11 @@ type progress struct {
 	said  time.Time
 }
 
+// progress says nothing if standard error is no terminal.
+func (a *app) progress() *progress {
+	return &progress{to: screen.Raw(a.stderr), quiet: !screen.Is(a.stderr)}
+}
+
 // Write implements io.Writer.
 func (p *progress) Write(b []byte) (int, error) {
 	p.bytes += int64(len(b))
@@ -320,7 +220,7 @@ func (p *progress) Write(b []byte) (int, error) {
 
 // end clears the line.
 func (p *progress) end() {
-	if !p.quiet {
+	if !p.said.IsZero() {
 		fmt.Fprint(p.to, "\r\x1b[K")
 	}
 }

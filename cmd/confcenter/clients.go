@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/state/history"
 	"confcenter/state/remote"
 )
@@ -45,7 +46,7 @@ inherits from it, and the revision that each was last told, as log has it.`,
 }
 
 func (a *app) printUses(uses *history.UsesAnswer) error {
-	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", rowsOf(uses.Uses, func(u history.Use) []any {
+	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
 		told := "-"
 		switch {
 		case u.Revision > 0:
@@ -68,7 +69,7 @@ func id(properties map[string]string) int64 {
 }
 
 func (a *app) printClients(list []map[string]string) error {
-	return a.table("ID\tNAME\tTAG\tADDRESS", rowsOf(list, func(p map[string]string) []any {
+	return a.table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
 		return []any{p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"]))}
 	}))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/meta"
 )
 
@@ -30,7 +31,7 @@ type connection struct {
 	timeout time.Duration
 	tls     clientTLS
 	token   string // a file
-	output  *choice
+	output  *settings.Choice
 	// shares are settings that have environment variables and that not all verbs have, those
 	// of serve for example, with the names of the verb's flags.
 	shares map[string]string
@@ -51,7 +52,7 @@ func (a *app) clientCommands() []*cobra.Command {
 func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	c := a.dials(command)
 	c.output = newOutput(forms...)
-	c.output.define(command, "output", "o", "output format; also CONFCENTER_OUTPUT")
+	chooses(command, c.output, "output", "o", "output format; also CONFCENTER_OUTPUT")
 	return c
 }
 
@@ -74,7 +75,7 @@ func (a *app) dials(command *cobra.Command) *connection {
 // offline is connect for a verb that asks no server; run is given its arguments.
 func (a *app) offline(command *cobra.Command, run func(ctx context.Context, c *connection, args []string) error) *cobra.Command {
 	c := &connection{app: a, output: newOutput()}
-	c.output.define(command, "output", "o", "output format")
+	chooses(command, c.output, "output", "o", "output format")
 	command.Args = arguments
 	command.RunE = func(command *cobra.Command, args []string) error { return run(command.Context(), c, args) }
 	return command
@@ -91,6 +92,12 @@ func (c *connection) defineProof(f *pflag.FlagSet) {
 	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
 }
 
+// envPrefix begins the environment variables of every verb.
+const envPrefix = serving.Prefix
+
+// lookup finds an environment variable.
+func lookup(environ []string, name string) (string, bool) { return settings.Lookup(environ, name) }
+
 // sharedFlags are the client verbs' flags that have environment variables.
 var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "token-file", "output"}
 
@@ -103,6 +110,20 @@ func clientVariables() []string {
 	return names
 }
 
+// foreign are environment variables that are those of no flag, or of one verb's only.
+var foreign = append([]string{variableFrom, tokenVariable, serving.SecretVariable, serving.KeyVariable}, lockVariables...) // SOAK: make soak
+
+// settingsOf makes settings of the flags that wanted selects.
+func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
+	set := &settings.Set{Prefix: envPrefix, Foreign: slices.Clone(foreign)}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if wanted(f.Name) {
+			set.Add(f.Name, f.Value, f.Changed)
+		}
+	})
+	return set
+}
+
 // config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	secure, token, err := c.proof(command)
@@ -112,7 +133,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	addrs := strings.Split(c.addr, ",")
 	for i, addr := range addrs {
 		addrs[i] = strings.TrimSpace(addr)
-		if _, err := openAddress(addrs[i]); err != nil {
+		if _, err := serving.OpenAddress(addrs[i]); err != nil {
 			return client.Config{}, usageError{fmt.Errorf("addr = %s: %w", c.addr, err)}
 		}
 	}
@@ -131,7 +152,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 // client prove who they are.
 func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token string, err error) {
 	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
-	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
+	set.Foreign = append(set.Foreign, serverVariables()...)
 	for _, flag := range sharedFlags {
 		if command.Flags().Lookup(flag) == nil {
 			set.Foreign = append(set.Foreign, set.Variable(flag))
@@ -197,17 +218,10 @@ func (c *connection) tokenText() (string, error) {
 	if token == "" {
 		return "", fmt.Errorf("token-file = %s: is empty: there is no token in it", c.token)
 	}
-	if othersRead(c.token) {
+	if serving.OthersRead(c.token) {
 		c.tell("token-file = %s: others on this machine can read it, and so do what you may: chmod 600 it", c.token)
 	}
 	return token, nil
-}
-
-// othersRead reports whether a file of a secret can be read by everyone on the machine. Windows
-// does not say.
-func othersRead(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 }
 
 // tell writes to standard error what is not a verb's result.
@@ -292,9 +306,11 @@ func (c *connection) asks(command *cobra.Command, verb func(ctx context.Context,
 	return command
 }
 
+func (c *connection) json() bool { return c.output.Value == "json" }
+
 // show prints v with -o json, and calls text otherwise.
 func (c *connection) show(v any, text func() error) error {
-	if c.output.json() {
+	if c.json() {
 		return c.app.printJSON(v)
 	}
 	return text()

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
@@ -102,7 +104,7 @@ func (a *app) diffTwo(ctx context.Context, connected *client.Client, command *co
 
 // sideAt reads a file of another server.
 func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
-	if _, err := openAddress(addr); err != nil {
+	if _, err := serving.OpenAddress(addr); err != nil {
 		return nil, usageError{err}
 	}
 	config, err := c.config(command)
@@ -173,7 +175,7 @@ const longestValue = 4 << 10
 func differOf(from, to *fileSide, paths bool) (*twoFiles, error) {
 	answer := &twoFiles{From: from, To: to, Same: string(from.text) == string(to.text)}
 	if !paths {
-		text, err := history.Unified(visible(from.String()), from.text, visible(to.String()), to.text)
+		text, err := history.Unified(screen.Visible(from.String()), from.text, screen.Visible(to.String()), to.text)
 		answer.Text = string(text)
 		return answer, err
 	}

@@ -94,7 +94,7 @@ func pathsOf(d *client.DocumentChange, below string) ([]pathChange, error) {
 func (c *connection) printDocument(d documentChange, w *documentWatching) (done bool, err error) {
 	lines := []string{strings.TrimSuffix(fmt.Sprintf("%d %s %s", d.Revision, d.Op, d.Name), " ")}
 	switch {
-	case c.output.json():
+	case c.json():
 		err := c.app.printJSON(d)
 		w.printed++
 		return w.printed == w.count, err

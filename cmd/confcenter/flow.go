@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
@@ -121,7 +122,7 @@ func followTree(ctx context.Context, connected *client.Client, scope string, ans
 // showTree prints applications with what is below them, indented.
 func (a *app) showTree(answer any) error {
 	tree := answer.(*flow.TreeAnswer)
-	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", rowsOf(tree.Lines, func(line flow.TreeLine) []any {
+	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", screen.RowsOf(tree.Lines, func(line flow.TreeLine) []any {
 		var tasks []string
 		for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
 			tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))

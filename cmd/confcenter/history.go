@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state/history"
@@ -85,7 +86,7 @@ and all of the last 365 days.`,
 // showLog prints changes, a line for each.
 func (a *app) showLog(answer any) error {
 	log := answer.(*history.LogAnswer)
-	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", rowsOf(log.Changes, func(c history.Change) []any {
+	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
 		return []any{c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(&c, log.Name != ""), dash(shortened(c.Comment))}
 	}))
 	switch {
@@ -197,7 +198,7 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 // showBlame prints who changed each value last.
 func (a *app) showBlame(answer any) error {
 	blame := answer.(*history.BlameAnswer)
-	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", rowsOf(blame.Keys, func(k history.Blamed) []any {
+	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
 		revision := strconv.FormatInt(k.Revision, 10)
 		if k.Earlier {
 			revision = "<=" + revision
@@ -218,7 +219,7 @@ func (a *app) showBlame(answer any) error {
 // showExplain prints what each file has to say, the weakest first.
 func (a *app) showExplain(answer any) error {
 	e := answer.(*history.ExplainAnswer)
-	err := a.table("FILE\tROLE\tVALUE\tWHY", rowsOf(e.Files, func(f history.Say) []any {
+	err := a.table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
 		return []any{f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why}
 	}))
 	if err == nil && e.Value == nil && e.Length == 0 {

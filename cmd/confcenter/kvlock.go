@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -164,7 +165,7 @@ type holding struct {
 
 // runHolding runs child until it ends, ctx ends, or the lock is lost.
 func (a *app) runHolding(ctx context.Context, h holding, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, screen.Raw(a.stdout), screen.Raw(a.stderr)
 	child.WaitDelay = h.grace
 	runtime.LockOSThread() // startJob needs a thread that lasts as long as this process
 	defer runtime.UnlockOSThread()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -77,7 +78,7 @@ table and are null with -o json; they are not an error.`,
 
 // printEntries prints a table; nil entries are left out.
 func (a *app) printEntries(entries []*kv.Entry) error {
-	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", rowsOf(entries, func(e *kv.Entry) []any {
+	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", screen.RowsOf(entries, func(e *kv.Entry) []any {
 		if e == nil {
 			return nil
 		}
@@ -165,14 +166,14 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 
 func (c *connection) printPage(page kv.Page, l listing) error {
 	switch {
-	case c.output.json() && l.all:
+	case c.json() && l.all:
 		for _, e := range page.Entries {
 			if err := c.app.printJSON(c.listed(e, l)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case c.output.json():
+	case c.json():
 		entries := make([]any, len(page.Entries))
 		for i, e := range page.Entries {
 			entries[i] = c.listed(e, l)
@@ -214,7 +215,7 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		for i, ns := range list {
 			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
 		}
-		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", rowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
+		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
 	})
 }
 
@@ -257,10 +258,10 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 }
 
 func (c *connection) printVersions(v kv.Versions) error {
-	if c.output.json() {
+	if c.json() {
 		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", rowsOf(v.Entries, func(e *kv.Entry) []any {
+	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
 		if e.Deleted() {
 			return []any{e.Mod, "-", moment(e.Updated), "-", "deleted"}
 		}

@@ -15,18 +15,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/internal/settings"
 	"confcenter/storage/landing"
 )
 
 // landerOptions are the flags of landing.
 type landerOptions struct {
-	dsn      dsn
+	dsn      settings.DSN
 	name     string
-	logLevel choice
+	logLevel settings.Choice
 }
 
 func (a *app) landingCommand() *cobra.Command {
-	o := landerOptions{logLevel: newLogLevel()}
+	o := landerOptions{logLevel: screen.LogLevels()}
 	command := &cobra.Command{
 		Use:   "landing",
 		Short: "Land player storage of a server in its database",
@@ -47,7 +49,7 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 	f := command.Flags()
 	f.Var(&o.dsn, "dsn", "the server's database: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING than where ps shows it")
 	f.StringVar(&o.name, "name", "", "name of this lander, shown while it has a dirty table; no two that run may have the same (default: this host and process)")
-	o.logLevel.define(command, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
+	chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
 	for _, flag := range []string{"dsn", "name"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -72,7 +74,7 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 
 // land lands until ctx ends.
 func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db *landing.Database) error {
-	log := newLog(a.stderr, o.logLevel.level())
+	log := screen.NewLog(a.stderr, screen.Level(o.logLevel))
 	cfg.Name = cmp.Or(o.name, defaultHolder())
 	link := serverLink{log: log}
 	cfg.OnState, cfg.StateWaits, cfg.MaxBackoff = link.changed, true, longestRedial

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/kv/kvjson"
 )
 
@@ -28,7 +29,7 @@ landed last, and how many a second.`,
 		if err != nil {
 			return err
 		}
-		rows := rowsOf(tables, func(t client.LandingTable) []any {
+		rows := screen.RowsOf(tables, func(t client.LandingTable) []any {
 			return []any{dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), fmt.Sprint(t.Rate, "/s")}
 		})
 		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), "LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", rows)
@@ -57,7 +58,7 @@ func (a *app) landingErrorsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := rowsOf(list, func(e client.LandingError) []any {
+		rows := screen.RowsOf(list, func(e client.LandingError) []any {
 			return []any{dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), strconv.Quote(e.Reason)}
 		})
 		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), "APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", rows)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/protocol"
 )
 
@@ -47,7 +48,7 @@ func notNil[T any](list []T) []T {
 }
 
 func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
-	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", rowsOf(files, func(f client.FileInfo) []any {
+	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", screen.RowsOf(files, func(f client.FileInfo) []any {
 		state := f.State
 		if f.Reason != "" {
 			state += " (" + f.Reason + ")"

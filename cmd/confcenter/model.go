@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/protocol"
 	cluster "confcenter/state"
@@ -181,7 +182,7 @@ func (w *word) duration() bool {
 // Set sets the member: its text, @FILE, or - for standard input.
 func (w *word) Set(text string) error {
 	if w.member.Arg == 0 && w.texts() {
-		var several list
+		var several settings.List
 		_ = several.Set(text) // it never fails
 		for _, one := range several {
 			if err := w.set(one); err != nil {
@@ -200,7 +201,7 @@ func (w *word) set(text string) error {
 	switch w.member.Form {
 	case cluster.Whole, cluster.Number, cluster.Flag:
 	default:
-		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(w.app, text)
+		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(w.app, text)
 		if err != nil {
 			return err
 		}

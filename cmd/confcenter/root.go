@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/internal/settings"
 )
 
@@ -31,9 +32,9 @@ type app struct {
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr = onScreen(stdout), onScreen(stderr)
-	defer flush(stdout)
-	defer flush(stderr)
+	stdout, stderr = screen.Of(stdout), screen.Of(stderr)
+	defer screen.Flush(stdout)
+	defer screen.Flush(stderr)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/check"
 	"confcenter/codes"
+	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -190,10 +192,10 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	}
 	if errors.Is(err, codes.TooLarge) && client.SafeToRetry(err) { // not the server says so, which takes longer ones in parts
 		remedy := "`confcenter apply` takes larger files, up to %d bytes, or fewer if the server's --memory is small"
-		if len(request.Contents) > maxDocument {
+		if len(request.Contents) > confstore.MaxFile {
 			remedy = "a file may have at most %d bytes"
 		}
-		return fmt.Errorf("%w; "+remedy, err, maxDocument)
+		return fmt.Errorf("%w; "+remedy, err, confstore.MaxFile)
 	}
 	if err == nil && request.Delete {
 		err = everWas(ctx, connected, request.Name)
@@ -261,14 +263,14 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 func (a *app) readDocument(file string) ([]byte, error) {
 	text, name, err := a.readInput(file)
 	if errors.Is(err, codes.TooLarge) {
-		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, maxDocument)
+		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, confstore.MaxFile)
 	}
 	if err != nil {
 		return nil, err
 	}
 	kind, err := jsontext.CheckUTF8(text)
 	if err != nil {
-		line, column, reason := jsonPosition(text, err)
+		line, column, reason := check.Position(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
 	}
 	if kind == jsontext.Null {

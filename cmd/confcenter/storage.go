@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -80,9 +82,9 @@ and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
 			return err
 		case len(names) == 1 && len(fields) == 0:
 			return codes.Errorf(codes.NotFound, "%s has no field %q", owner, names[0])
-		case len(names) == 1 && !versions && !c.output.json():
+		case len(names) == 1 && !versions && !c.json():
 			return c.printValue(valueOf(fields[0].Value))
-		case c.output.value == formRaw:
+		case c.output.Value == formRaw:
 			return usageError{errors.New("-o raw prints the value of one NAME")}
 		}
 		return c.showFields(fields, versions)
@@ -113,7 +115,7 @@ func (a *app) storageAllCommand() *cobra.Command {
 func (c *connection) showFields(fields []client.StorageField, versions bool) error {
 	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
 	header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
-	return c.showTable(fieldMembers(fields, versions), header, rowsOf(fields, func(f client.StorageField) []any {
+	return c.showTable(fieldMembers(fields, versions), header, screen.RowsOf(fields, func(f client.StorageField) []any {
 		row := []any{dash(f.Name), brief(valueOf(f.Value))}
 		if versions {
 			row = append(row, f.Version)
@@ -299,7 +301,7 @@ func (a *app) fieldValues(args []string, octets bool) (map[string][]byte, error)
 			}
 			input = name
 		}
-		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(a, text)
+		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(a, text)
 		if err != nil {
 			return nil, fmt.Errorf("value of %s: %w", name, err)
 		}
@@ -393,6 +395,6 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 				break
 			}
 		}
-		return c.showTable(list, "LOGIC\tOWNER", rowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
+		return c.showTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
 	})
 }

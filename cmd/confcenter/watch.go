@@ -65,7 +65,7 @@ documents of the same revision follow.`,
 		prefixed := f.Changed("prefix")
 		if !prefixed && !f.Changed("from") && !w.changes {
 			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return a.watch(ctx, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.output.json())
+				return a.watch(ctx, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.json())
 			})
 		}
 		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes

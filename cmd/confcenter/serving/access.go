@@ -1,0 +1,239 @@
+package serving
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"confcenter/access"
+	"confcenter/access/control"
+	"confcenter/access/policy"
+	"confcenter/gateway"
+	"confcenter/internal/admission"
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/settings"
+	"confcenter/kv"
+	"confcenter/server"
+	"confcenter/server/gate"
+	"confcenter/state/auth"
+	"confcenter/state/review"
+)
+
+// accessOptions are the settings of access control.
+type accessOptions struct {
+	on             bool
+	places         settings.List
+	administrators settings.List
+	refusalDelay   time.Duration
+	signIn         signInOptions
+	reviews        reviewOptions
+}
+
+// reviewOptions are the settings of changes that wait for another person.
+type reviewOptions struct {
+	most int
+	keep time.Duration
+}
+
+func (o *reviewOptions) define(f *pflag.FlagSet) {
+	f.IntVar(&o.most, "max-reviews", 1000, "changes that wait for another person's approval at the same time; further ones are refused, and of one author at most 100 wait")
+	f.DurationVar(&o.keep, "review-keep", 7*24*time.Hour, "a change that no one has decided expires after that long, and a decision is forgotten")
+}
+
+func (o *reviewOptions) check(refuse func(format string, args ...any)) {
+	if o.most < 1 {
+		refuse("max-reviews = %d: must be above 0", o.most)
+	}
+	if o.keep < time.Minute || o.keep > kv.MaxTTL {
+		refuse("review-keep = %s: must be from 1m to %s", o.keep, kv.MaxTTL)
+	}
+}
+
+func (o *reviewOptions) config() review.Config {
+	return review.Config{MaxChanges: int64(o.most), Keep: o.keep}
+}
+
+// listenerNames are what --listen-as calls the listeners: their settings.
+var listenerNames = []string{gate.PlainListener, gate.TLSListener, gateway.PlainListener, gateway.TLSListener}
+
+func (o *accessOptions) define(f *pflag.FlagSet) {
+	f.BoolVar(&o.on, "access-control", false, "let in only those who prove who they are, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
+	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
+	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
+	f.DurationVar(&o.refusalDelay, "refusal-delay", 250*time.Millisecond, "the refusal of a wrong token is sent that much later, at most 1s; 0: at once. No one with a valid one waits")
+	o.signIn.define(f)
+	o.reviews.define(f)
+}
+
+// parsed are the places that the settings name.
+func (o *accessOptions) parsed() (places []control.Place, err error) {
+	for _, text := range o.places {
+		p, err := control.ParsePlace(text, listenerNames)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+// check finds settings that no one could get in with; certificates: clients may show theirs.
+func (o *accessOptions) check(certificates bool, refuse func(format string, args ...any)) {
+	if _, err := o.parsed(); err != nil {
+		refuse("listen-as: %w", err)
+	}
+	for _, name := range o.administrators {
+		kind, _, _ := strings.Cut(name, ":")
+		switch err := policy.CheckIdentity(name); {
+		case err != nil:
+			refuse("administrators: %w", err)
+		case kind+":" == policy.AsPerson && o.on && o.signIn.issuer == "":
+			refuse("administrators: no one can be %s without --oidc-issuer, where people sign in; set it, or use an administrator's token", name)
+		case kind+":" == policy.ByCert && o.on && !certificates:
+			refuse("administrators: no one can be %s without --tls-client-ca, of whose authorities certificates are; set it, or use an administrator's token", name)
+		case kind+":" != policy.AsPerson && kind+":" != policy.ByCert:
+			refuse("administrators: %s: name cert:SUBJECT or person:ADDRESS; for a token that may do everything: confcenter auth token NAME --groups %s", name, policy.Administrators)
+		}
+	}
+	if o.refusalDelay < 0 || o.refusalDelay > time.Second {
+		refuse("refusal-delay = %s: must be 0 to 1s", o.refusalDelay)
+	}
+	o.signIn.check(o.on, refuse)
+	o.reviews.check(refuse)
+	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
+		refuse("listen-as and administrators are for --access-control, which is not set")
+	}
+}
+
+// closed refuses names for peers of a listener that is off.
+func (o *accessOptions) closed(listener string, refuse func(format string, args ...any)) {
+	places, _ := o.parsed() // check has seen to the error
+	for _, p := range places {
+		if p.Listener == listener {
+			refuse("listen-as: %s is for --%s, which is off: no one comes in there", p.Name, listener)
+		}
+	}
+}
+
+// openFronts opens what lets peers into a server that is open, and says where they come in.
+func (o *Options) openFronts(srv *server.Server, limiter *admission.Limiter, version string, log zerolog.Logger) (f server.Fronts, err error) {
+	if f.Certificates, err = o.openCertificates(log); err != nil {
+		return f, err
+	}
+	if f.Certificates != nil {
+		srv.Own(f.Certificates.Close)
+	}
+	f.TCP = o.tcp
+	f.TCP.Connections, f.TCP.TLSListen, f.TCP.SlowRequest = limiter, o.tls.listen, o.http.SlowRequest
+	if web := o.http.Config; !o.http.off() {
+		web.Version = version
+		f.HTTP, f.SpareHTTP = &web, !o.http.given && web.TLSListen == ""
+	}
+	if !o.access.on {
+		if f.HTTP != nil {
+			f.HTTP.Open = o.reachable()
+		}
+		return f, nil
+	}
+	places, err := o.access.parsed()
+	if err != nil {
+		return f, err
+	}
+	if err := ensureAdministrator(srv.Models.Tokens(), o.data, log); err != nil {
+		return f, err
+	}
+	provider, err := o.access.signIn.open(log)
+	if err != nil {
+		return f, err
+	}
+	if provider != nil {
+		srv.Own(func() error { provider.Close(); return nil })
+	}
+	if f.HTTP != nil {
+		f.HTTP.OpenID = provider
+	}
+	f.Control = &control.Config{Places: places, Administrators: o.access.administrators, RefusalDelay: o.access.refusalDelay}
+	return f, nil
+}
+
+// TokenFile is the file in --data with the first administrator's token.
+const TokenFile = "administrator.token"
+
+// ensureAdministrator makes a token for an administrator if there is none, for otherwise no one
+// could make one: those whom the settings name need a provider or certificates that work. Anyone
+// who can read the data directory has everything in any case.
+func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
+	ctx := context.Background()
+	for q := (auth.ListAsk{}); ; {
+		page, err := tokens.List(ctx, nil, &q)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(page.Tokens, func(t auth.Token) bool { return slices.Contains(t.Groups, policy.Administrators) }) {
+			return nil
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	made, err := tokens.Make(ctx, &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: "administrator", Groups: []string{policy.Administrators}})
+	if err != nil {
+		return err
+	}
+	root, err := atomicfile.OS().OpenRoot(data)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := atomicfile.Write(root, TokenFile, []byte(made.Text+"\n"), atomicfile.Attr{Perm: 0o600}); err != nil {
+		return err
+	}
+	log.Warn().Str("file", filepath.Join(data, TokenFile)).Str("id", made.ID).
+		Msg("a token for an administrator was made: make others with it, then revoke it and remove the file")
+	return nil
+}
+
+// reachable are the addresses that other machines reach.
+func (o *Options) reachable() (list []string) {
+	for _, address := range []string{o.tcp.Listen, o.http.Listen, o.tls.listen, o.http.TLSListen} {
+		if address == "" {
+			continue // it is off
+		}
+		if open, _ := OpenAddress(address); open {
+			list = append(list, address)
+		}
+	}
+	return list
+}
+
+// warn tells of addresses and files that are less safe than they could be.
+func (o *Options) warn(log zerolog.Logger) {
+	for setting, path := range map[string]string{"tls-key": o.tls.files.Key, "oidc-client-secret-file": o.access.signIn.secretFile} {
+		if path != "" && OthersRead(path) {
+			log.Warn().Str("file", path).Str("setting", setting).Msg("everyone on this machine can read the file, and so stand in for this server: chmod 600 it")
+		}
+	}
+	for _, address := range o.reachable() {
+		secure := address == o.tls.listen || address == o.http.TLSListen
+		if o.access.on && secure {
+			continue
+		}
+		line := log.Warn().Str("address", address)
+		switch {
+		case o.access.on:
+			line.Msg("there is no TLS at this address: anyone on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
+		case secure && o.tls.files.ClientCA != "":
+			line.Msg("OPEN ACCESS: everyone with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
+		default:
+			line.Msg("OPEN ACCESS: anyone who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
+		}
+	}
+	if open, _ := OpenAddress(o.http.Listen); open && len(o.http.Hosts) == 0 {
+		log.Warn().Str("address", o.http.Listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
+	}
+}

@@ -1,0 +1,68 @@
+package serving
+
+import (
+	"cmp"
+	"net/netip"
+
+	"github.com/spf13/pflag"
+
+	"confcenter/internal/admission"
+	"confcenter/internal/memory"
+	"confcenter/internal/settings"
+)
+
+// admissionOptions are the settings of what peers may do before they have said who they are,
+// and of what one address may have, on TCP and HTTP together.
+type admissionOptions struct {
+	unidentified int
+	perAddress   int
+	exempt       settings.List
+
+	rate, addressRate rate
+}
+
+func (o *admissionOptions) define(f *pflag.FlagSet) {
+	o.exempt = settings.List{"127.0.0.0/8", "::1/128"}
+	f.IntVar(&o.unidentified, "max-unidentified", 0, "TCP and HTTP connections that have not identified themselves; beyond that, the oldest silent one is closed; 0 = a sixteenth of the limit on open files, at most 4096")
+	f.IntVar(&o.perAddress, "max-per-address", 0, "TCP and HTTP connections of one address, which in any case gets at most half of the places of each; further ones are refused; 0 = half of --max-connections")
+	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address and --rate-per-address do not apply to, separated by commas, for example 10.0.0.0/8")
+	f.Var(&o.rate, "rate", "requests and bytes per second that one connection may send, TCP or HTTP, for example 1000/s,8MiB/s; what is more is refused with when to try again")
+	f.Var(&o.addressRate, "rate-per-address", "the same for all connections of one address")
+}
+
+func (o *admissionOptions) check(refuse func(format string, args ...any)) {
+	if o.unidentified < 0 {
+		refuse("max-unidentified = %d: must not be negative", o.unidentified)
+	}
+	if o.perAddress < 0 {
+		refuse("max-per-address = %d: must not be negative", o.perAddress)
+	}
+	for _, text := range o.exempt {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			refuse("exempt-networks = %s: must be networks such as 10.0.0.0/8", text)
+		}
+	}
+}
+
+// room is how many unidentified connections there may be, given the limit on open files.
+func (o *admissionOptions) room(files int) int {
+	const share, enough = 16, 4096
+	if o.unidentified > 0 {
+		return o.unidentified
+	}
+	return min(files/share, enough)
+}
+
+// open makes the limiter of a server with so many places for clients.
+func (o *admissionOptions) open(connections int, pool *memory.Pool) *admission.Limiter {
+	limits := admission.Limits{
+		Unidentified: o.unidentified, PerAddress: cmp.Or(o.perAddress, max(1, connections/2)),
+		Memory: pool,
+		Rate:   admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
+	}
+	for _, text := range o.exempt {
+		network, _ := netip.ParsePrefix(text) // check has seen it
+		limits.Exempt = append(limits.Exempt, network)
+	}
+	return admission.New(limits)
+}
