@@ -314,18 +314,24 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 	return p.app.showLines(name, old, d.Name, p.files[d.Name])
 }
 
-// textAt is what a document was.
-func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) (text []byte, err error) {
-	for q := (history.ShowAsk{Name: name, Rev: rev}); ; {
-		show, err := calls.Show(ctx, &q)
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, show.Text...)
-		if q.Offset = show.Next; q.Offset == 0 {
-			return text, nil
+// whole is the answer about a document with all of its text.
+func whole(ctx context.Context, calls *remote.HistoryCalls, q history.ShowAsk) (*history.ShowAnswer, error) {
+	all, err := calls.Show(ctx, &q)
+	for part := all; err == nil && moreText(&q, part); {
+		if part, err = calls.Show(ctx, &q); err == nil {
+			all.Text += part.Text
 		}
 	}
+	return all, err
+}
+
+// textAt is what a document was.
+func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) ([]byte, error) {
+	show, err := whole(ctx, calls, history.ShowAsk{Name: name, Rev: rev})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(show.Text), nil
 }
 
 // showThere shows the lines that differ between a broken file of the server and what is to replace it.

@@ -41,7 +41,7 @@ line of JSON, as it is kept, so that verify can check them.`
 		}
 		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.json())
 	})
-	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: a.showHead}))
+	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: as(a.showHead)}))
 	return command
 }
 
@@ -140,8 +140,8 @@ func (a *app) showAuditLine(l *trail.Line, asJSON bool) error {
 }
 
 // showHead prints a head as --head takes it; what was removed is in its JSON.
-func (a *app) showHead(answer any) error {
-	return a.printf("%v\n", answer.(*audit.HeadAnswer).Head)
+func (a *app) showHead(answer *audit.HeadAnswer) error {
+	return a.printf("%v\n", answer.Head)
 }
 
 // auditVerifyCommand checks the chain, of the server or of a file that was exported.

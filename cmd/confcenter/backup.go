@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ const backupStall = time.Minute
 
 func (a *app) backupCommand() *cobra.Command {
 	var from, data string
-	proves := &connection{app: a}
+	proves := &connection{app: a, shares: map[string]string{"http": "http"}}
 	command := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up everything that a server keeps",
@@ -50,14 +49,11 @@ be -, which is standard output; what ends too early is told by its missing end.`
 	_ = command.MarkFlagDirname("data")
 	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
 	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
-		if err := a.httpAddress(command); err != nil {
+		secure, token, err := proves.proof(command)
+		if err != nil {
 			return err
 		}
-		server := backupServer{at: from}
-		var err error
-		if server.secure, server.token, err = proves.proof(command); err != nil {
-			return err
-		}
+		server := backupServer{at: from, secure: secure, token: token}
 		ctx, stop := untilSignal(ctx)
 		defer stop()
 		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
@@ -85,17 +81,6 @@ be -, which is standard output; what ends too early is told by its missing end.`
 	})
 }
 
-// httpAddress takes the address from the environment unless the flag is given.
-func (a *app) httpAddress(command *cobra.Command) error {
-	set := settingsOf(command.Flags(), func(flag string) bool { return flag == "http" })
-	set.Foreign = append(append(set.Foreign, serverVariables()...), clientVariables()...)
-	set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable("http") })
-	if err := set.Resolve("", "", a.environ); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
 // summary is what is said of a backup.
 type summary struct {
 	File     string `json:"file"`
@@ -112,7 +97,7 @@ func newSummary(name string, t backup.Totals) summary {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, shownTime(s.Time), s.Rows, s.Bytes, s.SHA256)
+	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, timeOf(s.Time), s.Rows, s.Bytes, s.SHA256)
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.

@@ -14,8 +14,7 @@ import (
 )
 
 // showChange prints what a change has done, or would do.
-func (a *app) showChange(answer any) error {
-	change := answer.(*history.ChangeAnswer)
+func (a *app) showChange(change *history.ChangeAnswer) error {
 	switch {
 	case len(change.Refused) > 0:
 		return nil // an error follows

@@ -22,12 +22,12 @@ import (
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
 func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
-		"log":     {show: a.showLog},
-		"show":    {show: a.showText, follow: rest(moreText)},
-		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: a.showDiff, follow: rest(moreDiff)},
-		"blame":   {show: a.showBlame},
-		"explain": {show: a.showExplain},
-		"prune":   {long: true, show: a.showPrune, follow: rest(morePrune)},
+		"log":     {show: as(a.showLog)},
+		"show":    {show: as(a.showText), follow: rest(moreText)},
+		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: as(a.showDiff), follow: rest(moreDiff)},
+		"blame":   {show: as(a.showBlame)},
+		"explain": {show: as(a.showExplain)},
+		"prune":   {long: true, show: as(a.showPrune), follow: rest(morePrune)},
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
@@ -37,7 +37,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
-	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack, before: func(question any) {
+	specials["rollback"] = special{long: true, show: as(a.showChange), follow: a.rolledBack, before: func(question any) {
 		_, moment := question.(*history.RollbackAsk).Target()
 		a.repeatTime(moment)
 	}}
@@ -84,8 +84,7 @@ and all of the last 365 days.`,
 }
 
 // showLog prints changes, a line for each.
-func (a *app) showLog(answer any) error {
-	log := answer.(*history.LogAnswer)
+func (a *app) showLog(log *history.LogAnswer) error {
 	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
 		return []any{c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(&c, log.Name != ""), dash(shortened(c.Comment))}
 	}))
@@ -127,8 +126,7 @@ func whatChanged(c *history.Change, one bool) string {
 }
 
 // showText prints a piece of what a document was, as it is.
-func (a *app) showText(answer any) error {
-	show := answer.(*history.ShowAnswer)
+func (a *app) showText(show *history.ShowAnswer) error {
 	if show.Deleted && show.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
 	}
@@ -158,8 +156,7 @@ func moreText(q *history.ShowAsk, show *history.ShowAnswer) bool {
 }
 
 // showDiff prints what differs, by line or by key path.
-func (a *app) showDiff(answer any) error {
-	diff := answer.(*history.DiffAnswer)
+func (a *app) showDiff(diff *history.DiffAnswer) error {
 	if _, err := io.WriteString(a.stdout, diff.Text); err != nil {
 		return err
 	}
@@ -196,8 +193,7 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 }
 
 // showBlame prints who changed each value last.
-func (a *app) showBlame(answer any) error {
-	blame := answer.(*history.BlameAnswer)
+func (a *app) showBlame(blame *history.BlameAnswer) error {
 	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
 		revision := strconv.FormatInt(k.Revision, 10)
 		if k.Earlier {
@@ -217,8 +213,7 @@ func (a *app) showBlame(answer any) error {
 }
 
 // showExplain prints what each file has to say, the weakest first.
-func (a *app) showExplain(answer any) error {
-	e := answer.(*history.ExplainAnswer)
+func (a *app) showExplain(e *history.ExplainAnswer) error {
 	err := a.table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
 		return []any{f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why}
 	}))
@@ -232,8 +227,7 @@ func (a *app) showExplain(answer any) error {
 }
 
 // showPrune prints what is gone, or would go.
-func (a *app) showPrune(answer any) error {
-	prune := answer.(*history.PruneAnswer)
+func (a *app) showPrune(prune *history.PruneAnswer) error {
 	if prune.Versions > 0 {
 		if err := a.showRows(reflect.ValueOf(prune.Documents)); err != nil {
 			return err

@@ -36,10 +36,7 @@ leave the value sealed, which is printed as a mark; as in mget, list and history
 		if err != nil {
 			return err
 		}
-		if err := c.show(newEntry(e), func() error { return c.printValue(e.Value) }); err != nil || !reveal {
-			return err
-		}
-		return stillSealedOf(e)
+		return cmp.Or(c.show(newEntry(e), func() error { return c.printValue(e.Value) }), stillSealedOf(reveal, e))
 	})
 }
 
@@ -69,10 +66,7 @@ table and are null with -o json; they are not an error.`,
 		if err != nil {
 			return err
 		}
-		if err := c.show(newEntries(entries), func() error { return a.printEntries(entries) }); err != nil || !reveal {
-			return err
-		}
-		return stillSealedOf(entries...)
+		return cmp.Or(c.show(newEntries(entries), func() error { return a.printEntries(entries) }), stillSealedOf(reveal, entries...))
 	})
 }
 
@@ -150,9 +144,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err := c.printPage(page, l); err != nil {
 			return err
 		}
-		if l.reveal && !l.keys {
-			sealed = cmp.Or(sealed, stillSealedOf(page.Entries...))
-		}
+		sealed = cmp.Or(sealed, stillSealedOf(l.reveal && !l.keys, page.Entries...))
 		if !page.More || len(page.Entries) == 0 {
 			return sealed
 		}
@@ -248,10 +240,7 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 			if len(versions.Entries) == 0 {
 				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
 			}
-			if err := c.printVersions(versions); err != nil || !reveal {
-				return err
-			}
-			return stillSealedOf(versions.Entries...)
+			return cmp.Or(c.printVersions(versions), stillSealedOf(reveal, versions.Entries...))
 		})
 	}
 	return command

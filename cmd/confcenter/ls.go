@@ -53,7 +53,7 @@ func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) err
 		if f.Reason != "" {
 			state += " (" + f.Reason + ")"
 		}
-		return []any{f.Name, state, f.Size, f.Mtime, shownTime(int64(f.Mtime) * 1000)}
+		return []any{f.Name, state, f.Size, f.Mtime, timeOf(int64(f.Mtime) * 1000)}
 	})); err != nil {
 		return err
 	}

@@ -15,10 +15,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/protocol"
 	cluster "confcenter/state"
+	"confcenter/state/auth"
+	"confcenter/state/bench"
+	"confcenter/state/flow"
 )
 
 // special is what a verb has that does not follow from the table.
@@ -29,8 +33,6 @@ type special struct {
 	// instead does something else than ask the question, if it is true.
 	instead func(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error)
 	show    func(answer any) error // prints an answer as text
-	// verdict is the error that makes the exit code say what an answer says, after it was printed.
-	verdict func(answer any) error
 	// follow goes on after the first answer; ask asks again.
 	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
 }
@@ -91,14 +93,46 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 		if err == nil {
 			err = print(answer)
 		}
-		if err == nil && more.verdict != nil {
-			err = more.verdict(answer)
+		if err == nil {
+			err = verdict(answer)
 		}
 		if err != nil || more.follow == nil {
 			return err
 		}
 		return more.follow(ctx, connected, question, answer, ask, print)
 	})
+}
+
+// verdict is the error that makes the exit code say what an answer says, after it was printed.
+func verdict(answer any) error {
+	switch a := answer.(type) {
+	case *auth.CanAnswer:
+		if !a.Allowed {
+			return errMayNot
+		}
+	case *bench.TakeAnswer:
+		if a.Empty {
+			return nothing("no job waits")
+		}
+	case *bench.AssignAnswer:
+		if !a.Assigned {
+			return nothing(fmt.Sprintf("nothing is assigned: no node was found for %d of what the job asks for", len(a.Failed)))
+		}
+	case *flow.ClaimAnswer:
+		if a.Key == "" {
+			return nothing("nothing waits that could be claimed")
+		}
+	case *flow.LockAnswer:
+		if !a.Granted {
+			return codes.Errorf(codes.Locked, "the lock is not granted: %q has it", a.Owner)
+		}
+	}
+	return nil
+}
+
+// as is what shows answers of one type, for any.
+func as[A any](show func(*A) error) func(any) error {
+	return func(answer any) error { return show(answer.(*A)) }
 }
 
 // defineWords gives a verb the usage line, help and flags that follow from its question, and

@@ -27,5 +27,3 @@ func (a *app) repeatTime(text string) {
 		}
 	}
 }
-
-func shownTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

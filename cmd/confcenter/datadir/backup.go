@@ -96,8 +96,7 @@ func syncDirectory(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func noHead(backup.Head) error      { return nil }
-func noRow(key, value []byte) error { return nil }
+func noHead(backup.Head) error { return nil }
 
 // Copy makes a backup of a data directory that is not in use.
 func Copy(ctx context.Context, data string, to io.Writer, version string) (totals backup.Totals, err error) {
