@@ -142,6 +142,7 @@ var mayImport = map[string][]string{
 	"cmd/confcenter":         {everything},
 	"cmd/confcenter/check":   {"access/policy", "confstore", "internal/jsontext", "meta", "golang.org/x/text"},
 	"cmd/confcenter/datadir": {"codes", "confstore", "confstore/doclog", "internal/atomicfile", "internal/clock", "kv", "kvstore/backup", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "state/auth", "storage"},
+	"cmd/confcenter/job":     {"codes", "golang.org/x/sys"},
 	"cmd/confcenter/screen":  {"internal/jsontext", "internal/settings", "github.com/rs/zerolog", "golang.org/x/term"},
 	"cmd/confcenter/serving": {"access", "access/control", "access/openid", "access/policy", "access/seal", "access/trail", "cmd/confcenter/datadir", "cmd/confcenter/screen", "confstore", "gateway", "internal/admission", "internal/atomicfile", "internal/clock", "internal/memory", "internal/settings", "internal/tlsfiles", "kv", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "server", "server/gate", "server/netio", "server/tcp", "state/audit", "state/auth", "state/host", "state/review", "state/secret", "storage", "storage/landing", "github.com/rs/zerolog", "github.com/spf13/pflag"},
 	"clienttest":             {"confstore", "kv", "kvstore/memory", "server", "server/tcp", "state/host", "github.com/rs/zerolog"},

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/internal/settings"
+	"confcenter/state/history"
 )
 
 // chooses adds a choice to a command as a flag, with completion.
@@ -50,3 +52,24 @@ func (a *app) printJSON(v any) error {
 
 // isTerminal reports whether a person is at the other end of a stream.
 func isTerminal(stream any) bool { return screen.Is(stream) }
+
+// readTime reads a time as people write it, and repeats it as repeatTime does; what is the setting that
+// has it.
+func (a *app) readTime(what, text string) (time.Time, error) {
+	at, ok := history.ParseTime(text)
+	if !ok {
+		return at, usageError{fmt.Errorf("%s = %s: must be a time like 2026-11-22T18:00:00Z", what, text)}
+	}
+	a.repeatTime(text)
+	return at, nil
+}
+
+// repeatTime says on standard error how a time is meant that is not written in UTC, before anything
+// follows from it. Other moments are none of its business.
+func (a *app) repeatTime(text string) {
+	if at, ok := history.ParseTime(text); ok {
+		if meant := at.Format(time.RFC3339Nano); meant != text {
+			fmt.Fprintf(a.stderr, "confcenter: %s is %s\n", text, meant)
+		}
+	}
+}

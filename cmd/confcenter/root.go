@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"confcenter/cmd/confcenter/job"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/internal/settings"
 )
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !a.started {
 		err = usageError{err}
 	}
-	if child, ok := errors.AsType[commandExit](err); ok {
+	if child, ok := errors.AsType[job.Exit](err); ok {
 		return int(child)
 	}
 	fmt.Fprintf(stderr, "confcenter: %v\n", err)

@@ -3,10 +3,16 @@ package serving
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
 	"confcenter/internal/memory"
+	"confcenter/internal/settings"
 )
 
 // reservedFiles is how many open files are kept for other things than connections
@@ -79,4 +85,122 @@ func (o *httpOptions) connections(files int) int {
 		return o.MaxConnections
 	}
 	return min(files/share, enough)
+}
+
+// checkMemory reports sizes that are too small, and two that contradict each other.
+func (o *Options) checkMemory(refuse func(format string, args ...any)) {
+	least := settings.Bytes(memory.Least)
+	switch {
+	case o.memory == 0:
+	case o.memory < least:
+		refuse("memory = %s: must be at least %s, or 0 for what the machine offers", &o.memory, &least)
+	case o.state.memory > 0:
+		if b := memory.Divide(int64(o.memory)); int64(o.state.memory) > b.StoreMost() {
+			needed, share := settings.Bytes(memory.For(int64(o.state.memory))), settings.Bytes(b.Store.Limit()>>20<<20)
+			refuse("kv-memory = %s does not fit into memory = %s, which everything else shares: make that at least %s, or leave kv-memory out, and the state store may take %s",
+				&o.state.memory, &o.memory, &needed, &share)
+		}
+	}
+}
+
+// budget divides the memory that check has seen. A machine that was not asked how much of it
+// the server may use gives more, up to what it can spare, so that a store gets the size it
+// was always configured with; if it cannot, the store gets what there is, and the log says so.
+func (o *Options) budget(there memory.Source, log zerolog.Logger) *memory.Budget {
+	total, from, store := int64(o.memory), "--memory", int64(o.state.memory)
+	if total == 0 {
+		total, from = there.Default, there.From
+		if store > 0 {
+			total = min(max(total, memory.For(store)), max(total, there.Most))
+		}
+	}
+	b := memory.Divide(total)
+	if most := b.StoreMost(); store > most {
+		needed, room := settings.Bytes(memory.For(store)), settings.Bytes(most>>20<<20)
+		log.Warn().Msgf("kv-memory = %s is more than this machine can spare: the state store may take %s. Leave kv-memory out, or set --memory to at least %s if there is so much",
+			&o.state.memory, &room, &needed)
+		store = most
+	}
+	if store > 0 {
+		b.SetStore(store)
+	}
+	line := log.Info().Int64("budget", b.Total).Str("from", from).Int64("store", b.Store.Limit()).Int64("documents", b.Documents.Limit())
+	if goLimit := os.Getenv("GOMEMLIMIT"); goLimit != "" {
+		line.Str("GOMEMLIMIT", goLimit)
+	}
+	line.Msg("memory")
+	return b
+}
+
+// keepMemory makes Go's collector keep to the budget until end is called. What the
+// environment says of it stays.
+func keepMemory(b *memory.Budget) (end func()) {
+	before := int64(-1) // as it is
+	if os.Getenv("GOMEMLIMIT") == "" {
+		before = debug.SetMemoryLimit(b.GoLimit())
+	}
+	pace := paceHeap(b.Total)
+	return func() {
+		pace.end()
+		debug.SetMemoryLimit(before)
+	}
+}
+
+// How much garbage is let grow before it is collected. The store keeps everything in
+// memory: with Go's 100 percent a process with a large one would take twice what it
+// holds. One with a small one would collect many times a second while it is written
+// to, so it may in any case let some grow, but no more than a quarter of the budget: the
+// pools hold six tenths of it, and at nine Go collects all the time.
+const (
+	heapGrowth  = 45 // percent of what is in use
+	heapGarbage = 128 << 20
+)
+
+// growthOf is the percentage for a heap of which live bytes are in use, and which may in
+// any case let so much garbage grow.
+func growthOf(live, garbage uint64) int {
+	const least = 4 << 20 // Go's own for small heaps
+	return max(heapGrowth, int(garbage*100/max(live, least)))
+}
+
+// heapPace sets anew after each collection how much garbage is let grow until the
+// next, unless GOGC says it. GOMEMLIMIT goes before both.
+type heapPace struct {
+	live    func() uint64     // at open; liveHeap
+	set     func(percent int) // at open; debug.SetGCPercent
+	garbage uint64            // at open: what growthOf takes
+	percent int               // set last
+	ended   atomic.Bool
+}
+
+// paceHeap begins for a process with so large a budget; end ends it.
+func paceHeap(budget int64) *heapPace {
+	p := &heapPace{live: liveHeap, set: func(percent int) { debug.SetGCPercent(percent) }, garbage: uint64(min(heapGarbage, budget/4))}
+	if os.Getenv("GOGC") == "" {
+		p.again()
+	}
+	return p
+}
+
+func (p *heapPace) end() { p.ended.Store(true) }
+
+// again is called once nothing refers to what the last call has made, which is after
+// the next collection.
+func (p *heapPace) again() {
+	if p.ended.Load() {
+		return
+	}
+	// Setting stops everything for a moment: small steps are not worth it.
+	if now := growthOf(p.live(), p.garbage); now < p.percent*7/8 || now > p.percent*9/8 {
+		p.percent = now
+		p.set(now)
+	}
+	runtime.AddCleanup(&struct{ _ *heapPace }{}, (*heapPace).again, p)
+}
+
+// liveHeap is what the last collection has found in use, in bytes.
+func liveHeap() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }

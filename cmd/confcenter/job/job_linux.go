@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"bytes"
@@ -111,9 +111,9 @@ func (s stop) String() string { return "stopped by " + syscall.Signal(s).String(
 func exitOf(status unix.WaitStatus) error {
 	switch {
 	case status.Signaled():
-		return commandExit(128 + int(status.Signal()))
+		return Exit(128 + int(status.Signal()))
 	case status.ExitStatus() != 0:
-		return commandExit(status.ExitStatus())
+		return Exit(status.ExitStatus())
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package job
 
 import (
 	"errors"
@@ -63,7 +63,7 @@ func exitOf(child *exec.Cmd, err error) error {
 		return err
 	}
 	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return commandExit(128 + int(status.Signal()))
+		return Exit(128 + int(status.Signal()))
 	}
-	return commandExit(child.ProcessState.ExitCode())
+	return Exit(child.ProcessState.ExitCode())
 }
