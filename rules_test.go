@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/metric":                    {},
 	"internal/ring":                      {},
 	"internal/roster":                    {"kv"},
-	"internal/settings":                  {},
+	"internal/settings":                  {"github.com/spf13/pflag"},
 	"internal/tlsfiles":                  {"internal/clock", "github.com/rs/zerolog"},
 	"meta":                               {"internal/jsontext"},
 	"protocol":                           {"access", "access/policy", "codes", "kv", "kv/documents", "kv/kvjson", "op", "storage/field", "storage/storagejson", "internal/jsontext"},

@@ -88,7 +88,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // defineProof defines the settings by which server and client prove who they are.
 func (c *connection) defineProof(f *pflag.FlagSet) {
-	c.tls.define(f)
+	settings.Define(f, &c.tls)
 	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
 }
 
@@ -368,24 +368,19 @@ func (c *connection) completeName(command *cobra.Command, args []string, prefix 
 
 // clientTLS are the settings of TLS that all client verbs share.
 type clientTLS struct {
-	on            bool
-	ca, cert, key string
-}
-
-func (o *clientTLS) define(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "tls", false, "connect with TLS, to the port of serve --tls-listen; also CONFCENTER_TLS")
-	f.StringVar(&o.ca, "tls-ca", "", "file of the authorities that the server's certificate must come from, in PEM; implies --tls; empty = those that the machine trusts; also CONFCENTER_TLS_CA")
-	f.StringVar(&o.cert, "client-cert", "", "file of a certificate for servers that ask for one, in PEM; implies --tls; also CONFCENTER_CLIENT_CERT")
-	f.StringVar(&o.key, "client-key", "", "file of its key, in PEM; also CONFCENTER_CLIENT_KEY")
+	On   bool   `flag:"tls" doc:"connect with TLS, to the port of serve --tls-listen; also CONFCENTER_TLS"`
+	CA   string `flag:"tls-ca" doc:"file of the authorities that the server's certificate must come from, in PEM; implies --tls; empty = those that the machine trusts; also CONFCENTER_TLS_CA"`
+	Cert string `flag:"client-cert" doc:"file of a certificate for servers that ask for one, in PEM; implies --tls; also CONFCENTER_CLIENT_CERT"`
+	Key  string `flag:"client-key" doc:"file of its key, in PEM; also CONFCENTER_CLIENT_KEY"`
 }
 
 // config is nil without TLS.
 func (o *clientTLS) config() (*tls.Config, error) {
 	switch {
-	case (o.cert == "") != (o.key == ""):
+	case (o.Cert == "") != (o.Key == ""):
 		return nil, errors.New("client-cert and client-key belong together: give both")
-	case !o.on && o.ca == "" && o.cert == "":
+	case !o.On && o.CA == "" && o.Cert == "":
 		return nil, nil
 	}
-	return client.TLSFiles(o.ca, o.cert, o.key)
+	return client.TLSFiles(o.CA, o.Cert, o.Key)
 }

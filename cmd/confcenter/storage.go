@@ -154,18 +154,15 @@ func valueOf(data []byte) kv.Value {
 
 // ownerFlags are the flags of writes.
 type ownerFlags struct {
+	Token  string   `flag:"token" doc:"token of this write: writes with the same token are applied once, however often they are sent"`
+	Expect []string `flag:"if-version" doc:"NAME=VERSION: write only if the field has that version, 0 = it is absent; may be repeated"`
+	Prev   bool     `flag:"prev" doc:"with -o json, also print what the fields were before"`
 	place
-	token  string
-	expect []string
-	prev   bool
 }
 
 func (w *ownerFlags) define(command *cobra.Command) {
 	w.place.define(command)
-	f := command.Flags()
-	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
-	f.StringArrayVar(&w.expect, "if-version", nil, "NAME=VERSION: write only if the field has that version, 0 = it is absent; may be repeated")
-	f.BoolVar(&w.prev, "prev", false, "with -o json, also print what the fields were before")
+	settings.Define(command.Flags(), w)
 	for _, flag := range []string{"token", "if-version"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -173,14 +170,14 @@ func (w *ownerFlags) define(command *cobra.Command) {
 
 func (w *ownerFlags) options() ([]client.Option, error) {
 	var opts []client.Option
-	if w.token != "" {
-		opts = append(opts, client.WithToken(w.token))
+	if w.Token != "" {
+		opts = append(opts, client.WithToken(w.Token))
 	}
-	if w.prev {
+	if w.Prev {
 		opts = append(opts, client.WithPrev())
 	}
-	if len(w.expect) > 0 {
-		versions, err := numbersOf(w.expect, "if-version = %s: must be NAME=VERSION")
+	if len(w.Expect) > 0 {
+		versions, err := numbersOf(w.Expect, "if-version = %s: must be NAME=VERSION")
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +232,7 @@ func writes[T any](c *connection, command *cobra.Command, read func(args []strin
 			if err != nil {
 				return err
 			}
-			return c.showChanged(done, flags.prev, text(done))
+			return c.showChanged(done, flags.Prev, text(done))
 		})
 	}
 	return command

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"confcenter/access"
 	"confcenter/access/control"
@@ -31,53 +30,39 @@ import (
 
 // accessOptions are the settings of access control.
 type accessOptions struct {
-	on             bool
-	places         settings.List
-	administrators settings.List
-	refusalDelay   time.Duration
-	signIn         signInOptions
-	reviews        reviewOptions
+	On             bool          `flag:"access-control" doc:"let in only those who prove who they are, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data"`
+	Places         settings.List `flag:"listen-as" doc:"names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME"`
+	Administrators settings.List `flag:"administrators" doc:"who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS"`
+	RefusalDelay   time.Duration `flag:"refusal-delay" default:"250ms" doc:"the refusal of a wrong token is sent that much later, at most 1s; 0: at once. No one with a valid one waits"`
+	SignIn         signInOptions
+	Reviews        reviewOptions
 }
 
 // reviewOptions are the settings of changes that wait for another person.
 type reviewOptions struct {
-	most int
-	keep time.Duration
-}
-
-func (o *reviewOptions) define(f *pflag.FlagSet) {
-	f.IntVar(&o.most, "max-reviews", 1000, "changes that wait for another person's approval at the same time; further ones are refused, and of one author at most 100 wait")
-	f.DurationVar(&o.keep, "review-keep", 7*24*time.Hour, "a change that no one has decided expires after that long, and a decision is forgotten")
+	Most int           `flag:"max-reviews" default:"1000" doc:"changes that wait for another person's approval at the same time; further ones are refused, and of one author at most 100 wait"`
+	Keep time.Duration `flag:"review-keep" default:"168h" doc:"a change that no one has decided expires after that long, and a decision is forgotten"`
 }
 
 func (o *reviewOptions) check(refuse func(format string, args ...any)) {
-	if o.most < 1 {
-		refuse("max-reviews = %d: must be above 0", o.most)
+	if o.Most < 1 {
+		refuse("max-reviews = %d: must be above 0", o.Most)
 	}
-	if o.keep < time.Minute || o.keep > kv.MaxTTL {
-		refuse("review-keep = %s: must be from 1m to %s", o.keep, kv.MaxTTL)
+	if o.Keep < time.Minute || o.Keep > kv.MaxTTL {
+		refuse("review-keep = %s: must be from 1m to %s", o.Keep, kv.MaxTTL)
 	}
 }
 
 func (o *reviewOptions) config() review.Config {
-	return review.Config{MaxChanges: int64(o.most), Keep: o.keep}
+	return review.Config{MaxChanges: int64(o.Most), Keep: o.Keep}
 }
 
 // listenerNames are what --listen-as calls the listeners: their settings.
 var listenerNames = []string{gate.PlainListener, gate.TLSListener, gateway.PlainListener, gateway.TLSListener}
 
-func (o *accessOptions) define(f *pflag.FlagSet) {
-	f.BoolVar(&o.on, "access-control", false, "let in only those who prove who they are, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
-	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
-	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
-	f.DurationVar(&o.refusalDelay, "refusal-delay", 250*time.Millisecond, "the refusal of a wrong token is sent that much later, at most 1s; 0: at once. No one with a valid one waits")
-	o.signIn.define(f)
-	o.reviews.define(f)
-}
-
 // parsed are the places that the settings name.
 func (o *accessOptions) parsed() (places []control.Place, err error) {
-	for _, text := range o.places {
+	for _, text := range o.Places {
 		p, err := control.ParsePlace(text, listenerNames)
 		if err != nil {
 			return nil, err
@@ -92,25 +77,25 @@ func (o *accessOptions) check(certificates bool, refuse func(format string, args
 	if _, err := o.parsed(); err != nil {
 		refuse("listen-as: %w", err)
 	}
-	for _, name := range o.administrators {
+	for _, name := range o.Administrators {
 		kind, _, _ := strings.Cut(name, ":")
 		switch err := policy.CheckIdentity(name); {
 		case err != nil:
 			refuse("administrators: %w", err)
-		case kind+":" == policy.AsPerson && o.on && o.signIn.issuer == "":
+		case kind+":" == policy.AsPerson && o.On && o.SignIn.Issuer == "":
 			refuse("administrators: no one can be %s without --oidc-issuer, where people sign in; set it, or use an administrator's token", name)
-		case kind+":" == policy.ByCert && o.on && !certificates:
+		case kind+":" == policy.ByCert && o.On && !certificates:
 			refuse("administrators: no one can be %s without --tls-client-ca, of whose authorities certificates are; set it, or use an administrator's token", name)
 		case kind+":" != policy.AsPerson && kind+":" != policy.ByCert:
 			refuse("administrators: %s: name cert:SUBJECT or person:ADDRESS; for a token that may do everything: confcenter auth token NAME --groups %s", name, policy.Administrators)
 		}
 	}
-	if o.refusalDelay < 0 || o.refusalDelay > time.Second {
-		refuse("refusal-delay = %s: must be 0 to 1s", o.refusalDelay)
+	if o.RefusalDelay < 0 || o.RefusalDelay > time.Second {
+		refuse("refusal-delay = %s: must be 0 to 1s", o.RefusalDelay)
 	}
-	o.signIn.check(o.on, refuse)
-	o.reviews.check(refuse)
-	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
+	o.SignIn.check(o.On, refuse)
+	o.Reviews.check(refuse)
+	if !o.On && (len(o.Places) > 0 || len(o.Administrators) > 0) {
 		refuse("listen-as and administrators are for --access-control, which is not set")
 	}
 }
@@ -139,7 +124,7 @@ func (o *Options) openFronts(srv *server.Server, limiter *admission.Limiter, ver
 		web.Version = version
 		f.HTTP, f.SpareHTTP = &web, !o.http.given && web.TLSListen == ""
 	}
-	if !o.access.on {
+	if !o.access.On {
 		if f.HTTP != nil {
 			f.HTTP.Open = o.reachable()
 		}
@@ -152,7 +137,7 @@ func (o *Options) openFronts(srv *server.Server, limiter *admission.Limiter, ver
 	if err := ensureAdministrator(srv.Models.Tokens(), o.data, log); err != nil {
 		return f, err
 	}
-	provider, err := o.access.signIn.open(log)
+	provider, err := o.access.SignIn.open(log)
 	if err != nil {
 		return f, err
 	}
@@ -162,7 +147,7 @@ func (o *Options) openFronts(srv *server.Server, limiter *admission.Limiter, ver
 	if f.HTTP != nil {
 		f.HTTP.OpenID = provider
 	}
-	f.Control = &control.Config{Places: places, Administrators: o.access.administrators, RefusalDelay: o.access.refusalDelay}
+	f.Control = &control.Config{Places: places, Administrators: o.access.Administrators, RefusalDelay: o.access.RefusalDelay}
 	return f, nil
 }
 
@@ -218,19 +203,19 @@ func (o *Options) reachable() (list []string) {
 
 // warn tells of addresses and files that are less safe than they could be.
 func (o *Options) warn(log zerolog.Logger) {
-	for setting, path := range map[string]string{"tls-key": o.tls.files.Key, "oidc-client-secret-file": o.access.signIn.secretFile} {
+	for setting, path := range map[string]string{"tls-key": o.tls.files.Key, "oidc-client-secret-file": o.access.SignIn.SecretFile} {
 		if path != "" && OthersRead(path) {
 			log.Warn().Str("file", path).Str("setting", setting).Msg("everyone on this machine can read the file, and so stand in for this server: chmod 600 it")
 		}
 	}
 	for _, address := range o.reachable() {
 		secure := address == o.tls.listen || address == o.http.TLSListen
-		if o.access.on && secure {
+		if o.access.On && secure {
 			continue
 		}
 		line := log.Warn().Str("address", address)
 		switch {
-		case o.access.on:
+		case o.access.On:
 			line.Msg("there is no TLS at this address: anyone on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
 		case secure && o.tls.files.ClientCA != "":
 			line.Msg("OPEN ACCESS: everyone with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
@@ -245,15 +230,16 @@ func (o *Options) warn(log zerolog.Logger) {
 
 // signInOptions are the settings of people at the console.
 type signInOptions struct {
-	issuer     string // empty: people sign in by token only
-	client     string
-	secretFile string
-	external   string
-	groups     string
-	scopes     settings.List
-	domains    settings.List
-	idle, age  time.Duration
-	most       int
+	Issuer     string        `flag:"oidc-issuer" doc:"address of the OpenID provider that people sign in at on the console, as it gives it itself; empty = they sign in by token only"`
+	Client     string        `flag:"oidc-client-id" doc:"what the provider calls this server"`
+	SecretFile string        `flag:"oidc-client-secret-file" doc:"file with the secret that the provider has given it; or the secret itself in CONFCENTER_OIDC_CLIENT_SECRET"`
+	External   string        `flag:"external-url" doc:"where browsers reach this server, such as https://conf.example.org; the provider sends people back to /v1/session/callback below it"`
+	Groups     string        `flag:"oidc-groups-claim" default:"groups" doc:"the claim that has the groups of a person; dots lead into others, as in realm_access.roles"`
+	Scopes     settings.List `flag:"oidc-scopes" default:"email,profile" doc:"what to ask the provider for besides openid, separated by commas"`
+	Domains    settings.List `flag:"oidc-domains" doc:"domains of e-mail addresses that may sign in, separated by commas; empty = any that the provider has verified"`
+	Idle       time.Duration `flag:"session-idle" default:"2h" doc:"a session at the console ends when no one has used it for that long"`
+	Age        time.Duration `flag:"session-age" default:"12h" doc:"a session at the console ends after that long in any case"`
+	Most       int           `flag:"max-sessions" default:"1000" doc:"sessions at the console at the same time; further ones are refused, and of one person there are at most 20"`
 
 	secret string // from the environment
 }
@@ -261,30 +247,16 @@ type signInOptions struct {
 // SecretVariable has the client secret. It is no flag: everyone on the machine sees those.
 const SecretVariable = Prefix + "_OIDC_CLIENT_SECRET"
 
-func (o *signInOptions) define(f *pflag.FlagSet) {
-	o.scopes = settings.List{"email", "profile"}
-	f.StringVar(&o.issuer, "oidc-issuer", "", "address of the OpenID provider that people sign in at on the console, as it gives it itself; empty = they sign in by token only")
-	f.StringVar(&o.client, "oidc-client-id", "", "what the provider calls this server")
-	f.StringVar(&o.secretFile, "oidc-client-secret-file", "", "file with the secret that the provider has given it; or the secret itself in CONFCENTER_OIDC_CLIENT_SECRET")
-	f.StringVar(&o.external, "external-url", "", "where browsers reach this server, such as https://conf.example.org; the provider sends people back to "+openid.CallbackPath+" below it")
-	f.StringVar(&o.groups, "oidc-groups-claim", "groups", "the claim that has the groups of a person; dots lead into others, as in realm_access.roles")
-	f.Var(&o.scopes, "oidc-scopes", "what to ask the provider for besides openid, separated by commas")
-	f.Var(&o.domains, "oidc-domains", "domains of e-mail addresses that may sign in, separated by commas; empty = any that the provider has verified")
-	f.DurationVar(&o.idle, "session-idle", 2*time.Hour, "a session at the console ends when no one has used it for that long")
-	f.DurationVar(&o.age, "session-age", 12*time.Hour, "a session at the console ends after that long in any case")
-	f.IntVar(&o.most, "max-sessions", 1000, "sessions at the console at the same time; further ones are refused, and of one person there are at most 20")
-}
-
 // check finds settings that no one could sign in with.
 func (o *signInOptions) check(accessControl bool, refuse func(format string, args ...any)) {
-	if o.idle < time.Minute || o.age < time.Minute {
-		refuse("session-idle = %s, session-age = %s: must be at least 1m", o.idle, o.age)
+	if o.Idle < time.Minute || o.Age < time.Minute {
+		refuse("session-idle = %s, session-age = %s: must be at least 1m", o.Idle, o.Age)
 	}
-	if o.most < 1 {
-		refuse("max-sessions = %d: must be above 0", o.most)
+	if o.Most < 1 {
+		refuse("max-sessions = %d: must be above 0", o.Most)
 	}
-	if o.issuer == "" {
-		if o.client != "" || o.secretFile != "" || o.secret != "" || o.external != "" || len(o.domains) > 0 {
+	if o.Issuer == "" {
+		if o.Client != "" || o.SecretFile != "" || o.secret != "" || o.External != "" || len(o.Domains) > 0 {
 			refuse("oidc-client-id, oidc-client-secret-file, oidc-domains and external-url are for --oidc-issuer, which is not set")
 		}
 		return
@@ -302,28 +274,28 @@ func (o *signInOptions) check(accessControl bool, refuse func(format string, arg
 
 // open is the provider; nil: there is none. It is not asked yet.
 func (o *signInOptions) open(log zerolog.Logger) (*openid.Provider, error) {
-	if o.issuer == "" {
+	if o.Issuer == "" {
 		return nil, nil
 	}
 	secret := o.secret
-	if o.secretFile != "" {
-		text, err := os.ReadFile(o.secretFile)
+	if o.SecretFile != "" {
+		text, err := os.ReadFile(o.SecretFile)
 		if err != nil {
 			return nil, fmt.Errorf("the file of the client secret cannot be read: %w", err)
 		}
 		if len(text) > 4<<10 {
-			return nil, fmt.Errorf("oidc-client-secret-file = %s: is no file of a secret: it has %d bytes", o.secretFile, len(text))
+			return nil, fmt.Errorf("oidc-client-secret-file = %s: is no file of a secret: it has %d bytes", o.SecretFile, len(text))
 		}
 		secret = strings.TrimSpace(string(text))
 	}
 	return openid.Open(openid.Config{
-		Issuer: o.issuer, ClientID: o.client, ClientSecret: secret, External: o.external,
-		Scopes: o.scopes, Groups: o.groups, Domains: o.domains, Log: log,
+		Issuer: o.Issuer, ClientID: o.Client, ClientSecret: secret, External: o.External,
+		Scopes: o.Scopes, Groups: o.Groups, Domains: o.Domains, Log: log,
 	})
 }
 
 func (o *signInOptions) limits() auth.SessionLimits {
-	return auth.SessionLimits{Idle: o.idle, Age: o.age, Most: int64(o.most), Issuer: o.issuer}
+	return auth.SessionLimits{Idle: o.Idle, Age: o.Age, Most: int64(o.Most), Issuer: o.Issuer}
 }
 
 // KeyVariable has the secret key. It is no flag: everyone on the machine sees those.
@@ -331,18 +303,14 @@ const KeyVariable = Prefix + "_SECRET_KEY"
 
 // secretOptions are where the secret key comes from.
 type secretOptions struct {
-	file, command string
-	text          string // of the variable; never printed
-}
-
-func (o *secretOptions) define(f *pflag.FlagSet) {
-	f.StringVar(&o.file, "secret-key-file", "", "file, readable by its owner only, of the secret key by which sealed values are encrypted: 32 random bytes in hexadecimal or base64, as openssl rand -hex 32 prints them; further lines may have older keys; read again when it changes; or the variable CONFCENTER_SECRET_KEY has the key")
-	f.StringVar(&o.command, "secret-key-command", "", "command of the shell that prints the secret key, instead of --secret-key-file; run at the start, and by confcenter secret rotate")
+	File    string `flag:"secret-key-file" doc:"file, readable by its owner only, of the secret key by which sealed values are encrypted: 32 random bytes in hexadecimal or base64, as openssl rand -hex 32 prints them; further lines may have older keys; read again when it changes; or the variable CONFCENTER_SECRET_KEY has the key"`
+	Command string `flag:"secret-key-command" doc:"command of the shell that prints the secret key, instead of --secret-key-file; run at the start, and by confcenter secret rotate"`
+	text    string // of the variable; never printed
 }
 
 func (o *secretOptions) check(refuse func(format string, args ...any)) {
 	given := 0
-	for _, from := range []string{o.file, o.command, o.text} {
+	for _, from := range []string{o.File, o.Command, o.text} {
 		if from != "" {
 			given++
 		}
@@ -358,10 +326,10 @@ const keyEvery = time.Second
 // config is that of the data keys; what the command has to say to people goes to the log.
 func (o *secretOptions) config(log zerolog.Logger) (cfg secret.Config) {
 	switch {
-	case o.file != "":
-		cfg.Source, cfg.Every = seal.FromFile(o.file), keyEvery
-	case o.command != "":
-		cfg.Source = seal.FromCommand(o.command, log)
+	case o.File != "":
+		cfg.Source, cfg.Every = seal.FromFile(o.File), keyEvery
+	case o.Command != "":
+		cfg.Source = seal.FromCommand(o.Command, log)
 	case o.text != "":
 		cfg.Source = seal.FromText(KeyVariable, o.text)
 	}

@@ -17,30 +17,21 @@ import (
 // admissionOptions are the settings of what peers may do before they have said who they are,
 // and of what one address may have, on TCP and HTTP together.
 type admissionOptions struct {
-	unidentified int
-	perAddress   int
-	exempt       settings.List
-
-	rate, addressRate rate
-}
-
-func (o *admissionOptions) define(f *pflag.FlagSet) {
-	o.exempt = settings.List{"127.0.0.0/8", "::1/128"}
-	f.IntVar(&o.unidentified, "max-unidentified", 0, "TCP and HTTP connections that have not identified themselves; beyond that, the oldest silent one is closed; 0 = a sixteenth of the limit on open files, at most 4096")
-	f.IntVar(&o.perAddress, "max-per-address", 0, "TCP and HTTP connections of one address, which in any case gets at most half of the places of each; further ones are refused; 0 = half of --max-connections")
-	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address and --rate-per-address do not apply to, separated by commas, for example 10.0.0.0/8")
-	f.Var(&o.rate, "rate", "requests and bytes per second that one connection may send, TCP or HTTP, for example 1000/s,8MiB/s; what is more is refused with when to try again")
-	f.Var(&o.addressRate, "rate-per-address", "the same for all connections of one address")
+	Unidentified int           `flag:"max-unidentified" doc:"TCP and HTTP connections that have not identified themselves; beyond that, the oldest silent one is closed; 0 = a sixteenth of the limit on open files, at most 4096"`
+	PerAddress   int           `flag:"max-per-address" doc:"TCP and HTTP connections of one address, which in any case gets at most half of the places of each; further ones are refused; 0 = half of --max-connections"`
+	Exempt       settings.List `flag:"exempt-networks" default:"127.0.0.0/8,::1/128" doc:"networks that --max-per-address and --rate-per-address do not apply to, separated by commas, for example 10.0.0.0/8"`
+	Rate         rate          `flag:"rate" doc:"requests and bytes per second that one connection may send, TCP or HTTP, for example 1000/s,8MiB/s; what is more is refused with when to try again"`
+	AddressRate  rate          `flag:"rate-per-address" doc:"the same for all connections of one address"`
 }
 
 func (o *admissionOptions) check(refuse func(format string, args ...any)) {
-	if o.unidentified < 0 {
-		refuse("max-unidentified = %d: must not be negative", o.unidentified)
+	if o.Unidentified < 0 {
+		refuse("max-unidentified = %d: must not be negative", o.Unidentified)
 	}
-	if o.perAddress < 0 {
-		refuse("max-per-address = %d: must not be negative", o.perAddress)
+	if o.PerAddress < 0 {
+		refuse("max-per-address = %d: must not be negative", o.PerAddress)
 	}
-	for _, text := range o.exempt {
+	for _, text := range o.Exempt {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			refuse("exempt-networks = %s: must be networks such as 10.0.0.0/8", text)
 		}
@@ -50,8 +41,8 @@ func (o *admissionOptions) check(refuse func(format string, args ...any)) {
 // room is how many unidentified connections there may be, given the limit on open files.
 func (o *admissionOptions) room(files int) int {
 	const share, enough = 16, 4096
-	if o.unidentified > 0 {
-		return o.unidentified
+	if o.Unidentified > 0 {
+		return o.Unidentified
 	}
 	return min(files/share, enough)
 }
@@ -59,11 +50,11 @@ func (o *admissionOptions) room(files int) int {
 // open makes the limiter of a server with so many places for clients.
 func (o *admissionOptions) open(connections int, pool *memory.Pool) *admission.Limiter {
 	limits := admission.Limits{
-		Unidentified: o.unidentified, PerAddress: cmp.Or(o.perAddress, max(1, connections/2)),
+		Unidentified: o.Unidentified, PerAddress: cmp.Or(o.PerAddress, max(1, connections/2)),
 		Memory: pool,
-		Rate:   admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
+		Rate:   admission.Rate(o.Rate), AddressRate: admission.Rate(o.AddressRate),
 	}
-	for _, text := range o.exempt {
+	for _, text := range o.Exempt {
 		network, _ := netip.ParsePrefix(text) // check has seen it
 		limits.Exempt = append(limits.Exempt, network)
 	}

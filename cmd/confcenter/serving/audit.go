@@ -3,8 +3,6 @@ package serving
 import (
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"confcenter/access/trail"
 	"confcenter/internal/settings"
 	"confcenter/state/audit"
@@ -23,34 +21,25 @@ const recentAudit = 4 << 20
 
 // auditOptions are the settings of the audit.
 type auditOptions struct {
-	what   settings.Choice
-	days   int
-	bytes  settings.Bytes
-	file   string
-	syslog string
-}
-
-func (o *auditOptions) define(f *pflag.FlagSet) {
-	o.what, o.bytes = settings.Choice{Value: auditAuto, Allowed: []string{auditAuto, auditOff, auditNoKeys, auditAll}}, 1<<30
-	f.Var(&o.what, "audit", "what has a line in the audit: all, or no-keys for everything but changes of keys, players' fields and cluster state, or nothing with off; auto = all with --access-control, otherwise off")
-	f.IntVar(&o.days, "audit-days", 90, "how many days lines of the audit are kept")
-	f.Var(&o.bytes, "audit-bytes", "lines of the audit kept, in bytes; the oldest go first")
-	f.StringVar(&o.file, "audit-file", "", "file to which each line of the audit is appended as JSON, readable by its owner only; begun again when it was moved away")
-	f.StringVar(&o.syslog, "audit-syslog", "", "where each line of the audit is sent as a message of RFC 5424: the path of a socket such as /dev/log, udp:HOST:PORT or tcp:HOST:PORT")
+	What   settings.Choice `flag:"audit" default:"auto" doc:"what has a line in the audit: all, or no-keys for everything but changes of keys, players' fields and cluster state, or nothing with off; auto = all with --access-control, otherwise off"`
+	Days   int             `flag:"audit-days" default:"90" doc:"how many days lines of the audit are kept"`
+	Bytes  settings.Bytes  `flag:"audit-bytes" default:"1GiB" doc:"lines of the audit kept, in bytes; the oldest go first"`
+	File   string          `flag:"audit-file" doc:"file to which each line of the audit is appended as JSON, readable by its owner only; begun again when it was moved away"`
+	Syslog string          `flag:"audit-syslog" doc:"where each line of the audit is sent as a message of RFC 5424: the path of a socket such as /dev/log, udp:HOST:PORT or tcp:HOST:PORT"`
 }
 
 func (o *auditOptions) check(control bool, refuse func(format string, args ...any)) {
-	if o.days < 1 || o.days > 36500 {
-		refuse("audit-days = %d: must be from 1 to 36500", o.days)
+	if o.Days < 1 || o.Days > 36500 {
+		refuse("audit-days = %d: must be from 1 to 36500", o.Days)
 	}
-	if o.bytes < 1<<20 {
-		refuse("audit-bytes = %s: must be at least 1 MiB", &o.bytes)
+	if o.Bytes < 1<<20 {
+		refuse("audit-bytes = %s: must be at least 1 MiB", &o.Bytes)
 	}
-	if o.level(control) == auditOff && (o.file != "" || o.syslog != "") {
+	if o.level(control) == auditOff && (o.File != "" || o.Syslog != "") {
 		refuse("audit-file and audit-syslog are for an audit, and there is none without --access-control or --audit=%s", auditAll)
 	}
-	if o.syslog != "" {
-		if _, err := audit.ParseSyslog(o.syslog); err != nil {
+	if o.Syslog != "" {
+		if _, err := audit.ParseSyslog(o.Syslog); err != nil {
 			refuse("audit-syslog: %w", err)
 		}
 	}
@@ -58,8 +47,8 @@ func (o *auditOptions) check(control bool, refuse func(format string, args ...an
 
 // level is what is audited.
 func (o *auditOptions) level(control bool) string {
-	if o.what.Value != auditAuto {
-		return o.what.Value
+	if o.What.Value != auditAuto {
+		return o.What.Value
 	}
 	if control {
 		return auditAll
@@ -69,16 +58,16 @@ func (o *auditOptions) level(control bool) string {
 
 // names is how long names of tokens are kept that have ended: a day longer than lines about them, which
 // are not removed at once.
-func (o *auditOptions) names() time.Duration { return time.Duration(o.days+1) * 24 * time.Hour }
+func (o *auditOptions) names() time.Duration { return time.Duration(o.Days+1) * 24 * time.Hour }
 
 // config is how the audit works that t takes the lines of; nil: there is none.
 func (o *auditOptions) config(t *trail.Trail) audit.Config {
-	cfg := audit.Config{Trail: t, Age: time.Duration(o.days) * 24 * time.Hour, Bytes: int64(o.bytes)}
-	if o.file != "" {
-		cfg.Sinks = append(cfg.Sinks, audit.NewFile(o.file))
+	cfg := audit.Config{Trail: t, Age: time.Duration(o.Days) * 24 * time.Hour, Bytes: int64(o.Bytes)}
+	if o.File != "" {
+		cfg.Sinks = append(cfg.Sinks, audit.NewFile(o.File))
 	}
-	if o.syslog != "" {
-		if s, err := audit.ParseSyslog(o.syslog); err == nil { // which check has seen to
+	if o.Syslog != "" {
+		if s, err := audit.ParseSyslog(o.Syslog); err == nil { // which check has seen to
 			cfg.Sinks = append(cfg.Sinks, s)
 		}
 	}

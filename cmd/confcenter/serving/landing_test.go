@@ -10,7 +10,7 @@ import (
 )
 
 func TestThePasswordOfADatabaseIsInNoError(t *testing.T) {
-	o := landingOptions{dsn: "mysql://u:geheim@h/"}
+	o := landingOptions{Dsn: "mysql://u:geheim@h/"}
 	o.check(func(format string, args ...any) {
 		require.ErrorContains(t, fmt.Errorf(format, args...), "landing: the DSN")
 		require.NotContains(t, fmt.Sprintf(format, args...), "geheim")
@@ -26,7 +26,7 @@ func TestThePasswordOfAFlagStays(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--landing", given}))
 	set, err := o.Resolve("", nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, given, string(o.landing.dsn))
+	require.Equal(t, given, string(o.landing.Dsn))
 	var printed strings.Builder
 	require.NoError(t, set.Print(&printed))
 	require.Contains(t, printed.String(), "u:******@h")

@@ -38,22 +38,22 @@ func (o *Options) limitConnections(files int, room int64, log zerolog.Logger) (e
 	if o.http.TLSListen != "" {
 		webCost += memory.TLSCost
 	}
-	tcp, web, unidentified := o.tcp.MaxConnections, o.http.MaxConnections, o.admission.unidentified
-	o.http.MaxConnections, o.admission.unidentified = o.http.connections(files), o.admission.room(files)
+	tcp, web, unidentified := o.tcp.MaxConnections, o.http.MaxConnections, o.admission.Unidentified
+	o.http.MaxConnections, o.admission.Unidentified = o.http.connections(files), o.admission.room(files)
 	if web == 0 {
 		o.http.MaxConnections = min(o.http.MaxConnections, share(webShare, webCost))
 	}
 	if unidentified == 0 {
-		o.admission.unidentified = min(o.admission.unidentified, share(unidentifiedShare, tcpCost))
+		o.admission.Unidentified = min(o.admission.Unidentified, share(unidentifiedShare, tcpCost))
 	}
-	o.tcp.MaxConnections, err = connectionLimit(tcp, files, reservedFiles+o.admission.unidentified+o.http.MaxConnections)
+	o.tcp.MaxConnections, err = connectionLimit(tcp, files, reservedFiles+o.admission.Unidentified+o.http.MaxConnections)
 	if err != nil {
 		return err
 	}
 	if tcp == 0 {
 		o.tcp.MaxConnections = min(o.tcp.MaxConnections, share(16-webShare-unidentifiedShare, tcpCost))
 	}
-	if needed := int64(o.tcp.MaxConnections+o.admission.unidentified)*tcpCost + int64(o.http.MaxConnections)*webCost; needed > room {
+	if needed := int64(o.tcp.MaxConnections+o.admission.Unidentified)*tcpCost + int64(o.http.MaxConnections)*webCost; needed > room {
 		log.Warn().Msgf("the connections that may be open need %d bytes of memory, and the budget has %d for them: raise --memory, or lower --max-connections, --http-max-connections or --max-unidentified", needed, room)
 	}
 	return nil

@@ -82,6 +82,6 @@ func (o *Options) openCertificates(log zerolog.Logger) (*tlsfiles.Files, error) 
 		return nil, nil
 	}
 	paths := o.tls.files
-	paths.Optional = o.access.on // there are other ways to say who one is
+	paths.Optional = o.access.On // there are other ways to say who one is
 	return tlsfiles.Open(paths, clock.Real(), log)
 }

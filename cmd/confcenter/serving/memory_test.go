@@ -77,7 +77,7 @@ func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 			var log bytes.Buffer
 			o := Options{tcp: tcp.Config{MaxConnections: c.asked}, http: httpOptions{Config: gateway.Config{Listen: "127.0.0.1:0"}}}
 			require.NoError(t, o.limitConnections(files, memory.Divide(c.budget).Connections.Limit(), zerolog.New(&log)))
-			require.Equal(t, []int{c.tcp, c.web, c.unidentified}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.admission.unidentified})
+			require.Equal(t, []int{c.tcp, c.web, c.unidentified}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.admission.Unidentified})
 			require.Equal(t, c.warns, bytes.Contains(log.Bytes(), []byte("raise --memory")), log.String())
 		})
 	}

@@ -56,16 +56,17 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.StringVar(&o.tcp.Listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
 	o.http.define(f)
 	o.tls.define(f)
-	o.access.define(f)
-	o.secret.define(f)
-	o.audit.define(f)
+	settings.Define(f, &o.access)
+	settings.Define(f, &o.secret)
+	o.audit.What.Allowed = []string{auditAuto, auditOff, auditNoKeys, auditAll}
+	settings.Define(f, &o.audit)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.tcp.ServerID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
 	f.IntVar(&o.tcp.Loops, "loops", 0, "event loops; 0 = one per CPU")
 	f.Var(&o.memory, "memory", "what the process may use; every purpose has a share, and what does not fit is refused; 0 = three quarters of the control group's limit, or else half of the machine's memory")
 	f.IntVar(&o.tcp.MaxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
-	o.admission.define(f)
+	settings.Define(f, &o.admission)
 	o.logLevel = screen.LogLevels()
 	f.Var(&o.logLevel, "log-level", "lowest level of messages to log")
 	f.BoolVar(&o.tcp.FrameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
@@ -75,7 +76,7 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.DurationVar(&o.tcp.IdentifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
 	o.state.define(f)
-	o.landing.define(f)
+	settings.Define(f, &o.landing)
 	f.VisitAll(func(flag *pflag.Flag) { o.flags = append(o.flags, flag) })
 }
 
@@ -104,7 +105,7 @@ func Variables() []string {
 func (o *Options) Resolve(configFile string, environ, foreign []string) (*settings.Set, error) {
 	set := o.set()
 	set.Foreign = foreign
-	o.access.signIn.secret, _ = settings.Lookup(environ, SecretVariable)
+	o.access.SignIn.secret, _ = settings.Lookup(environ, SecretVariable)
 	var text []byte
 	if configFile != "" {
 		var err error
@@ -135,7 +136,7 @@ func (o *Options) Check() error {
 		}
 		if open, err := OpenAddress(at.address); err != nil {
 			refuse("%s = %s: %w", at.name, at.address, err)
-		} else if open && !o.allowOpen && !o.access.on {
+		} else if open && !o.allowOpen && !o.access.On {
 			refuse("%s = %s is not a loopback address: anyone who reaches the port could read and write everything; "+
 				"use 127.0.0.1, or --access-control, or --allow-open if the network in front of it is trusted", at.name, at.address)
 		}
@@ -171,7 +172,7 @@ func (o *Options) Check() error {
 	o.tls.check(o.servesTLS(), refuse)
 	o.access.check(o.tls.files.ClientCA != "", refuse)
 	o.secret.check(refuse)
-	o.audit.check(o.access.on, refuse)
+	o.audit.check(o.access.On, refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

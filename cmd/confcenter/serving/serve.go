@@ -81,7 +81,7 @@ func (o *Options) Serve(ctx context.Context, out, messages io.Writer, version st
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
-		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.admission.unidentified).Str("version", version).
+		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.admission.Unidentified).Str("version", version).
 		Msg("ready")
 	showConsole(out, srv.HTTP)
 	l := lifecycle{server: srv, reload: srv.Documents.Reload, signals: signals, limit: o.drainTimeout, log: log}

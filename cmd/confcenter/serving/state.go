@@ -73,10 +73,10 @@ func openEngine(o *Options, budget *memory.Budget, log zerolog.Logger) (store *r
 	}
 	cfg := pebblekv.StoreConfig{Disk: o.state.Config, Engine: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
 	cfg.Disk.Dir, cfg.Disk.Engine = datadir.State(o.data), budget.Engine
-	if o.audit.level(o.access.on) != auditOff {
+	if o.audit.level(o.access.On) != auditOff {
 		lines = trail.New(recentAudit)
 	}
-	cfg.Engine.Trail, cfg.Engine.TrailNotesOnly = lines, o.audit.level(o.access.on) == auditNoKeys
+	cfg.Engine.Trail, cfg.Engine.TrailNotesOnly = lines, o.audit.level(o.access.On) == auditNoKeys
 	if store, err = pebblekv.Open(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -91,12 +91,12 @@ func (o *Options) serverConfig(engine *replica.Store, lines *trail.Trail, budget
 	return server.Config{
 		State:     engine,
 		Documents: confstore.Config{Dir: o.conf, DataDir: o.data},
-		Players:   storage.Config{Moved: o.landing.moved},
+		Players:   storage.Config{Moved: o.landing.Moved},
 		Models: host.Config{
 			Audit:  o.audit.config(lines),
-			Auth:   auth.Config{Sessions: o.access.signIn.limits(), Names: o.audit.names(), Waiting: o.access.reviews.keep},
+			Auth:   auth.Config{Sessions: o.access.SignIn.limits(), Names: o.audit.names(), Waiting: o.access.Reviews.Keep},
 			Secret: o.secret.config(log),
-			Review: o.access.reviews.config(),
+			Review: o.access.Reviews.config(),
 		},
 		Landing: o.landing.config(),
 		Probe:   func() error { return disk.Probe(disk.Config{Dir: datadir.State(o.data)}) },
