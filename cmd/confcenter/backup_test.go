@@ -137,7 +137,7 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 // A disk that is full is not told as a fault of the backup.
 func TestABackupThatCannotBeWritten(t *testing.T) {
 	data, file := dataWithKeys(t, "a"), filepath.Join(t.TempDir(), "all.backup")
-	require.NoError(t, os.Symlink("/dev/full", file+datadir.Partial))
+	require.NoError(t, os.Symlink("/dev/full", file+".partial"))
 	r := call(t, "", "backup", "--data", data, file)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "the backup cannot be written: ")
@@ -145,7 +145,7 @@ func TestABackupThatCannotBeWritten(t *testing.T) {
 
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ccbackup")) }))
 	defer server.Close()
-	require.NoError(t, os.Symlink("/dev/full", file+"2"+datadir.Partial))
+	require.NoError(t, os.Symlink("/dev/full", file+"2"+".partial"))
 	r = call(t, "", "backup", "--http", server.URL, file+"2")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "no space left on device")
@@ -173,7 +173,7 @@ func TestBackupTellsWhatTheServerSays(t *testing.T) {
 	r = call(t, "", "backup", "--http", "127.0.0.1:"+port, file)
 	require.Equal(t, exitRefused, r.code)
 	require.Contains(t, r.stderr, "nothing there makes backups")
-	require.NoFileExists(t, file+datadir.Partial)
+	require.NoFileExists(t, file+".partial")
 }
 
 // What fails behind the check of the backup leaves the target as it was.

@@ -334,9 +334,9 @@ func (c *connection) showCount(n int64, err error) error {
 	return c.showLine(map[string]any{"count": n}, n)
 }
 
-// complete asks the server for completions. After an error it offers none: there is
+// complete asks the server for words that complete prefix. After an error it offers none: there is
 // nowhere to report it.
-func (c *connection) complete(command *cobra.Command, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (c *connection) complete(command *cobra.Command, prefix string, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
 	c.timeout = min(c.timeout, time.Second) // a person is waiting
 	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
@@ -346,7 +346,7 @@ func (c *connection) complete(command *cobra.Command, ask func(context.Context, 
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, prefix) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeName completes NAME, the first argument, with the files of the server.
@@ -354,11 +354,10 @@ func (c *connection) completeName(command *cobra.Command, args []string, prefix 
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
-		var names []string
+	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		files, err := connected.List(ctx)
 		for _, f := range files {
-			if f.State != stateDeleted && strings.HasPrefix(f.Name, prefix) {
+			if f.State != stateDeleted {
 				names = append(names, f.Name)
 			}
 		}

@@ -22,26 +22,21 @@ import (
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
 func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
-		"log":     {show: as(a.showLog)},
-		"show":    {show: as(a.showText), follow: rest(moreText)},
-		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: as(a.showDiff), follow: rest(moreDiff)},
-		"blame":   {show: as(a.showBlame)},
-		"explain": {show: as(a.showExplain)},
-		"prune":   {long: true, show: as(a.showPrune), follow: rest(morePrune)},
+		"log": {show: as(a.showLog), example: "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"},
+		"show": {show: as(a.showText), follow: rest(moreText),
+			example: "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved"},
+		"diff": {define: a.defineDiff, instead: a.diffTwo, show: as(a.showDiff), follow: rest(moreDiff),
+			example: "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800"},
+		"blame":   {show: as(a.showBlame), example: "  confcenter blame app1-dev\n  confcenter blame app1-dev /database"},
+		"explain": {show: as(a.showExplain), example: "  confcenter explain app1-dev /database/host"},
+		"prune":   {long: true, show: as(a.showPrune), follow: rest(morePrune), example: "  confcenter history prune --dry-run"},
+		"rollback": {long: true, show: as(a.showChange), follow: a.rolledBack,
+			before: func(question any) {
+				_, moment := question.(*history.RollbackAsk).Target()
+				a.repeatTime(moment)
+			},
+			example: "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"},
 	}
-	examples := map[string]string{
-		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
-		"show":    "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800",
-		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
-		"prune":   "  confcenter history prune --dry-run",
-		"explain": "  confcenter explain app1-dev /database/host",
-	}
-	specials["rollback"] = special{long: true, show: as(a.showChange), follow: a.rolledBack, before: func(question any) {
-		_, moment := question.(*history.RollbackAsk).Target()
-		a.repeatTime(moment)
-	}}
-	examples["rollback"] = "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
 	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil, "uses": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -52,7 +47,6 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 			continue
 		}
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
-		verb.Example = examples[o.Name]
 		speakTo(verb)
 		if o.Name == "prune" {
 			verb = a.retentionCommand(verb)

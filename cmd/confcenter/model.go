@@ -27,9 +27,10 @@ import (
 
 // special is what a verb has that does not follow from the table.
 type special struct {
-	long   bool // it may change or read very much
-	define func(command *cobra.Command)
-	before func(question any) // called before it is asked
+	example string
+	long    bool // it may change or read very much
+	define  func(command *cobra.Command)
+	before  func(question any) // called before it is asked
 	// instead does something else than ask the question, if it is true.
 	instead func(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error)
 	show    func(answer any) error // prints an answer as text
@@ -51,7 +52,7 @@ func (a *app) modelCommand(group *cobra.Command, model string, operations []clus
 // operationCommand is the verb for one operation.
 func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more special) *cobra.Command {
 	question := o.Ask()
-	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}
+	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:], Example: more.example}
 	words := a.defineWords(command, o, question)
 	connect := a.connect
 	if more.long {

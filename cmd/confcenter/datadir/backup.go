@@ -20,15 +20,15 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-// Partial is what the name of a backup ends with that is not complete.
-const Partial = ".Partial"
+// partial is what the name of a backup ends with that is not complete.
+const partial = ".partial"
 
 // WriteBackup writes the backup that make makes to a file, which gets its name when it is complete.
 func WriteBackup(name string, make func(io.Writer) (backup.Totals, error)) (backup.Totals, error) {
 	if err := replaceable(name); err != nil {
 		return backup.Totals{}, err
 	}
-	file, err := os.OpenFile(name+Partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(name+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return backup.Totals{}, codes.Errorf(codes.Storage, "the backup cannot be written: %w", err)
 	}
@@ -44,16 +44,16 @@ func WriteBackup(name string, make func(io.Writer) (backup.Totals, error)) (back
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(name+Partial, name)
+		err = os.Rename(name+partial, name)
 	}
 	if err == nil {
 		err = syncDirectory(filepath.Dir(name))
 	}
 	switch {
 	case err != nil && totals.Bytes == 0:
-		return totals, errors.Join(err, os.Remove(name+Partial))
+		return totals, errors.Join(err, os.Remove(name+partial))
 	case err != nil:
-		return totals, fmt.Errorf("%w; what there is of it is called %s", err, name+Partial)
+		return totals, fmt.Errorf("%w; what there is of it is called %s", err, name+partial)
 	}
 	return totals, nil
 }

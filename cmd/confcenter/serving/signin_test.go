@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/openid"
 	"confcenter/internal/settings"
 )
 
@@ -85,4 +87,10 @@ func TestAdministratorsAreThoseWhoCanProveIt(t *testing.T) {
 		require.Contains(t, told, c.want, c.name)
 		require.Equal(t, c.want == "", told == "", told)
 	}
+}
+
+func TestWhereTheProviderSendsPeopleBackIsSaid(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(Options).Define(flags)
+	require.Contains(t, flags.Lookup("external-url").Usage, openid.CallbackPath)
 }
