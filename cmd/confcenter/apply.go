@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -14,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/check"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
@@ -72,7 +73,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		files, err := a.readDirectory(args[0], c.output.json())
+		files, err := a.readDirectory(c, args[0])
 		if err != nil {
 			return err
 		}
@@ -88,29 +89,19 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 }
 
 // readDirectory reads the documents in a directory as a server would.
-func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) {
-	files, infos := map[string][]byte{}, map[string]fs.FileInfo{}
-	c := newChecker()
-	c.take = func(name string, info fs.FileInfo, text []byte) { files[name], infos[name] = text, info }
-	err := c.read(dir, func() {
-		for name, was := range infos {
-			is, err := c.root.Stat(name)
-			if err != nil || is.Size() != was.Size() || is.Size() != int64(len(files[name])) || !is.ModTime().Equal(was.ModTime()) {
-				c.report(name, "has changed while the directory was read; apply it again")
-			}
-		}
-	})
+func (a *app) readDirectory(c *connection, dir string) (map[string][]byte, error) {
+	files, r, err := check.Read(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
-	a.noteSkipped(c)
-	if len(c.found) > 0 {
-		if err := a.printFindings(dir, c, asJSON); err != nil {
+	a.noteSkipped(r)
+	if len(r.Found) > 0 {
+		if err := a.printFindings(c, dir, r); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(c.found))
+		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(r.Found))
 	}
-	if err := printList(a.stderr, dir, "note: ", c.notes); err != nil {
+	if err := printList(a.stderr, dir, "note: ", r.Notes); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
@@ -323,18 +314,24 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 	return p.app.showLines(name, old, d.Name, p.files[d.Name])
 }
 
-// textAt is what a document was.
-func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) (text []byte, err error) {
-	for q := (history.ShowAsk{Name: name, Rev: rev}); ; {
-		show, err := calls.Show(ctx, &q)
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, show.Text...)
-		if q.Offset = show.Next; q.Offset == 0 {
-			return text, nil
+// whole is the answer about a document with all of its text.
+func whole(ctx context.Context, calls *remote.HistoryCalls, q history.ShowAsk) (*history.ShowAnswer, error) {
+	all, err := calls.Show(ctx, &q)
+	for part := all; err == nil && moreText(&q, part); {
+		if part, err = calls.Show(ctx, &q); err == nil {
+			all.Text += part.Text
 		}
 	}
+	return all, err
+}
+
+// textAt is what a document was.
+func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) ([]byte, error) {
+	show, err := whole(ctx, calls, history.ShowAsk{Name: name, Rev: rev})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(show.Text), nil
 }
 
 // showThere shows the lines that differ between a broken file of the server and what is to replace it.
@@ -346,7 +343,7 @@ func (a *app) showThere(name string, there history.There, next []byte) error {
 }
 
 func (a *app) showLines(oldName string, old []byte, newName string, next []byte) error {
-	_, unified, _ := bytes.Cut(diff.Diff(visible(oldName), old, visible(newName), next), []byte{'\n'}) // without the command
+	_, unified, _ := bytes.Cut(diff.Diff(screen.Visible(oldName), old, screen.Visible(newName), next), []byte{'\n'}) // without the command
 	_, err := a.stdout.Write(unified)
 	return err
 }

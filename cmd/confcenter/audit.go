@@ -19,82 +19,6 @@ import (
 	"confcenter/state/remote"
 )
 
-// What --audit can be.
-const (
-	auditAuto   = "auto"
-	auditOff    = "off"
-	auditNoKeys = "no-keys"
-	auditAll    = "all"
-)
-
-// recentAudit is how many bytes of lines are kept in memory for those who follow.
-const recentAudit = 4 << 20
-
-// auditOptions are the settings of the audit.
-type auditOptions struct {
-	what   choice
-	days   int
-	bytes  byteSize
-	file   string
-	syslog string
-}
-
-func (o *auditOptions) define(command *cobra.Command) {
-	f := command.Flags()
-	o.what, o.bytes = choice{value: auditAuto, allowed: []string{auditAuto, auditOff, auditNoKeys, auditAll}}, 1<<30
-	o.what.define(command, "audit", "", "what has a line in the audit: all, or no-keys for everything but changes of keys, players' fields and cluster state, or nothing with off; auto = all with --access-control, otherwise off")
-	f.IntVar(&o.days, "audit-days", 90, "how many days lines of the audit are kept")
-	f.Var(&o.bytes, "audit-bytes", "lines of the audit kept, in bytes; the oldest go first")
-	f.StringVar(&o.file, "audit-file", "", "file to which each line of the audit is appended as JSON, readable by its owner only; begun again when it was moved away")
-	f.StringVar(&o.syslog, "audit-syslog", "", "where each line of the audit is sent as a message of RFC 5424: the path of a socket such as /dev/log, udp:HOST:PORT or tcp:HOST:PORT")
-}
-
-func (o *auditOptions) check(control bool, refuse func(format string, args ...any)) {
-	if o.days < 1 || o.days > 36500 {
-		refuse("audit-days = %d: must be from 1 to 36500", o.days)
-	}
-	if o.bytes < 1<<20 {
-		refuse("audit-bytes = %s: must be at least 1 MiB", &o.bytes)
-	}
-	if o.level(control) == auditOff && (o.file != "" || o.syslog != "") {
-		refuse("audit-file and audit-syslog are for an audit, and there is none without --access-control or --audit=%s", auditAll)
-	}
-	if o.syslog != "" {
-		if _, err := audit.ParseSyslog(o.syslog); err != nil {
-			refuse("audit-syslog: %w", err)
-		}
-	}
-}
-
-// level is what is audited.
-func (o *auditOptions) level(control bool) string {
-	if o.what.value != auditAuto {
-		return o.what.value
-	}
-	if control {
-		return auditAll
-	}
-	return auditOff
-}
-
-// names is how long names of tokens are kept that have ended: a day longer than lines about them, which
-// are not removed at once.
-func (o *auditOptions) names() time.Duration { return time.Duration(o.days+1) * 24 * time.Hour }
-
-// config is how the audit works that t takes the lines of; nil: there is none.
-func (o *auditOptions) config(t *trail.Trail) audit.Config {
-	cfg := audit.Config{Trail: t, Age: time.Duration(o.days) * 24 * time.Hour, Bytes: int64(o.bytes)}
-	if o.file != "" {
-		cfg.Sinks = append(cfg.Sinks, audit.NewFile(o.file))
-	}
-	if o.syslog != "" {
-		if s, err := audit.ParseSyslog(o.syslog); err == nil { // which check has seen to
-			cfg.Sinks = append(cfg.Sinks, s)
-		}
-	}
-	return cfg
-}
-
 // auditCommand lists lines of the audit; below it are the verbs that check them.
 func (a *app) auditCommand() *cobra.Command {
 	lines := &audit.Operations[0]
@@ -115,9 +39,9 @@ line of JSON, as it is kept, so that verify can check them.`
 		if !slices.ContainsFunc(cluster.MembersOf(lines.Question()), chosen) {
 			question.Last = shownLines
 		}
-		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.output.json())
+		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.json())
 	})
-	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: a.showHead}))
+	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: as(a.showHead)}))
 	return command
 }
 
@@ -216,8 +140,8 @@ func (a *app) showAuditLine(l *trail.Line, asJSON bool) error {
 }
 
 // showHead prints a head as --head takes it; what was removed is in its JSON.
-func (a *app) showHead(answer any) error {
-	return a.printf("%v\n", answer.(*audit.HeadAnswer).Head)
+func (a *app) showHead(answer *audit.HeadAnswer) error {
+	return a.printf("%v\n", answer.Head)
 }
 
 // auditVerifyCommand checks the chain, of the server or of a file that was exported.
@@ -239,7 +163,7 @@ first is not line 1 and none says that those before were removed for their age, 
 has none.`
 	c := a.connectLong(command)
 	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		return a.verifyAudit(ctx, remote.Audit(connected), question, c.output.json())
+		return a.verifyAudit(ctx, remote.Audit(connected), question, c.json())
 	}).RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -249,7 +173,7 @@ has none.`
 		if err != nil {
 			return err
 		}
-		return a.showVerified(answer, c.output.json())
+		return a.showVerified(answer, c.json())
 	}
 	return command
 }

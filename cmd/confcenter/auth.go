@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/state/auth"
 	"confcenter/state/remote"
@@ -30,28 +31,25 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision, verdict: unlessAllowed}, "token": {show: a.showToken}, "quotas": {show: a.showQuotas}, "revoke": {show: a.showRevoked, follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
+	}, "auth", auth.Operations, map[string]special{"can": {show: as(a.showDecision)}, "token": {show: as(a.showToken)}, "quotas": {show: as(a.showQuotas)}, "revoke": {show: as(a.showRevoked), follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
 }
 
 // showQuotas prints each limit, also those that no one has set.
-func (a *app) showQuotas(answer any) error {
-	return a.table("LIMIT\tUSED\tMOST\tBY", func(row func(string, ...any)) {
-		for _, q := range answer.(*auth.QuotasAnswer).Quotas {
-			most := "any"
-			if q.Most != 0 {
-				most = strconv.FormatInt(q.Most, 10)
-			}
-			row("%s\t%d\t%s\t%s", q.Limit, q.Used, most, dash(q.Quota))
+func (a *app) showQuotas(answer *auth.QuotasAnswer) error {
+	return a.table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.Quotas, func(q auth.QuotaUse) []any {
+		most := "any"
+		if q.Most != 0 {
+			most = strconv.FormatInt(q.Most, 10)
 		}
-	})
+		return []any{q.Limit, q.Used, most, dash(q.Quota)}
+	}))
 }
 
 // showDecision prints yes or no, and the rules behind it.
-func (a *app) showDecision(answer any) error {
-	can := answer.(*auth.CanAnswer)
+func (a *app) showDecision(can *auth.CanAnswer) error {
 	word := "no"
 	switch {
 	case can.Allowed:
@@ -73,17 +71,9 @@ func (a *app) showDecision(answer any) error {
 	return nil
 }
 
-func unlessAllowed(answer any) error {
-	if !answer.(*auth.CanAnswer).Allowed {
-		return errMayNot
-	}
-	return nil
-}
-
 // showToken prints a new token alone, so that it can be sent into a file, and what people need to
 // know of it beside that.
-func (a *app) showToken(answer any) error {
-	made := answer.(*auth.Made)
+func (a *app) showToken(made *auth.Made) error {
 	fmt.Fprintf(a.stderr, "confcenter: the token %s, which is not shown again:\n", made.ID)
 	if made.Held > 0 {
 		fmt.Fprintf(a.stderr, "confcenter: held as change %d: it is of no use before another person approves\n", made.Held)
@@ -92,8 +82,7 @@ func (a *app) showToken(answer any) error {
 }
 
 // showRevoked says what has ended, and which tokens still count that it had made.
-func (a *app) showRevoked(answer any) error {
-	revoked := answer.(*auth.Revoked)
+func (a *app) showRevoked(revoked *auth.Revoked) error {
 	if _, err := fmt.Fprintf(a.stdout, "revoked; it counts no more from revision %d on\n", revoked.Revision); err != nil {
 		return err
 	}
@@ -120,7 +109,7 @@ func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answe
 	switch {
 	case len(made) == 0:
 		return nil
-	case !isTerminal(a.stdin):
+	case !screen.Is(a.stdin):
 		fmt.Fprintln(a.stderr, "confcenter: to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
 		return nil
 	}

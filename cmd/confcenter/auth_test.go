@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/cmd/confcenter/serving"
 )
 
 func TestSessionOfTokens(t *testing.T) {
@@ -41,7 +43,7 @@ func TestSessionOfTokens(t *testing.T) {
 
 func TestQuotasAreListedThatNobodyHasSetToo(t *testing.T) {
 	addr, conf := serve(t, "--access-control")
-	root := []string{"--token-file", filepath.Join(filepath.Dir(conf), "data", tokenFile)}
+	root := []string{"--token-file", filepath.Join(filepath.Dir(conf), "data", serving.TokenFile)}
 	ask := func(stdin, line string) string {
 		r := call(t, stdin, append(at(addr, words(line)...), root...)...)
 		require.Equal(t, exitOK, r.code, r.stderr)
@@ -57,7 +59,7 @@ func TestQuotasAreListedThatNobodyHasSetToo(t *testing.T) {
 func TestRevokeOffersToEndWhatTheTokenHadMade(t *testing.T) {
 	addr, conf := serve(t, "--access-control")
 	dir := t.TempDir()
-	root := filepath.Join(filepath.Dir(conf), "data", tokenFile)
+	root := filepath.Join(filepath.Dir(conf), "data", serving.TokenFile)
 	ask := func(file, stdin, line string) result {
 		r := call(t, stdin, append(at(addr, words(line)...), "--token-file", file)...)
 		require.Equal(t, exitOK, r.code, r.stderr)

@@ -1,41 +1,30 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/cmd/confcenter/datadir"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
 	"confcenter/kvstore/backup"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
 )
-
-// partial is what the name of a backup ends with that is not complete.
-const partial = ".partial"
 
 // backupStall is how long a server may send nothing.
 const backupStall = time.Minute
 
 func (a *app) backupCommand() *cobra.Command {
 	var from, data string
-	output, proves := newOutput(), &connection{app: a}
+	proves := &connection{app: a, shares: map[string]string{"http": "http"}}
 	command := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up everything that a server keeps",
@@ -51,129 +40,45 @@ be -, which is standard output; what ends too early is told by its missing end.`
   confcenter backup --http 10.0.0.7:8080 all.backup
   confcenter backup --data /var/lib/confcenter all.backup
   confcenter backup - | zstd > all.backup.zst`,
-		Args: arguments,
 	}
 	f := command.Flags()
-	f.StringVar(&from, "http", defaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
+	f.StringVar(&from, "http", serving.DefaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
 	f.StringVar(&data, "data", "", "data directory of a server that does not run")
 	proves.defineProof(f)
-	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("http", "data")
 	_ = command.MarkFlagDirname("data")
 	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := a.httpAddress(command); err != nil {
+	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
+		secure, token, err := proves.proof(command)
+		if err != nil {
 			return err
 		}
-		server := backupServer{at: from}
-		var err error
-		if server.secure, server.token, err = proves.proof(command); err != nil {
-			return err
-		}
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		server := backupServer{at: from, secure: secure, token: token}
+		ctx, stop := untilSignal(ctx)
 		defer stop()
 		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
 		if data != "" {
-			make = func(to io.Writer) (backup.Totals, error) { return a.copyData(ctx, data, to) }
+			make = func(to io.Writer) (backup.Totals, error) {
+				p := a.progress()
+				defer p.end()
+				return datadir.Copy(ctx, data, io.MultiWriter(to, p), version)
+			}
 		}
-		return a.backup(make, args[0], output.json())
-	}
-	return command
-}
-
-// httpAddress takes the address from the environment unless the flag is given.
-func (a *app) httpAddress(command *cobra.Command) error {
-	set := settingsOf(command.Flags(), func(flag string) bool { return flag == "http" })
-	set.Foreign = append(append(set.Foreign, a.serverVariables()...), clientVariables()...)
-	set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable("http") })
-	if err := set.Resolve("", "", a.environ); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
-// backup writes what make makes to a file.
-func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, asJSON bool) error {
-	if name == "-" {
-		totals, err := make(a.stdout)
-		if err == nil {
-			fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
+		name := args[0]
+		if name == "-" {
+			totals, err := make(a.stdout)
+			if err == nil {
+				fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
+			}
+			return err
 		}
-		return err
-	}
-	if err := replaceable(name); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(name+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return codes.Errorf(codes.Storage, "the backup cannot be written: %w", err)
-	}
-	to := &sink{to: file}
-	totals, err := make(to)
-	if to.err != nil {
-		err = codes.Errorf(codes.Storage, "the backup cannot be written: %w", to.err)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(name+partial, name)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(name))
-	}
-	switch {
-	case err != nil && totals.Bytes == 0:
-		return errors.Join(err, os.Remove(name+partial))
-	case err != nil:
-		return fmt.Errorf("%w; what there is of it is called %s", err, name+partial)
-	case asJSON:
-		return a.printJSON(newSummary(name, totals))
-	}
-	return a.printf("%v\n", newSummary(name, totals))
-}
-
-// sink remembers why it could not be written to, which is not the fault of what is read.
-type sink struct {
-	to  io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (s *sink) Write(b []byte) (n int, err error) {
-	if n, err = s.to.Write(b); err != nil {
-		s.err = err
-	}
-	return n, err
-}
-
-// replaceable refuses to write over anything that is no backup.
-func replaceable(name string) error {
-	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return codes.Errorf(codes.Storage, "%w", err)
-	}
-	defer file.Close()
-	head := bufio.NewReader(file)
-	if magic, _ := head.Peek(len(backup.Magic)); string(magic) != backup.Magic {
-		what, _, _ := strings.Cut(cmp.Or(compression(head), "is no backup"), ":")
-		return codes.Errorf(codes.AlreadyExists, "%s exists and %s: it is not replaced; remove it, or choose another name", name, what)
-	}
-	return nil
-}
-
-func syncDirectory(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+		totals, err := datadir.WriteBackup(name, make)
+		if err != nil {
+			return err
+		}
+		done := newSummary(name, totals)
+		return c.showLine(done, done)
+	})
 }
 
 // summary is what is said of a backup.
@@ -192,7 +97,7 @@ func newSummary(name string, t backup.Totals) summary {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, time.UnixMilli(s.Time).UTC().Format(time.RFC3339), s.Rows, s.Bytes, s.SHA256)
+	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, timeOf(s.Time), s.Rows, s.Bytes, s.SHA256)
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.
@@ -208,45 +113,15 @@ func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) 
 		cancel(codes.Errorf(codes.Timeout, "the server has sent nothing for %s", backupStall))
 	})
 	defer stalled.Stop()
-	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr), moves: func() { stalled.Reset(backupStall) }}
+	p := a.progress()
+	p.moves = func() { stalled.Reset(backupStall) }
 	defer p.end()
-	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), noHead, noRow)
+	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), func(backup.Head) error { return nil }, func(key, value []byte) error { return nil })
 	if err != nil && context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
 	}
 	return totals, err
 }
-
-func noHead(backup.Head) error      { return nil }
-func noRow(key, value []byte) error { return nil }
-
-// copyData makes a backup of a data directory that is not in use.
-func (a *app) copyData(ctx context.Context, data string, to io.Writer) (totals backup.Totals, err error) {
-	taken, err := takeIdle(data)
-	if err != nil {
-		return totals, err
-	}
-	defer func() { err = errors.Join(err, taken.Close()) }()
-	store, _, err := disk.OpenLog(disk.Config{Dir: stateDir(data), ReadOnly: true}, replica.Loader{})
-	if err != nil {
-		return totals, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	from, err := store.Copy()
-	if err != nil {
-		return totals, err
-	}
-	defer from.Close()
-	p := &progress{to: unescaped(a.stderr), quiet: !isTerminal(a.stderr)}
-	defer p.end()
-	return backup.Write(io.MultiWriter(until{ctx}, to, p), from, version)
-}
-
-// until is written to as long as a context has not ended.
-type until struct{ context.Context }
-
-// Write implements io.Writer.
-func (u until) Write(b []byte) (int, error) { return len(b), context.Cause(u) }
 
 // backupServer is where a backup comes from.
 type backupServer struct {
@@ -310,6 +185,11 @@ type progress struct {
 	said  time.Time
 }
 
+// progress says nothing if standard error is no terminal.
+func (a *app) progress() *progress {
+	return &progress{to: screen.Raw(a.stderr), quiet: !screen.Is(a.stderr)}
+}
+
 // Write implements io.Writer.
 func (p *progress) Write(b []byte) (int, error) {
 	p.bytes += int64(len(b))
@@ -325,7 +205,7 @@ func (p *progress) Write(b []byte) (int, error) {
 
 // end clears the line.
 func (p *progress) end() {
-	if !p.quiet {
+	if !p.said.IsZero() {
 		fmt.Fprint(p.to, "\r\x1b[K")
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/cmd/confcenter/datadir"
 	"confcenter/codes"
-	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kv/embedded"
 	"confcenter/kvstore/pebblekv"
@@ -29,7 +29,7 @@ import (
 func dataWithKeys(t *testing.T, keys ...string) string {
 	t.Helper()
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	for _, key := range keys {
 		_, err := kv.Commit(t.Context(), store, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue(key)}}})
@@ -59,7 +59,7 @@ func TestBackupOfADirectoryAndBack(t *testing.T) {
 	r = call(t, "", "restore", file, target, "-o", "json", "--revision", "1")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `^\{"dir":".*","revision":1,"next_revision":\d+,"documents":0,"tokens":\[\]\}\n$`, r.stdout)
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(target), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(target), ReserveBytes: 1}})
 	require.NoError(t, err)
 	defer store.Close()
 	a, _ := store.Get([]byte("ns"), []byte("a"))
@@ -137,7 +137,7 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 // A disk that is full is not told as a fault of the backup.
 func TestABackupThatCannotBeWritten(t *testing.T) {
 	data, file := dataWithKeys(t, "a"), filepath.Join(t.TempDir(), "all.backup")
-	require.NoError(t, os.Symlink("/dev/full", file+partial))
+	require.NoError(t, os.Symlink("/dev/full", file+".partial"))
 	r := call(t, "", "backup", "--data", data, file)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "the backup cannot be written: ")
@@ -145,39 +145,11 @@ func TestABackupThatCannotBeWritten(t *testing.T) {
 
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ccbackup")) }))
 	defer server.Close()
-	require.NoError(t, os.Symlink("/dev/full", file+"2"+partial))
+	require.NoError(t, os.Symlink("/dev/full", file+"2"+".partial"))
 	r = call(t, "", "backup", "--http", server.URL, file+"2")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "no space left on device")
 	require.NotContains(t, r.stderr, "no backup")
-}
-
-// A restore to a directory that another one fills leaves it alone, and does not advise to empty it.
-func TestASecondRestoreToOneDirectory(t *testing.T) {
-	data, dir := dataWithKeys(t, "a"), filepath.Join(t.TempDir(), "dir")
-	file := filepath.Join(t.TempDir(), "all.backup")
-	require.Equal(t, exitOK, call(t, "", "backup", "--data", data, file).code)
-	first, err := newTarget(dir)
-	require.NoError(t, err)
-	r := call(t, "", "restore", file, dir)
-	require.Equal(t, exitRefused, r.code)
-	require.Contains(t, r.stderr, "is in use: another restore to it")
-	require.FileExists(t, filepath.Join(dir, restoreMark))
-
-	// The second has found it empty before the first one began.
-	require.NoError(t, os.Remove(filepath.Join(dir, restoreMark)))
-	_, err = newTarget(dir)
-	require.ErrorIs(t, err, codes.Busy)
-	require.NoFileExists(t, filepath.Join(dir, restoreMark))
-	require.FileExists(t, filepath.Join(dir, lockName))
-	require.NoError(t, first.clear())
-	require.NoDirExists(t, dir)
-
-	require.NoError(t, os.Mkdir(dir, 0o700)) // a restore that was killed
-	write(t, dir, restoreMark, "")
-	r = call(t, "", "restore", file, dir)
-	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.stderr, "did not finish: remove what is in it")
 }
 
 // A server's refusal is told as it was said, and a server that is none is named.
@@ -201,20 +173,7 @@ func TestBackupTellsWhatTheServerSays(t *testing.T) {
 	r = call(t, "", "backup", "--http", "127.0.0.1:"+port, file)
 	require.Equal(t, exitRefused, r.code)
 	require.Contains(t, r.stderr, "nothing there makes backups")
-	require.NoFileExists(t, file+partial)
-}
-
-// A kill at any moment of a restore leaves the mark, and what has it is not taken for a data directory.
-func TestADirectoryOfAnUnfinishedRestoreIsRefused(t *testing.T) {
-	data := dataWithKeys(t, "a")
-	require.NoError(t, os.WriteFile(filepath.Join(data, restoreMark), nil, 0o600))
-	_, err := takeData(data, clock.Real(), 0)
-	require.ErrorIs(t, err, codes.Storage)
-	require.ErrorContains(t, err, "did not finish")
-	_, err = newTarget(data)
-	require.ErrorContains(t, err, "did not finish")
-	require.FileExists(t, filepath.Join(data, restoreMark))
-	require.DirExists(t, stateDir(data))
+	require.NoFileExists(t, file+".partial")
 }
 
 // What fails behind the check of the backup leaves the target as it was.
@@ -243,7 +202,7 @@ func TestAnOldBackupIsRestored(t *testing.T) {
 // sessions end; and the tokens that are valid are named, since the backup knows of nothing after it.
 func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(data), ReserveBytes: 1}})
+	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	near := embedded.New(store, nil)
 	tokens := auth.Open(near, auth.Config{})
@@ -281,7 +240,7 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 		slices.Sort(names)
 		require.Equal(t, want, names, at)
 		require.Equal(t, exitOK, call(t, "", "verify", dir).code)
-		restored, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: stateDir(dir), ReserveBytes: 1}})
+		restored, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(dir), ReserveBytes: 1}})
 		require.NoError(t, err)
 		after := embedded.New(restored, nil)
 		again := auth.Open(after, auth.Config{})

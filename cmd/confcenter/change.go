@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/state/history"
@@ -13,8 +14,7 @@ import (
 )
 
 // showChange prints what a change has done, or would do.
-func (a *app) showChange(answer any) error {
-	change := answer.(*history.ChangeAnswer)
+func (a *app) showChange(change *history.ChangeAnswer) error {
 	switch {
 	case len(change.Refused) > 0:
 		return nil // an error follows
@@ -22,7 +22,7 @@ func (a *app) showChange(answer any) error {
 		return a.printf("nothing to do\n")
 	}
 	for _, d := range change.Documents {
-		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, visible(d.Name)); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, screen.Visible(d.Name)); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func (a *app) showChange(answer any) error {
 // showTold prints which programs would be told of a change, and whether it would have to wait.
 func (a *app) showTold(change *history.ChangeAnswer) {
 	if change.Held {
-		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(visible(strings.Join(change.Approval, ", "))))
+		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(screen.Visible(strings.Join(change.Approval, ", "))))
 	}
 	if change.Told == 0 {
 		fmt.Fprintln(a.stdout, "no connected program uses them")
@@ -46,7 +46,7 @@ func (a *app) showTold(change *history.ChangeAnswer) {
 	}
 	fmt.Fprintf(a.stdout, "programs that would be told: %d\n", change.Told)
 	for _, p := range change.Programs {
-		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(visible(p.Name)), p.Address, visible(strings.Join(p.Files, ", ")))
+		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(screen.Visible(p.Name)), p.Address, screen.Visible(strings.Join(p.Files, ", ")))
 	}
 	if more := change.Told - int64(len(change.Programs)); more > 0 {
 		fmt.Fprintf(a.stdout, "  and %d more\n", more)
@@ -76,7 +76,7 @@ func refusedBy(change *history.ChangeAnswer) error {
 		if code == codes.Conflict {
 			code = codes.Code(r.Code)
 		}
-		text.WriteString("\n  " + visible(r.Desc))
+		text.WriteString("\n  " + screen.Visible(r.Desc))
 	}
 	return &codes.Error{Code: code, Text: text.String()}
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/cmd/confcenter/check"
+	"confcenter/confstore"
 )
 
 func TestCheckOfTheSample(t *testing.T) {
@@ -159,7 +162,7 @@ func TestCheckOfSymlinks(t *testing.T) {
 func TestCheckOfFilesTooLargeToServe(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "a.json", "{}")
-	require.NoError(t, os.Truncate(file, maxDocument+1))
+	require.NoError(t, os.Truncate(file, confstore.MaxFile+1))
 	r := call(t, "", "check", dir)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stdout, "a.json: is larger than the limit of 16777216 bytes")
@@ -171,7 +174,7 @@ func TestCheckAsJSON(t *testing.T) {
 	var report struct {
 		OK       bool
 		Files    int
-		Problems []finding
+		Problems []check.Finding
 	}
 	r := call(t, "", "check", "-o", "json", dir)
 	require.Equal(t, exitOK, r.code)

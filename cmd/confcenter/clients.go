@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/state/history"
 	"confcenter/state/remote"
 )
@@ -45,20 +46,18 @@ inherits from it, and the revision that each was last told, as log has it.`,
 }
 
 func (a *app) printUses(uses *history.UsesAnswer) error {
-	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", func(row func(string, ...any)) {
-		for _, u := range uses.Uses {
-			told := "-"
-			switch {
-			case u.Revision > 0:
-				told = strconv.FormatInt(u.Revision, 10)
-			case u.Told > 0:
-				told = "an older one"
-			case u.Main:
-				told = "its main configuration"
-			}
-			row("%d\t%s\t%s\t%s\t%s\t%s", u.ID, dash(u.Name), dash(u.Tag), dash(u.Address), dash(u.File+u.Path), told)
+	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
+		told := "-"
+		switch {
+		case u.Revision > 0:
+			told = strconv.FormatInt(u.Revision, 10)
+		case u.Told > 0:
+			told = "an older one"
+		case u.Main:
+			told = "its main configuration"
 		}
-	}); err != nil {
+		return []any{u.ID, dash(u.Name), dash(u.Tag), dash(u.Address), dash(u.File + u.Path), told}
+	})); err != nil {
 		return err
 	}
 	return a.printf("%s@%d: %d programs use it\n", dash(uses.Name), uses.Revision, uses.Programs)
@@ -70,11 +69,9 @@ func id(properties map[string]string) int64 {
 }
 
 func (a *app) printClients(list []map[string]string) error {
-	return a.table("ID\tNAME\tTAG\tADDRESS", func(row func(string, ...any)) {
-		for _, p := range list {
-			row("%s\t%s\t%s\t%s", p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"])))
-		}
-	})
+	return a.table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
+		return []any{p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"]))}
+	}))
 }
 
 // dash is text as a cell of a table. Clients choose their texts, so characters that could

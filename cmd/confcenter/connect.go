@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/meta"
 )
 
@@ -30,7 +31,7 @@ type connection struct {
 	timeout time.Duration
 	tls     clientTLS
 	token   string // a file
-	output  *choice
+	output  *settings.Choice
 	// shares are settings that have environment variables and that not all verbs have, those
 	// of serve for example, with the names of the verb's flags.
 	shares map[string]string
@@ -51,7 +52,7 @@ func (a *app) clientCommands() []*cobra.Command {
 func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	c := a.dials(command)
 	c.output = newOutput(forms...)
-	c.output.define(command, "output", "o", "output format; also CONFCENTER_OUTPUT")
+	chooses(command, c.output, "output", "o", "output format; also CONFCENTER_OUTPUT")
 	return c
 }
 
@@ -71,11 +72,31 @@ func (a *app) dials(command *cobra.Command) *connection {
 	return c
 }
 
+// offline is connect for a verb that asks no server; run is given its arguments.
+func (a *app) offline(command *cobra.Command, run func(ctx context.Context, c *connection, args []string) error) *cobra.Command {
+	c := &connection{app: a, output: newOutput()}
+	chooses(command, c.output, "output", "o", "output format")
+	command.Args = arguments
+	command.RunE = func(command *cobra.Command, args []string) error { return run(command.Context(), c, args) }
+	return command
+}
+
+// untilSignal is a context that ends with the first signal to end the program.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
 // defineProof defines the settings by which server and client prove who they are.
 func (c *connection) defineProof(f *pflag.FlagSet) {
-	c.tls.define(f)
+	settings.Define(f, &c.tls)
 	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
 }
+
+// envPrefix begins the environment variables of every verb.
+const envPrefix = serving.Prefix
+
+// lookup finds an environment variable.
+func lookup(environ []string, name string) (string, bool) { return settings.Lookup(environ, name) }
 
 // sharedFlags are the client verbs' flags that have environment variables.
 var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "token-file", "output"}
@@ -89,6 +110,20 @@ func clientVariables() []string {
 	return names
 }
 
+// foreign are environment variables that are those of no flag, or of one verb's only.
+var foreign = append([]string{variableFrom, tokenVariable, serving.SecretVariable, serving.KeyVariable}, lockVariables...) // SOAK: make soak
+
+// settingsOf makes settings of the flags that wanted selects.
+func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
+	set := &settings.Set{Prefix: envPrefix, Foreign: slices.Clone(foreign)}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if wanted(f.Name) {
+			set.Add(f.Name, f.Value, f.Changed)
+		}
+	})
+	return set
+}
+
 // config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	secure, token, err := c.proof(command)
@@ -98,7 +133,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	addrs := strings.Split(c.addr, ",")
 	for i, addr := range addrs {
 		addrs[i] = strings.TrimSpace(addr)
-		if _, err := openAddress(addrs[i]); err != nil {
+		if _, err := serving.OpenAddress(addrs[i]); err != nil {
 			return client.Config{}, usageError{fmt.Errorf("addr = %s: %w", c.addr, err)}
 		}
 	}
@@ -117,7 +152,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 // client prove who they are.
 func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token string, err error) {
 	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
-	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
+	set.Foreign = append(set.Foreign, serverVariables()...)
 	for _, flag := range sharedFlags {
 		if command.Flags().Lookup(flag) == nil {
 			set.Foreign = append(set.Foreign, set.Variable(flag))
@@ -183,17 +218,10 @@ func (c *connection) tokenText() (string, error) {
 	if token == "" {
 		return "", fmt.Errorf("token-file = %s: is empty: there is no token in it", c.token)
 	}
-	if othersRead(c.token) {
+	if serving.OthersRead(c.token) {
 		c.tell("token-file = %s: others on this machine can read it, and so do what you may: chmod 600 it", c.token)
 	}
 	return token, nil
-}
-
-// othersRead reports whether a file of a secret can be read by everyone on the machine. Windows
-// does not say.
-func othersRead(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 }
 
 // tell writes to standard error what is not a verb's result.
@@ -226,7 +254,7 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(command.Context())
 	defer stop()
 	connected, err := client.Dial(ctx, config)
 	if err != nil {
@@ -278,12 +306,19 @@ func (c *connection) asks(command *cobra.Command, verb func(ctx context.Context,
 	return command
 }
 
+func (c *connection) json() bool { return c.output.Value == "json" }
+
 // show prints v with -o json, and calls text otherwise.
 func (c *connection) show(v any, text func() error) error {
-	if c.output.json() {
+	if c.json() {
 		return c.app.printJSON(v)
 	}
 	return text()
+}
+
+// showTable is show with a table as text.
+func (c *connection) showTable(v any, header string, rows [][]any) error {
+	return c.show(v, func() error { return c.app.table(header, rows) })
 }
 
 // showLine is show with one value as text.
@@ -299,9 +334,9 @@ func (c *connection) showCount(n int64, err error) error {
 	return c.showLine(map[string]any{"count": n}, n)
 }
 
-// complete asks the server for completions. After an error it offers none: there is
+// complete asks the server for words that complete prefix. After an error it offers none: there is
 // nowhere to report it.
-func (c *connection) complete(command *cobra.Command, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (c *connection) complete(command *cobra.Command, prefix string, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
 	c.timeout = min(c.timeout, time.Second) // a person is waiting
 	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
@@ -311,7 +346,7 @@ func (c *connection) complete(command *cobra.Command, ask func(context.Context, 
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, prefix) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeName completes NAME, the first argument, with the files of the server.
@@ -319,14 +354,32 @@ func (c *connection) completeName(command *cobra.Command, args []string, prefix 
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
-		var names []string
+	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		files, err := connected.List(ctx)
 		for _, f := range files {
-			if f.State != stateDeleted && strings.HasPrefix(f.Name, prefix) {
+			if f.State != stateDeleted {
 				names = append(names, f.Name)
 			}
 		}
 		return names, err
 	})
+}
+
+// clientTLS are the settings of TLS that all client verbs share.
+type clientTLS struct {
+	On   bool   `flag:"tls" doc:"connect with TLS, to the port of serve --tls-listen; also CONFCENTER_TLS"`
+	CA   string `flag:"tls-ca" doc:"file of the authorities that the server's certificate must come from, in PEM; implies --tls; empty = those that the machine trusts; also CONFCENTER_TLS_CA"`
+	Cert string `flag:"client-cert" doc:"file of a certificate for servers that ask for one, in PEM; implies --tls; also CONFCENTER_CLIENT_CERT"`
+	Key  string `flag:"client-key" doc:"file of its key, in PEM; also CONFCENTER_CLIENT_KEY"`
+}
+
+// config is nil without TLS.
+func (o *clientTLS) config() (*tls.Config, error) {
+	switch {
+	case (o.Cert == "") != (o.Key == ""):
+		return nil, errors.New("client-cert and client-key belong together: give both")
+	case !o.On && o.CA == "" && o.Cert == "":
+		return nil, nil
+	}
+	return client.TLSFiles(o.CA, o.Cert, o.Key)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
@@ -102,7 +104,7 @@ func (a *app) diffTwo(ctx context.Context, connected *client.Client, command *co
 
 // sideAt reads a file of another server.
 func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
-	if _, err := openAddress(addr); err != nil {
+	if _, err := serving.OpenAddress(addr); err != nil {
 		return nil, usageError{err}
 	}
 	config, err := c.config(command)
@@ -131,30 +133,21 @@ func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, t
 
 // sideOf reads a file. With what it inherits its text has no lines of its own, and gets some.
 func sideOf(ctx context.Context, calls *remote.HistoryCalls, name string, resolved bool) (*fileSide, error) {
-	var side *fileSide
-	for q := (history.ShowAsk{Name: name, Resolved: resolved}); ; {
-		show, err := calls.Show(ctx, &q)
-		if err != nil {
-			return nil, err
-		}
-		if side == nil {
-			side = &fileSide{Name: show.Name, At: show.At, Change: show.Change}
-		}
-		side.text = append(side.text, show.Text...)
-		if q.Name, q.Rev, q.Offset = show.Name, fmt.Sprint(show.At), show.Next; q.Offset > 0 {
-			continue
-		}
-		if show.Deleted && show.Length == 0 {
-			return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d; %[1]s@%d is what it was", show.Name, show.Change.Revision, show.Change.Revision-1)
-		}
-		switch {
-		case resolved:
-			side.text = append(jsontext.AppendIndent(nil, side.text, "    "), '\n')
-		case side.Change != nil:
-			side.At = side.Change.Revision // the number of log
-		}
-		return side, nil
+	show, err := whole(ctx, calls, history.ShowAsk{Name: name, Resolved: resolved})
+	if err != nil {
+		return nil, err
 	}
+	if show.Deleted && show.Length == 0 {
+		return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d; %[1]s@%d is what it was", show.Name, show.Change.Revision, show.Change.Revision-1)
+	}
+	side := &fileSide{Name: show.Name, At: show.At, Change: show.Change, text: []byte(show.Text)}
+	switch {
+	case resolved:
+		side.text = append(jsontext.AppendIndent(nil, side.text, "    "), '\n')
+	case side.Change != nil:
+		side.At = side.Change.Revision // the number of log
+	}
+	return side, nil
 }
 
 // String names a side in a diff.
@@ -173,7 +166,7 @@ const longestValue = 4 << 10
 func differOf(from, to *fileSide, paths bool) (*twoFiles, error) {
 	answer := &twoFiles{From: from, To: to, Same: string(from.text) == string(to.text)}
 	if !paths {
-		text, err := history.Unified(visible(from.String()), from.text, visible(to.String()), to.text)
+		text, err := history.Unified(screen.Visible(from.String()), from.text, screen.Visible(to.String()), to.text)
 		answer.Text = string(text)
 		return answer, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
 )
 
@@ -56,7 +57,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(serving.Unusable)):
 		return exitUsage
 	case errors.Is(err, errDiffers):
 		return exitDiffers

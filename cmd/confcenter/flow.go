@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
-	"confcenter/codes"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/remote"
@@ -28,27 +28,13 @@ and "-" for standard input.`,
 		Example: `  confcenter bench nodes
   confcenter bench submit-job @job.yaml
   confcenter bench job JOB -o json`,
-	}, "bench", bench.Operations, map[string]special{"take-job": {verdict: unlessTaken}, "assign-nodes": {verdict: unlessAssigned}})
-}
-
-func unlessTaken(answer any) error {
-	if answer.(*bench.TakeAnswer).Empty {
-		return nothing("no job waits")
-	}
-	return nil
-}
-
-func unlessAssigned(answer any) error {
-	if a := answer.(*bench.AssignAnswer); !a.Assigned {
-		return nothing(fmt.Sprintf("nothing is assigned: no node was found for %d of what the job asks for", len(a.Failed)))
-	}
-	return nil
+	}, "bench", bench.Operations, nil)
 }
 
 // flowCommand is the group of verbs for applications and their tasks.
 func (a *app) flowCommand() *cobra.Command {
 	var watch bool
-	tree := special{show: a.showTree}
+	tree := special{show: as(a.showTree)}
 	tree.define = func(command *cobra.Command) {
 		command.Flags().BoolVar(&watch, "watch", false, "print the tree again whenever it changes")
 	}
@@ -67,21 +53,7 @@ nodes, workers and schedulers of a cluster. An argument or flag that is a text o
 		Example: `  confcenter flow tree --watch
   confcenter flow register A --parts @parts.json
   confcenter flow workers -o json`,
-	}, "flow", flow.Operations, map[string]special{"tree": tree, "claim": {verdict: unlessClaimed}, "lock": {verdict: unlessGranted}})
-}
-
-func unlessClaimed(answer any) error {
-	if answer.(*flow.ClaimAnswer).Key == "" {
-		return nothing("nothing waits that could be claimed")
-	}
-	return nil
-}
-
-func unlessGranted(answer any) error {
-	if a := answer.(*flow.LockAnswer); !a.Granted {
-		return codes.Errorf(codes.Locked, "the lock is not granted: %q has it", a.Owner)
-	}
-	return nil
+	}, "flow", flow.Operations, map[string]special{"tree": tree})
 }
 
 // followTree prints the tree again and again, until ctx ends. What is watched begins where the
@@ -119,17 +91,14 @@ func followTree(ctx context.Context, connected *client.Client, scope string, ans
 }
 
 // showTree prints applications with what is below them, indented.
-func (a *app) showTree(answer any) error {
-	tree := answer.(*flow.TreeAnswer)
-	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", func(row func(string, ...any)) {
-		for _, line := range tree.Lines {
-			var tasks []string
-			for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
-				tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))
-			}
-			row("%s%s\t%s\t%s\t%s\t%s", strings.Repeat("  ", int(line.Depth)), dash(line.Key), dash(string(line.Status)), dash(line.Name), dash(line.Worker), dash(strings.Join(tasks, ", ")))
+func (a *app) showTree(tree *flow.TreeAnswer) error {
+	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", screen.RowsOf(tree.Lines, func(line flow.TreeLine) []any {
+		var tasks []string
+		for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
+			tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))
 		}
-	})
+		return []any{strings.Repeat("  ", int(line.Depth)) + dash(line.Key), dash(string(line.Status)), dash(line.Name), dash(line.Worker), dash(strings.Join(tasks, ", "))}
+	}))
 	if err == nil && tree.Next != "" {
 		_, err = fmt.Fprintf(a.stdout, "next: %s\n", tree.Next)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state/history"
@@ -21,26 +22,21 @@ import (
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
 func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
-		"log":     {show: a.showLog},
-		"show":    {show: a.showText, follow: rest(moreText)},
-		"diff":    {define: a.defineDiff, instead: a.diffTwo, show: a.showDiff, follow: rest(moreDiff)},
-		"blame":   {show: a.showBlame},
-		"explain": {show: a.showExplain},
-		"prune":   {long: true, show: a.showPrune, follow: rest(morePrune)},
+		"log": {show: as(a.showLog), example: "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"},
+		"show": {show: as(a.showText), follow: rest(moreText),
+			example: "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved"},
+		"diff": {define: a.defineDiff, instead: a.diffTwo, show: as(a.showDiff), follow: rest(moreDiff),
+			example: "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800"},
+		"blame":   {show: as(a.showBlame), example: "  confcenter blame app1-dev\n  confcenter blame app1-dev /database"},
+		"explain": {show: as(a.showExplain), example: "  confcenter explain app1-dev /database/host"},
+		"prune":   {long: true, show: as(a.showPrune), follow: rest(morePrune), example: "  confcenter history prune --dry-run"},
+		"rollback": {long: true, show: as(a.showChange), follow: a.rolledBack,
+			before: func(question any) {
+				_, moment := question.(*history.RollbackAsk).Target()
+				a.repeatTime(moment)
+			},
+			example: "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"},
 	}
-	examples := map[string]string{
-		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
-		"show":    "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800",
-		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
-		"prune":   "  confcenter history prune --dry-run",
-		"explain": "  confcenter explain app1-dev /database/host",
-	}
-	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack, before: func(question any) {
-		_, moment := question.(*history.RollbackAsk).Target()
-		a.repeatTime(moment)
-	}}
-	examples["rollback"] = "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
 	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil, "uses": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -51,7 +47,6 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 			continue
 		}
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
-		verb.Example = examples[o.Name]
 		speakTo(verb)
 		if o.Name == "prune" {
 			verb = a.retentionCommand(verb)
@@ -83,14 +78,10 @@ and all of the last 365 days.`,
 }
 
 // showLog prints changes, a line for each.
-func (a *app) showLog(answer any) error {
-	log := answer.(*history.LogAnswer)
-	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", func(row func(string, ...any)) {
-		for i := range log.Changes {
-			c := &log.Changes[i]
-			row("%d\t%s\t%s\t%s\t%s", c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(c, log.Name != ""), dash(shortened(c.Comment)))
-		}
-	})
+func (a *app) showLog(log *history.LogAnswer) error {
+	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
+		return []any{c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(&c, log.Name != ""), dash(shortened(c.Comment))}
+	}))
 	switch {
 	case err != nil:
 	case log.Next > 0:
@@ -129,8 +120,7 @@ func whatChanged(c *history.Change, one bool) string {
 }
 
 // showText prints a piece of what a document was, as it is.
-func (a *app) showText(answer any) error {
-	show := answer.(*history.ShowAnswer)
+func (a *app) showText(show *history.ShowAnswer) error {
 	if show.Deleted && show.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
 	}
@@ -160,8 +150,7 @@ func moreText(q *history.ShowAsk, show *history.ShowAnswer) bool {
 }
 
 // showDiff prints what differs, by line or by key path.
-func (a *app) showDiff(answer any) error {
-	diff := answer.(*history.DiffAnswer)
+func (a *app) showDiff(diff *history.DiffAnswer) error {
 	if _, err := io.WriteString(a.stdout, diff.Text); err != nil {
 		return err
 	}
@@ -198,18 +187,14 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 }
 
 // showBlame prints who changed each value last.
-func (a *app) showBlame(answer any) error {
-	blame := answer.(*history.BlameAnswer)
-	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", func(row func(string, ...any)) {
-		for i := range blame.Keys {
-			k := &blame.Keys[i]
-			revision := strconv.FormatInt(k.Revision, 10)
-			if k.Earlier {
-				revision = "<=" + revision
-			}
-			row("%s\t%s\t%s\t%s\t%s\t%s", cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment)))
+func (a *app) showBlame(blame *history.BlameAnswer) error {
+	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
+		revision := strconv.FormatInt(k.Revision, 10)
+		if k.Earlier {
+			revision = "<=" + revision
 		}
-	})
+		return []any{cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment))}
+	}))
 	for _, l := range blame.Looked {
 		if err == nil && l.Stopped != "" {
 			_, err = fmt.Fprintf(a.stdout, "%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
@@ -222,14 +207,10 @@ func (a *app) showBlame(answer any) error {
 }
 
 // showExplain prints what each file has to say, the weakest first.
-func (a *app) showExplain(answer any) error {
-	e := answer.(*history.ExplainAnswer)
-	err := a.table("FILE\tROLE\tVALUE\tWHY", func(row func(string, ...any)) {
-		for i := range e.Files {
-			f := &e.Files[i]
-			row("%s\t%s\t%s\t%s", f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why)
-		}
-	})
+func (a *app) showExplain(e *history.ExplainAnswer) error {
+	err := a.table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
+		return []any{f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why}
+	}))
 	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}
@@ -240,8 +221,7 @@ func (a *app) showExplain(answer any) error {
 }
 
 // showPrune prints what is gone, or would go.
-func (a *app) showPrune(answer any) error {
-	prune := answer.(*history.PruneAnswer)
+func (a *app) showPrune(prune *history.PruneAnswer) error {
 	if prune.Versions > 0 {
 		if err := a.showRows(reflect.ValueOf(prune.Documents)); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/gateway"
+	"confcenter/cmd/confcenter/datadir"
 )
 
 // ask sends one request and returns the status and the body.
@@ -69,20 +69,6 @@ func TestHTTPPortTaken(t *testing.T) {
 	require.Equal(t, exitFailed, p.end())
 }
 
-// HTTP's connections are open files like all others, and are kept apart for it.
-func TestShareOfHTTPInOpenFiles(t *testing.T) {
-	for _, c := range []struct {
-		listen       string
-		asked, files int
-		want         int
-	}{
-		{"", 0, 1024, 0}, {"", 10, 1024, 0}, {"127.0.0.1:0", 0, 1024, 256}, {"127.0.0.1:0", 0, 1 << 20, 8192}, {"127.0.0.1:0", 10, 1 << 20, 10},
-	} {
-		o := httpOptions{Config: gateway.Config{Listen: c.listen, MaxConnections: c.asked}}
-		require.Equal(t, c.want, o.connections(c.files), c)
-	}
-}
-
 // An address that others reach and that was given no name is not reached by one.
 func TestOpenHTTPWithoutNamesTakesIPAddressesOnly(t *testing.T) {
 	_, flags := home(t)
@@ -124,7 +110,7 @@ func TestLostStateStoreIsAnotherEpoch(t *testing.T) {
 		p.signal(t, syscall.SIGTERM)
 		require.Equal(t, exitOK, p.end())
 		if len(ids) == 2 {
-			require.NoError(t, os.RemoveAll(stateDir(data)))
+			require.NoError(t, os.RemoveAll(datadir.State(data)))
 			flags = append(flags, "--kv-accept-loss")
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,21 +52,17 @@ func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *conn
 const maxCompletions = 200
 
 func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
+	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		list, err := connected.Namespaces(ctx)
-		var names []string
 		for _, ns := range list {
-			if strings.HasPrefix(ns.Name, prefix) {
-				names = append(names, ns.Name)
-			}
+			names = append(names, ns.Name)
 		}
 		return names, err
 	})
 }
 
 func (c *connection) completeKey(command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
-		var keys []string
+	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (keys []string, err error) {
 		page, err := connected.KV(ns).List(ctx, kv.List{Prefix: prefix, Limit: maxCompletions})
 		for _, e := range page.Entries {
 			keys = append(keys, e.Key)

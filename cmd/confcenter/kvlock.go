@@ -8,29 +8,21 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/job"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
 
 // commandGrace is how long a command has to end after SIGTERM.
 const commandGrace = 10 * time.Second
-
-// commandExit is the exit code of the command that was run, which becomes ours. Nothing
-// is printed for it.
-type commandExit int
-
-func (e commandExit) Error() string {
-	return "the command ended with exit code " + strconv.Itoa(int(e))
-}
 
 const kvLockHelp = `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
 The exit code is the command's, or 128 plus the number of the signal that ended it.
@@ -106,7 +98,8 @@ func (a *app) kvLockCommand() *cobra.Command {
 			child.Args[0] = args[2]
 			child.Env = append(a.environ, variableLockNS+"="+args[0], variableLockKey+"="+args[1],
 				fmt.Sprintf("%s=%d", variableFence, lock.Fence()))
-			err = a.runHolding(ctx, holding{lost: lock.Lost(), ttl: ttl, grace: commandGrace}, child)
+			child.Stdin, child.Stdout, child.Stderr = a.stdin, screen.Raw(a.stdout), screen.Raw(a.stderr)
+			err = job.Run(ctx, job.Terms{Lost: lock.Lost(), TTL: ttl, Grace: commandGrace}, child)
 			// The lock must be released even if ctx has ended.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 			defer cancel()
@@ -153,48 +146,6 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 		return ""
 	}
 	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
-}
-
-// holding is what a command may run by.
-type holding struct {
-	lost  <-chan struct{} // closed when the lock is lost
-	ttl   time.Duration   // of the lock, which is not kept alive while this process is stopped
-	grace time.Duration   // how long the command has to end after SIGTERM
-}
-
-// runHolding runs child until it ends, ctx ends, or the lock is lost.
-func (a *app) runHolding(ctx context.Context, h holding, child *exec.Cmd) error {
-	child.Stdin, child.Stdout, child.Stderr = a.stdin, unescaped(a.stdout), unescaped(a.stderr)
-	child.WaitDelay = h.grace
-	runtime.LockOSThread() // startJob needs a thread that lasts as long as this process
-	defer runtime.UnlockOSThread()
-	j, err := startJob(child)
-	if err != nil {
-		return err
-	}
-	defer j.close()
-	gone := codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
-	for {
-		select {
-		case err := <-j.ended:
-			return err
-		case <-ctx.Done():
-			return j.end(h.grace)
-		case <-h.lost:
-			_ = j.end(h.grace) // the loss is what counts
-			return gone
-		case sig := <-j.news:
-			before := time.Now()
-			goOn := j.obey(sig)
-			if time.Since(before) >= h.ttl {
-				_ = j.end(h.grace)
-				return gone
-			}
-			if goOn {
-				j.resume()
-			}
-		}
-	}
 }
 
 // defaultHolder is the holder's name in a lock's key.

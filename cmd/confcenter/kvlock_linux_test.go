@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"confcenter/cmd/confcenter/job"
 )
 
 // console is a pseudo terminal, and a program that leads a session on it.
@@ -306,7 +308,7 @@ func TestKVLockLapsesWhileItIsStopped(t *testing.T) {
 // by itself leaves behind goes on.
 func TestKVLockEndsAGroup(t *testing.T) {
 	// hold returns the word that the script says, once that has been said and end called.
-	hold := func(ctx context.Context, h holding, script string, end func()) (said string, err error) {
+	hold := func(ctx context.Context, h job.Terms, script string, end func()) (said string, err error) {
 		in, out, failed := os.Pipe()
 		require.NoError(t, failed)
 		defer in.Close()
@@ -315,8 +317,10 @@ func TestKVLockEndsAGroup(t *testing.T) {
 			_, failed = fmt.Fscan(in, &said)
 			end()
 		})
-		h.ttl = time.Hour
-		err = (&app{stdout: out, stderr: os.Stderr}).runHolding(ctx, h, exec.Command("sh", "-c", script))
+		h.TTL = time.Hour
+		child := exec.Command("sh", "-c", script)
+		child.Stdout, child.Stderr = out, os.Stderr
+		err = job.Run(ctx, h, child)
 		out.Close()
 		reading.Wait()
 		require.NoError(t, failed)
@@ -324,17 +328,17 @@ func TestKVLockEndsAGroup(t *testing.T) {
 	}
 	const deaf = `trap "" TERM; sh -c 'while :; do sleep 0.01; done' & echo $!; while :; do sleep 0.01; done`
 	ctx, cancel := context.WithCancel(t.Context())
-	other, err := hold(ctx, holding{grace: 50 * time.Millisecond}, deaf, cancel)
-	require.Equal(t, commandExit(128+9), err)
+	other, err := hold(ctx, job.Terms{Grace: 50 * time.Millisecond}, deaf, cancel)
+	require.Equal(t, job.Exit(128+9), err)
 	awaitGone(t, other)
 
 	lost := make(chan struct{})
-	other, err = hold(t.Context(), holding{lost: lost, grace: 50 * time.Millisecond}, deaf, func() { close(lost) })
+	other, err = hold(t.Context(), job.Terms{Lost: lost, Grace: 50 * time.Millisecond}, deaf, func() { close(lost) })
 	require.ErrorContains(t, err, "the lock was lost")
 	awaitGone(t, other)
 
-	other, err = hold(t.Context(), holding{grace: time.Hour}, `sleep 1000 & echo $!; exit 4`, func() {})
-	require.Equal(t, commandExit(4), err)
+	other, err = hold(t.Context(), job.Terms{Grace: time.Hour}, `sleep 1000 & echo $!; exit 4`, func() {})
+	require.Equal(t, job.Exit(4), err)
 	require.True(t, lives(other))
 	pid, failed := strconv.Atoi(other)
 	require.NoError(t, failed)

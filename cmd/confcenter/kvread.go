@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -35,10 +36,7 @@ leave the value sealed, which is printed as a mark; as in mget, list and history
 		if err != nil {
 			return err
 		}
-		if err := c.show(newEntry(e), func() error { return c.printValue(e.Value) }); err != nil || !reveal {
-			return err
-		}
-		return stillSealedOf(e)
+		return cmp.Or(c.show(newEntry(e), func() error { return c.printValue(e.Value) }), stillSealedOf(reveal, e))
 	})
 }
 
@@ -68,22 +66,18 @@ table and are null with -o json; they are not an error.`,
 		if err != nil {
 			return err
 		}
-		if err := c.show(newEntries(entries), func() error { return a.printEntries(entries) }); err != nil || !reveal {
-			return err
-		}
-		return stillSealedOf(entries...)
+		return cmp.Or(c.show(newEntries(entries), func() error { return a.printEntries(entries) }), stillSealedOf(reveal, entries...))
 	})
 }
 
 // printEntries prints a table; nil entries are left out.
 func (a *app) printEntries(entries []*kv.Entry) error {
-	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", func(row func(string, ...any)) {
-		for _, e := range entries {
-			if e != nil {
-				row("%s\t%s\t%s\t%d\t%d\t%s", dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e))
-			}
+	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", screen.RowsOf(entries, func(e *kv.Entry) []any {
+		if e == nil {
+			return nil
 		}
-	})
+		return []any{dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e)}
+	}))
 }
 
 // listing has list's arguments.
@@ -150,9 +144,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err := c.printPage(page, l); err != nil {
 			return err
 		}
-		if l.reveal && !l.keys {
-			sealed = cmp.Or(sealed, stillSealedOf(page.Entries...))
-		}
+		sealed = cmp.Or(sealed, stillSealedOf(l.reveal && !l.keys, page.Entries...))
 		if !page.More || len(page.Entries) == 0 {
 			return sealed
 		}
@@ -166,14 +158,14 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 
 func (c *connection) printPage(page kv.Page, l listing) error {
 	switch {
-	case c.output.json() && l.all:
+	case c.json() && l.all:
 		for _, e := range page.Entries {
 			if err := c.app.printJSON(c.listed(e, l)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case c.output.json():
+	case c.json():
 		entries := make([]any, len(page.Entries))
 		for i, e := range page.Entries {
 			entries[i] = c.listed(e, l)
@@ -215,13 +207,7 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		for i, ns := range list {
 			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
 		}
-		return c.show(out, func() error {
-			return a.table("NAMESPACE\tKEYS\tBYTES", func(row func(string, ...any)) {
-				for _, ns := range list {
-					row("%s\t%d\t%d", dash(ns.Name), ns.Keys, ns.Bytes)
-				}
-			})
-		})
+		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
 	})
 }
 
@@ -254,28 +240,22 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 			if len(versions.Entries) == 0 {
 				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
 			}
-			if err := c.printVersions(versions); err != nil || !reveal {
-				return err
-			}
-			return stillSealedOf(versions.Entries...)
+			return cmp.Or(c.printVersions(versions), stillSealedOf(reveal, versions.Entries...))
 		})
 	}
 	return command
 }
 
 func (c *connection) printVersions(v kv.Versions) error {
-	if c.output.json() {
+	if c.json() {
 		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", func(row func(string, ...any)) {
-		for _, e := range v.Entries {
-			if e.Deleted() {
-				row("%d\t-\t%s\t-\tdeleted", e.Mod, moment(e.Updated))
-			} else {
-				row("%d\t%d\t%s\t%s\t%s", e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value))
-			}
+	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
+		if e.Deleted() {
+			return []any{e.Mod, "-", moment(e.Updated), "-", "deleted"}
 		}
-	}); err != nil {
+		return []any{e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value)}
+	})); err != nil {
 		return err
 	}
 	if v.More {
@@ -303,12 +283,10 @@ and counters since the server's start.`,
 		if err != nil {
 			return err
 		}
-		return c.show(maps.Collect(stats.Numbers()), func() error {
-			return a.table("", func(row func(string, ...any)) {
-				for name, n := range stats.Numbers() {
-					row("%s\t%d", name, n)
-				}
-			})
-		})
+		var rows [][]any
+		for name, n := range stats.Numbers() {
+			rows = append(rows, []any{name, n})
+		}
+		return c.showTable(maps.Collect(stats.Numbers()), "", rows)
 	})
 }

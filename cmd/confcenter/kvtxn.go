@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/check"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -91,7 +92,7 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 	}
 	members, kind, end, err := jsontext.ScanPrefix(nil, text)
 	if err != nil {
-		line, column, reason := jsonPosition(text, err)
+		line, column, reason := check.Position(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
 	}
 	if kind != jsontext.Object {
@@ -115,7 +116,7 @@ func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
 	if !res.Held {
 		ops = t.Else
 	}
-	if c.output.json() {
+	if c.json() {
 		results := make([]map[string]any, len(res.Ops))
 		for i := range res.Ops {
 			results[i] = resultJSON(&ops[i], &res.Ops[i])

@@ -11,24 +11,26 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
 
 // valueFlags choose the type of VALUE.
 type valueFlags struct {
-	kind choice
+	kind settings.Choice
 	json bool
 }
 
 func (f *valueFlags) define(command *cobra.Command) {
-	f.kind = choice{value: kv.String.String()}
+	f.kind = settings.Choice{Value: kv.String.String()}
 	for t := kv.String; t <= kv.JSON; t++ {
-		f.kind.allowed = append(f.kind.allowed, t.String())
+		f.kind.Allowed = append(f.kind.Allowed, t.String())
 	}
-	f.kind.define(command, "type", "t", "type of VALUE")
+	chooses(command, &f.kind, "type", "t", "type of VALUE")
 	command.Flags().BoolVar(&f.json, "json", false, "the same as --type json")
 	command.MarkFlagsMutuallyExclusive("type", "json")
 }
@@ -37,7 +39,7 @@ func (f *valueFlags) valueType() kv.Type {
 	if f.json {
 		return kv.JSON
 	}
-	t, _ := kv.ParseType(f.kind.value) // one of those allowed
+	t, _ := kv.ParseType(f.kind.Value) // one of those allowed
 	return t
 }
 
@@ -86,8 +88,8 @@ func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
 func (c *connection) printValue(v kv.Value) error {
 	text := v.Data
 	switch {
-	case c.output.value == formRaw:
-		_, err := unescaped(c.app.stdout).Write(text)
+	case c.output.Value == formRaw:
+		_, err := screen.Raw(c.app.stdout).Write(text)
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")

@@ -109,7 +109,7 @@ func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
 	line := func(e event, of *kv.Entry) (bool, error) {
 		w.printed++
 		var err error
-		if c.output.json() {
+		if c.json() {
 			err = c.app.printJSON(e)
 		} else {
 			err = c.printEvent(e, of, w.spaces)

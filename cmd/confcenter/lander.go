@@ -15,18 +15,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/storage/landing"
 )
 
 // landerOptions are the flags of landing.
 type landerOptions struct {
-	dsn      dsn
+	dsn      settings.DSN
 	name     string
-	logLevel choice
+	logLevel settings.Choice
 }
 
 func (a *app) landingCommand() *cobra.Command {
-	o := landerOptions{logLevel: newLogLevel()}
+	o := landerOptions{logLevel: screen.LogLevels()}
 	command := &cobra.Command{
 		Use:   "landing",
 		Short: "Land player storage of a server in its database",
@@ -47,7 +50,7 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 	f := command.Flags()
 	f.Var(&o.dsn, "dsn", "the server's database: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING than where ps shows it")
 	f.StringVar(&o.name, "name", "", "name of this lander, shown while it has a dirty table; no two that run may have the same (default: this host and process)")
-	o.logLevel.define(command, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
+	chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
 	for _, flag := range []string{"dsn", "name"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -72,7 +75,7 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 
 // land lands until ctx ends.
 func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db *landing.Database) error {
-	log := newLog(a.stderr, o.logLevel.level())
+	log := screen.NewLog(a.stderr, screen.Level(o.logLevel))
 	cfg.Name = cmp.Or(o.name, defaultHolder())
 	link := serverLink{log: log}
 	cfg.OnState, cfg.StateWaits, cfg.MaxBackoff = link.changed, true, longestRedial
@@ -145,4 +148,32 @@ func (l *serverLink) isAway(why error) {
 		l.away = true
 		l.log.Warn().Err(why).Msg("landing waits for the server, and goes on by itself")
 	}
+}
+
+// prover asks a server for what was written to a database: a landing.Prover.
+type prover struct {
+	connected *client.Client
+	addr      string // of the server
+	flag      string // that names the database
+}
+
+// Connection implements landing.Prover.
+func (p *prover) Connection() any { return p.connected.Lander().Connection() }
+
+// Prove implements landing.Prover.
+func (p *prover) Prove(ctx context.Context, db *landing.Database) error {
+	o := landing.Proof
+	return db.Prove(ctx, func(name string) error {
+		err := p.connected.Landing().Rescan(ctx, o.App, o.Region, 0)
+		if codes.Of(err) == codes.NotImplemented {
+			return codes.Errorf(codes.NotImplemented, "the server at %s would not find the rows in %s: %w", p.addr, db.Name(), err)
+		} else if err != nil {
+			return err
+		}
+		found, err := p.connected.StorageOf(o.App, o.Region).Owner(o.Logic, o.ID).GetVersions(ctx, name)
+		if err == nil && len(found) == 0 {
+			err = codes.Errorf(codes.Conflict, "the server at %s does not load from %s, and would not find the rows: give as %s the database that it was started with", p.addr, db.Name(), p.flag)
+		}
+		return err
+	})
 }

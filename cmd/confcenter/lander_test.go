@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/settings"
 )
 
 // The variables of serve that landing shares give it its database and its log, and none of its
@@ -23,15 +25,15 @@ func TestLandingSharesVariablesWithServe(t *testing.T) {
 
 	a := &app{environ: []string{"CONFCENTER_LANDING=sqlite:a", "CONFCENTER_ADDR=127.0.0.1:1"}}
 	command := &cobra.Command{}
-	c, d := a.dials(command), dsn("")
+	c, d := a.dials(command), settings.DSN("")
 	c.shares = map[string]string{"landing": "dsn"}
 	command.Flags().Var(&d, "dsn", "")
 	cfg, err := c.config(command)
 	require.NoError(t, err)
-	require.Equal(t, dsn("sqlite:a"), d)
+	require.Equal(t, settings.DSN("sqlite:a"), d)
 	require.Equal(t, []string{"127.0.0.1:1"}, cfg.Addrs)
 	require.NoError(t, command.ParseFlags([]string{"--dsn", "mysql://u:geheim@h/db"}))
 	_, err = c.config(command)
 	require.NoError(t, err)
-	require.Equal(t, dsn("mysql://u:geheim@h/db"), d, "the flag wins, with its password")
+	require.Equal(t, settings.DSN("mysql://u:geheim@h/db"), d, "the flag wins, with its password")
 }

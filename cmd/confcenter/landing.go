@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/kv/kvjson"
 )
 
@@ -26,13 +29,10 @@ landed last, and how many a second.`,
 		if err != nil {
 			return err
 		}
-		return c.show(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), func() error {
-			return a.table("LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", func(row func(string, ...any)) {
-				for _, t := range tables {
-					row("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d/s", dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), t.Rate)
-				}
-			})
+		rows := screen.RowsOf(tables, func(t client.LandingTable) []any {
+			return []any{dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), fmt.Sprint(t.Rate, "/s")}
 		})
+		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), "LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", rows)
 	})
 }
 
@@ -58,13 +58,10 @@ func (a *app) landingErrorsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.show(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), func() error {
-			return a.table("APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", func(row func(string, ...any)) {
-				for _, e := range list {
-					row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%q", dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), e.Reason)
-				}
-			})
+		rows := screen.RowsOf(list, func(e client.LandingError) []any {
+			return []any{dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), strconv.Quote(e.Reason)}
 		})
+		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), "APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", rows)
 	})
 }
 

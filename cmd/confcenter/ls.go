@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/protocol"
 )
 
@@ -48,15 +48,13 @@ func notNil[T any](list []T) []T {
 }
 
 func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
-	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", func(row func(string, ...any)) {
-		for _, f := range files {
-			state := f.State
-			if f.Reason != "" {
-				state += " (" + f.Reason + ")"
-			}
-			row("%s\t%s\t%d\t%d\t%s", f.Name, state, f.Size, f.Mtime, time.Unix(int64(f.Mtime), 0).UTC().Format(time.RFC3339))
+	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", screen.RowsOf(files, func(f client.FileInfo) []any {
+		state := f.State
+		if f.Reason != "" {
+			state += " (" + f.Reason + ")"
 		}
-	}); err != nil {
+		return []any{f.Name, state, f.Size, f.Mtime, timeOf(int64(f.Mtime) * 1000)}
+	})); err != nil {
 		return err
 	}
 	for _, p := range problems {

@@ -4,8 +4,7 @@
 // other verb a client of one, and "check" looks at a directory without a server.
 //
 // A newcomer reads root.go, the list of verbs, and then the file with a verb's name.
-// options.go has serve's settings, lifecycle.go its start and stop, exit.go the exit
-// codes.
+// serving has serve's settings, its start and its stop, exit.go the exit codes.
 package main
 
 import (

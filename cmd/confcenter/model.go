@@ -15,21 +15,25 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/protocol"
 	cluster "confcenter/state"
+	"confcenter/state/auth"
+	"confcenter/state/bench"
+	"confcenter/state/flow"
 )
 
 // special is what a verb has that does not follow from the table.
 type special struct {
-	long   bool // it may change or read very much
-	define func(command *cobra.Command)
-	before func(question any) // called before it is asked
+	example string
+	long    bool // it may change or read very much
+	define  func(command *cobra.Command)
+	before  func(question any) // called before it is asked
 	// instead does something else than ask the question, if it is true.
 	instead func(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error)
 	show    func(answer any) error // prints an answer as text
-	// verdict is the error that makes the exit code say what an answer says, after it was printed.
-	verdict func(answer any) error
 	// follow goes on after the first answer; ask asks again.
 	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
 }
@@ -48,7 +52,7 @@ func (a *app) modelCommand(group *cobra.Command, model string, operations []clus
 // operationCommand is the verb for one operation.
 func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more special) *cobra.Command {
 	question := o.Ask()
-	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}
+	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:], Example: more.example}
 	words := a.defineWords(command, o, question)
 	connect := a.connect
 	if more.long {
@@ -90,14 +94,46 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 		if err == nil {
 			err = print(answer)
 		}
-		if err == nil && more.verdict != nil {
-			err = more.verdict(answer)
+		if err == nil {
+			err = verdict(answer)
 		}
 		if err != nil || more.follow == nil {
 			return err
 		}
 		return more.follow(ctx, connected, question, answer, ask, print)
 	})
+}
+
+// verdict is the error that makes the exit code say what an answer says, after it was printed.
+func verdict(answer any) error {
+	switch a := answer.(type) {
+	case *auth.CanAnswer:
+		if !a.Allowed {
+			return errMayNot
+		}
+	case *bench.TakeAnswer:
+		if a.Empty {
+			return nothing("no job waits")
+		}
+	case *bench.AssignAnswer:
+		if !a.Assigned {
+			return nothing(fmt.Sprintf("nothing is assigned: no node was found for %d of what the job asks for", len(a.Failed)))
+		}
+	case *flow.ClaimAnswer:
+		if a.Key == "" {
+			return nothing("nothing waits that could be claimed")
+		}
+	case *flow.LockAnswer:
+		if !a.Granted {
+			return codes.Errorf(codes.Locked, "the lock is not granted: %q has it", a.Owner)
+		}
+	}
+	return nil
+}
+
+// as is what shows answers of one type, for any.
+func as[A any](show func(*A) error) func(any) error {
+	return func(answer any) error { return show(answer.(*A)) }
 }
 
 // defineWords gives a verb the usage line, help and flags that follow from its question, and
@@ -181,7 +217,7 @@ func (w *word) duration() bool {
 // Set sets the member: its text, @FILE, or - for standard input.
 func (w *word) Set(text string) error {
 	if w.member.Arg == 0 && w.texts() {
-		var several list
+		var several settings.List
 		_ = several.Set(text) // it never fails
 		for _, one := range several {
 			if err := w.set(one); err != nil {
@@ -200,7 +236,7 @@ func (w *word) set(text string) error {
 	switch w.member.Form {
 	case cluster.WholeForm, cluster.NumberForm, cluster.FlagForm:
 	default:
-		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(w.app, text)
+		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(w.app, text)
 		if err != nil {
 			return err
 		}
@@ -276,15 +312,13 @@ func (a *app) showRows(list reflect.Value) error {
 			}
 		}
 	}
-	return a.table(strings.Join(header, "\t"), func(row func(string, ...any)) {
-		for i := range list.Len() {
-			cells := make([]string, len(columns))
-			for k, m := range columns {
-				cells[k] = dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index))))
-			}
-			row("%s", strings.Join(cells, "\t"))
+	rows := make([][]any, list.Len())
+	for i := range rows {
+		for _, m := range columns {
+			rows[i] = append(rows[i], dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))))
 		}
-	})
+	}
+	return a.table(strings.Join(header, "\t"), rows)
 }
 
 // times are how descriptions say that a number is a time, each with how many of its units are a ms.

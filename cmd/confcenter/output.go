@@ -2,130 +2,35 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"slices"
-	"strings"
-	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
+	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/term"
+
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/internal/settings"
+	"confcenter/state/history"
 )
 
-// choice is a flag that takes one of a few words.
-type choice struct {
-	value   string
-	allowed []string
-}
-
-var _ pflag.Value = (*choice)(nil)
-
-// Set takes text if it is one of the words.
-func (c *choice) Set(text string) error {
-	if !slices.Contains(c.allowed, text) {
-		return fmt.Errorf("must be one of %s", strings.Join(c.allowed, ", "))
-	}
-	c.value = text
-	return nil
-}
-
-// String is the word chosen.
-func (c *choice) String() string { return c.value }
-
-// Type is how help shows the flag's argument.
-func (c *choice) Type() string { return strings.Join(c.allowed, "|") }
-
-// define adds the choice to a command as a flag, with completion.
-func (c *choice) define(command *cobra.Command, name, shorthand, usage string) {
+// chooses adds a choice to a command as a flag, with completion.
+func chooses(command *cobra.Command, c *settings.Choice, name, shorthand, usage string) {
 	command.Flags().VarP(c, name, shorthand, usage)
+	completeChoice(command, c, name)
+}
+
+// completeChoice completes a flag that there is with the words that it takes.
+func completeChoice(command *cobra.Command, c *settings.Choice, name string) {
 	// It fails only for a flag that does not exist or has one already.
-	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.Allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // newOutput is the value of -o; more are formats besides text and json.
-func newOutput(more ...string) *choice {
-	return &choice{value: "text", allowed: append([]string{"text", "json"}, more...)}
+func newOutput(more ...string) *settings.Choice {
+	return &settings.Choice{Value: "text", Allowed: append([]string{"text", "json"}, more...)}
 }
 
-func (c *choice) json() bool { return c.value == "json" }
-
-// table prints columns: a header, and a line for each call of row. On a terminal they fit it.
-func (a *app) table(header string, rows func(row func(format string, cells ...any))) error {
-	var lines []string
-	if header != "" {
-		lines = append(lines, header)
-	}
-	rows(func(format string, cells ...any) { lines = append(lines, fmt.Sprintf(format, cells...)) })
-	if isTerminal(a.stdout) {
-		if width, _, err := term.GetSize(int(unescaped(a.stdout).(*os.File).Fd())); err == nil {
-			fit(lines, width)
-		}
-	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, tableGap, ' ', 0)
-	for _, line := range lines {
-		fmt.Fprintln(w, line)
-	}
-	return w.Flush()
-}
-
-const (
-	tableGap = 2
-	// narrowest is how narrow a column becomes at most: identities stay whole.
-	narrowest = 20
-)
-
-// fit cuts cells, which tabs separate, until lines fit a width: those of the widest columns first.
-func fit(lines []string, width int) {
-	var widths []int
-	for _, line := range lines {
-		for i, cell := range strings.Split(line, "\t") {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], columns(cell))
-		}
-	}
-	for left := width - tableGap*(len(widths)-1); ; {
-		sum, widest := 0, 0
-		for i, w := range widths {
-			sum += w
-			if w > widths[widest] {
-				widest = i
-			}
-		}
-		if sum <= left || widths[widest] <= narrowest {
-			break
-		}
-		widths[widest]--
-	}
-	for k, line := range lines {
-		cells := strings.Split(line, "\t")
-		for i, cell := range cells {
-			if columns(cell) > widths[i] {
-				for columns(cell) >= widths[i] {
-					_, size := utf8.DecodeLastRuneInString(cell)
-					cell = cell[:len(cell)-size]
-				}
-				cells[i] = cell + "…"
-			}
-		}
-		lines[k] = strings.Join(cells, "\t")
-	}
-}
-
-// columns is how many columns of a terminal a text takes.
-func columns(text string) (n int) {
-	for _, r := range text {
-		n++
-		if unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x3000 && r <= 0x303F || r >= 0xFF01 && r <= 0xFF60 {
-			n++
-		}
-	}
-	return n
-}
+// table prints columns as screen.Table does.
+func (a *app) table(header string, rows [][]any) error { return screen.Table(a.stdout, header, rows) }
 
 // printf prints a verb's result.
 func (a *app) printf(format string, args ...any) error {
@@ -143,4 +48,28 @@ func (a *app) printJSON(v any) error {
 		_, err = a.stdout.Write(append(line, '\n'))
 	}
 	return err
+}
+
+// isTerminal reports whether a person is at the other end of a stream.
+func isTerminal(stream any) bool { return screen.Is(stream) }
+
+// readTime reads a time as people write it, and repeats it as repeatTime does; what is the setting that
+// has it.
+func (a *app) readTime(what, text string) (time.Time, error) {
+	at, ok := history.ParseTime(text)
+	if !ok {
+		return at, usageError{fmt.Errorf("%s = %s: must be a time like 2026-11-22T18:00:00Z", what, text)}
+	}
+	a.repeatTime(text)
+	return at, nil
+}
+
+// repeatTime says on standard error how a time is meant that is not written in UTC, before anything
+// follows from it. Other moments are none of its business.
+func (a *app) repeatTime(text string) {
+	if at, ok := history.ParseTime(text); ok {
+		if meant := at.Format(time.RFC3339Nano); meant != text {
+			fmt.Fprintf(a.stderr, "confcenter: %s is %s\n", text, meant)
+		}
+	}
 }

@@ -22,12 +22,11 @@ is said by roles, see docs/access.md. Verbs whose change is held exit with code 
 		Example: `  confcenter review list
   confcenter review show 12
   confcenter review approve 12 -m "as agreed"`,
-	}, "review", review.Operations, map[string]special{"show": {show: a.showReview}})
+	}, "review", review.Operations, map[string]special{"show": {show: as(a.showReview)}})
 }
 
 // showReview prints a change and what it would do, line by line.
-func (a *app) showReview(answer any) error {
-	c := answer.(*review.Shown)
+func (a *app) showReview(c *review.Shown) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "change %d, %s, by %s at %s", c.Number, c.State, dash(c.By), timeOf(c.Made))
 	if c.Author != "" {

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"confcenter/cmd/confcenter/job"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/internal/settings"
 )
 
@@ -31,9 +33,9 @@ type app struct {
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr = onScreen(stdout), onScreen(stderr)
-	defer flush(stdout)
-	defer flush(stderr)
+	stdout, stderr = screen.Of(stdout), screen.Of(stderr)
+	defer screen.Flush(stdout)
+	defer screen.Flush(stderr)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
 	root := a.root()
 	root.SetArgs(args)
@@ -47,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !a.started {
 		err = usageError{err}
 	}
-	if child, ok := errors.AsType[commandExit](err); ok {
+	if child, ok := errors.AsType[job.Exit](err); ok {
 		return int(child)
 	}
 	fmt.Fprintf(stderr, "confcenter: %v\n", err)

@@ -9,6 +9,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"confcenter/cmd/confcenter/screen"
 )
 
 // onTerminal runs the program with a terminal for its output, and returns what that is sent.
@@ -77,7 +79,7 @@ func TestATerminalIsSentNothingThatControlsIt(t *testing.T) {
 // Messages of the log name what peers have named.
 func TestTheLogOnATerminalIsEscaped(t *testing.T) {
 	keyboard, terminal := openTerminal(t)
-	log := newLog(onScreen(terminal), zerolog.InfoLevel)
+	log := screen.NewLog(screen.Of(terminal), zerolog.InfoLevel)
 	log.Info().Str("name", "a\u202eb\x1b[2J").Msg("role a\u202eb\x1b[2J is broken")
 	got := make([]byte, 4096)
 	n, err := keyboard.Read(got)
@@ -90,13 +92,13 @@ func TestTheLogOnATerminalIsEscaped(t *testing.T) {
 // What is written in parts is escaped as a whole.
 func TestCharactersWrittenInPartsAreShownWhole(t *testing.T) {
 	keyboard, terminal := openTerminal(t)
-	out := onScreen(terminal)
+	out := screen.Of(terminal)
 	for _, part := range []string{"ä\xe2", "\x80", "\xae", "x\xc3", "\xa4\xf0\x9f"} {
 		n, err := out.Write([]byte(part))
 		require.NoError(t, err)
 		require.Equal(t, len(part), n)
 	}
-	flush(out)
+	screen.Flush(out)
 	want := `ä\u202exä\xf0\x9f`
 	got := make([]byte, len(want))
 	for n := 0; n < len(got); {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"confcenter/cmd/confcenter/serving"
 )
 
 func TestSecretsOfASession(t *testing.T) {
@@ -118,7 +120,7 @@ func TestASecretIsNoArgument(t *testing.T) {
 	r := call(t, "hunter2", "kv", "put", "game", "k", "--secret", "--type", "int")
 	require.NotEqual(t, exitOK, r.code)
 	require.NotContains(t, r.stdout+r.stderr, "hunter2")
-	t.Setenv(keyVariable, "never printed")
+	t.Setenv(serving.KeyVariable, "never printed")
 	require.NotContains(t, call(t, "", "serve", "--print-config", "--conf", t.TempDir()).stdout, "never printed")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,17 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/check"
 	"confcenter/codes"
+	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -190,10 +195,10 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	}
 	if errors.Is(err, codes.TooLarge) && client.SafeToRetry(err) { // not the server says so, which takes longer ones in parts
 		remedy := "`confcenter apply` takes larger files, up to %d bytes, or fewer if the server's --memory is small"
-		if len(request.Contents) > maxDocument {
+		if len(request.Contents) > confstore.MaxFile {
 			remedy = "a file may have at most %d bytes"
 		}
-		return fmt.Errorf("%w; "+remedy, err, maxDocument)
+		return fmt.Errorf("%w; "+remedy, err, confstore.MaxFile)
 	}
 	if err == nil && request.Delete {
 		err = everWas(ctx, connected, request.Name)
@@ -261,18 +266,72 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 func (a *app) readDocument(file string) ([]byte, error) {
 	text, name, err := a.readInput(file)
 	if errors.Is(err, codes.TooLarge) {
-		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, maxDocument)
+		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, confstore.MaxFile)
 	}
 	if err != nil {
 		return nil, err
 	}
 	kind, err := jsontext.CheckUTF8(text)
 	if err != nil {
-		line, column, reason := jsonPosition(text, err)
+		line, column, reason := check.Position(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
 	}
 	if kind == jsontext.Null {
 		return nil, codes.Errorf(codes.BadRequest, "%s: null is not a document; to delete the file use rm", name)
 	}
 	return text, nil
+}
+
+// readSecret reads a text that is to be sealed: from a terminal, which does not show it, or from
+// standard input, of which the line break at the end is left out. It is no argument, because
+// everyone on the machine sees those. prompt says what is asked for.
+func (a *app) readSecret(prompt string) (string, error) {
+	file, ok := a.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		text, _, err := a.readInput("-")
+		return some(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err)
+	}
+	fmt.Fprintf(a.stderr, "%s: ", prompt)
+	text, err := term.ReadPassword(int(file.Fd()))
+	fmt.Fprintln(a.stderr)
+	return some(string(text), err)
+}
+
+// some refuses the empty text, which is more likely a mistake than a secret.
+func some(text string, err error) (string, error) {
+	if err == nil && text == "" {
+		err = usageError{errors.New("standard input has no value to be sealed")}
+	}
+	return text, err
+}
+
+// toSeal is the JSON that asks for a text to be sealed.
+func toSeal(text string) string {
+	return `{"$seal":` + string(jsontext.AppendQuote(nil, text)) + `}`
+}
+
+// The flags of verbs that change documents. Where a question has members of these names, they
+// have the same meaning.
+const (
+	authorFlag    = "author"
+	commentFlag   = "comment"
+	commentLetter = "m"
+)
+
+// defineWho gives a verb that changes a document the flags for who does it, and why.
+func defineWho(command *cobra.Command, author, comment *string) {
+	f := command.Flags()
+	f.StringVarP(comment, commentFlag, commentLetter, "", "why; kept with the version, for log and blame")
+	f.StringVar(author, authorFlag, "", "who makes the change; kept with the version (default: your login name)")
+}
+
+// signed is the author of a change: the user who is logged in, unless another one is given.
+func signed(given string) string {
+	if given != "" {
+		return given
+	}
+	if me, err := user.Current(); err == nil && me.Username != "" {
+		return me.Username
+	}
+	return cmp.Or(os.Getenv("LOGNAME"), os.Getenv("USER"))
 }

@@ -1,94 +1,20 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/cmd/confcenter/serving"
 )
-
-func TestSettingsOfSignInAreChecked(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "secret", "s\n")
-	write(t, dir, "long", strings.Repeat("s", 5000))
-	good := signInOptions{issuer: "https://id.example.org", client: "c", external: "https://conf.example.org", secretFile: filepath.Join(dir, "secret"), idle: 1e12, age: 1e13, most: 1}
-	for what, c := range map[string]struct {
-		change func(o *signInOptions)
-		off    bool // access control is
-		want   string
-	}{
-		"good":                {func(*signInOptions) {}, false, ""},
-		"a public client":     {func(o *signInOptions) { o.secretFile = "" }, false, ""},
-		"none":                {func(o *signInOptions) { *o = signInOptions{idle: 1e12, age: 1e13, most: 1} }, true, ""},
-		"no access control":   {func(*signInOptions) {}, true, "--access-control"},
-		"no issuer":           {func(o *signInOptions) { o.issuer = "" }, false, "--oidc-issuer"},
-		"a secret for nobody": {func(o *signInOptions) { *o = signInOptions{secret: "x", idle: 1e12, age: 1e13, most: 1} }, false, "--oidc-issuer"},
-		"no client":           {func(o *signInOptions) { o.client = "" }, false, "--oidc-client-id"},
-		"no address":          {func(o *signInOptions) { o.external = "" }, false, "--external-url"},
-		"a plain issuer":      {func(o *signInOptions) { o.issuer = "http://id.example.org" }, false, "https://"},
-		"no such file":        {func(o *signInOptions) { o.secretFile += "x" }, false, "cannot be read"},
-		"a file of else":      {func(o *signInOptions) { o.secretFile = filepath.Join(dir, "long") }, false, "no file of a secret"},
-		"idle for an instant": {func(o *signInOptions) { o.idle = 1 }, false, "session-idle"},
-		"old at once":         {func(o *signInOptions) { o.age = 1 }, false, "session-age"},
-		"no session":          {func(o *signInOptions) { o.most = 0 }, false, "max-sessions"},
-	} {
-		o := accessOptions{on: !c.off, signIn: good, reviews: reviewOptions{most: 1, keep: time.Hour}}
-		c.change(&o.signIn)
-		var told []string
-		o.check(false, func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) })
-		if c.want == "" {
-			require.Empty(t, told, what)
-			continue
-		}
-		require.Contains(t, strings.Join(told, "\n"), c.want, what)
-	}
-}
-
-func TestReviewsNeedRoomAndTime(t *testing.T) {
-	for want, o := range map[string]reviewOptions{
-		"":            {most: 1, keep: time.Minute},
-		"max-reviews": {most: 0, keep: time.Hour},
-		"review-keep": {most: 1, keep: time.Second},
-		"from 1m to":  {most: 1, keep: 1e6 * time.Hour},
-	} {
-		var told string
-		o.check(func(format string, args ...any) { told += fmt.Sprintf(format, args...) })
-		require.Contains(t, told, want)
-		require.Equal(t, want == "", told == "")
-	}
-}
-
-func TestAdministratorsAreThoseWhoCanProveIt(t *testing.T) {
-	provider := signInOptions{issuer: "https://id.example.org", client: "c", external: "https://conf.example.org", idle: 1e12, age: 1e13, most: 1}
-	for _, c := range []struct {
-		name         string
-		certificates bool
-		signIn       signInOptions
-		want         string
-	}{
-		{"person:Zoe@example.org", false, provider, ""},
-		{"cert:CN=root", true, signInOptions{idle: 1e12, age: 1e13, most: 1}, ""},
-		{"person:zoe@example.org", true, signInOptions{idle: 1e12, age: 1e13, most: 1}, "without --oidc-issuer"},
-		{"cert:CN=root", false, provider, "without --tls-client-ca"},
-		{"token:root", true, provider, "auth token NAME --groups administrators"},
-		{"listener:x", true, provider, "name cert:SUBJECT or person:ADDRESS"},
-	} {
-		o := accessOptions{on: true, administrators: list{c.name}, signIn: c.signIn, reviews: reviewOptions{most: 1, keep: time.Hour}}
-		var told string
-		o.check(c.certificates, func(format string, args ...any) { told += fmt.Errorf(format, args...).Error() })
-		require.Contains(t, told, c.want, c.name)
-		require.Equal(t, c.want == "", told == "", told)
-	}
-}
 
 // No one can sign in at a provider that is not there, and someone has to get in.
 func TestTheFirstStartMakesATokenWhoeverIsNamed(t *testing.T) {
 	_, conf := serve(t, "--access-control", "--administrators", "person:zoe@example.org",
 		"--oidc-issuer", "https://127.0.0.1:1", "--oidc-client-id", "c", "--external-url", "https://conf.example.org")
-	require.FileExists(t, filepath.Join(filepath.Dir(conf), "data", tokenFile))
+	require.FileExists(t, filepath.Join(filepath.Dir(conf), "data", serving.TokenFile))
 }
 
 func TestNamesOfListenersThatAreOff(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -80,9 +82,9 @@ and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
 			return err
 		case len(names) == 1 && len(fields) == 0:
 			return codes.Errorf(codes.NotFound, "%s has no field %q", owner, names[0])
-		case len(names) == 1 && !versions && !c.output.json():
+		case len(names) == 1 && !versions && !c.json():
 			return c.printValue(valueOf(fields[0].Value))
-		case c.output.value == formRaw:
+		case c.output.Value == formRaw:
 			return usageError{errors.New("-o raw prints the value of one NAME")}
 		}
 		return c.showFields(fields, versions)
@@ -112,18 +114,14 @@ func (a *app) storageAllCommand() *cobra.Command {
 // versions of the protocol, or as a table.
 func (c *connection) showFields(fields []client.StorageField, versions bool) error {
 	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
-	return c.show(fieldMembers(fields, versions), func() error {
-		header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
-		return c.app.table(header, func(row func(string, ...any)) {
-			for _, f := range fields {
-				if versions {
-					row("%s\t%s\t%d", dash(f.Name), brief(valueOf(f.Value)), f.Version)
-				} else {
-					row("%s\t%s", dash(f.Name), brief(valueOf(f.Value)))
-				}
-			}
-		})
-	})
+	header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
+	return c.showTable(fieldMembers(fields, versions), header, screen.RowsOf(fields, func(f client.StorageField) []any {
+		row := []any{dash(f.Name), brief(valueOf(f.Value))}
+		if versions {
+			row = append(row, f.Version)
+		}
+		return row
+	}))
 }
 
 // fieldMembers are the members that fields have in -o json.
@@ -156,18 +154,15 @@ func valueOf(data []byte) kv.Value {
 
 // ownerFlags are the flags of writes.
 type ownerFlags struct {
+	Token  string   `flag:"token" doc:"token of this write: writes with the same token are applied once, however often they are sent"`
+	Expect []string `flag:"if-version" doc:"NAME=VERSION: write only if the field has that version, 0 = it is absent; may be repeated"`
+	Prev   bool     `flag:"prev" doc:"with -o json, also print what the fields were before"`
 	place
-	token  string
-	expect []string
-	prev   bool
 }
 
 func (w *ownerFlags) define(command *cobra.Command) {
 	w.place.define(command)
-	f := command.Flags()
-	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
-	f.StringArrayVar(&w.expect, "if-version", nil, "NAME=VERSION: write only if the field has that version, 0 = it is absent; may be repeated")
-	f.BoolVar(&w.prev, "prev", false, "with -o json, also print what the fields were before")
+	settings.Define(command.Flags(), w)
 	for _, flag := range []string{"token", "if-version"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -175,14 +170,14 @@ func (w *ownerFlags) define(command *cobra.Command) {
 
 func (w *ownerFlags) options() ([]client.Option, error) {
 	var opts []client.Option
-	if w.token != "" {
-		opts = append(opts, client.WithToken(w.token))
+	if w.Token != "" {
+		opts = append(opts, client.WithToken(w.Token))
 	}
-	if w.prev {
+	if w.Prev {
 		opts = append(opts, client.WithPrev())
 	}
-	if len(w.expect) > 0 {
-		versions, err := numbersOf(w.expect, "if-version = %s: must be NAME=VERSION")
+	if len(w.Expect) > 0 {
+		versions, err := numbersOf(w.Expect, "if-version = %s: must be NAME=VERSION")
 		if err != nil {
 			return nil, err
 		}
@@ -237,7 +232,7 @@ func writes[T any](c *connection, command *cobra.Command, read func(args []strin
 			if err != nil {
 				return err
 			}
-			return c.showChanged(done, flags.prev, text(done))
+			return c.showChanged(done, flags.Prev, text(done))
 		})
 	}
 	return command
@@ -303,7 +298,7 @@ func (a *app) fieldValues(args []string, octets bool) (map[string][]byte, error)
 			}
 			input = name
 		}
-		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(a, text)
+		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(a, text)
 		if err != nil {
 			return nil, fmt.Errorf("value of %s: %w", name, err)
 		}
@@ -397,12 +392,6 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 				break
 			}
 		}
-		return c.show(list, func() error {
-			return a.table("LOGIC\tOWNER", func(row func(string, ...any)) {
-				for _, o := range list {
-					row("%s\t%s", dash(o["logicType"]), dash(o["ownerId"]))
-				}
-			})
-		})
+		return c.showTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
 	})
 }

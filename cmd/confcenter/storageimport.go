@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
@@ -21,7 +23,7 @@ const variableFrom = envPrefix + "_FROM"
 // importFlags are those of import.
 type importFlags struct {
 	place
-	from, landing dsn
+	from, landing settings.DSN
 	restart       bool
 }
 
@@ -83,7 +85,7 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	m := &moving{connection: c, connected: connected, restart: flags.restart}
 	for _, one := range []struct {
 		name string
-		dsn  dsn
+		dsn  settings.DSN
 		to   **landing.Database
 	}{{"from", flags.from, &m.from}, {"landing", flags.landing, &m.to}} {
 		db, err := landing.OpenDatabase(string(one.dsn))
@@ -126,13 +128,9 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	if len(odd) > 0 {
 		err = errors.Join(err, codes.Errorf(codes.BadName, "not imported: %s; the names do not tell which part is the app: name one table at a time, with --app and --region", strings.Join(odd, ", ")))
 	}
-	return errors.Join(c.show(done, func() error {
-		return c.app.table("TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", func(row func(string, ...any)) {
-			for _, t := range done {
-				row("%v\t%v\t%v\t%v\t%v\t%v", t["table"], t["into"], t["rows"], t["there"], t["converted"], t["refused"])
-			}
-		})
-	}), err)
+	return errors.Join(c.showTable(done, "TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", screen.RowsOf(done, func(t map[string]any) []any {
+		return []any{t["table"], t["into"], t["rows"], t["there"], t["converted"], t["refused"]}
+	})), err)
 }
 
 // How much is told of the way.

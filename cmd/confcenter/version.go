@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -10,23 +11,15 @@ import (
 )
 
 func (a *app) versionCommand() *cobra.Command {
-	output := newOutput()
-	command := &cobra.Command{
+	return a.offline(&cobra.Command{
 		Use:   "version",
 		Short: "Print this program's version",
 		Example: `  confcenter version
   confcenter version -o json`,
-		Args: arguments,
-		RunE: func(*cobra.Command, []string) error {
-			b := buildOf(buildTags())
-			if output.json() {
-				return a.printJSON(b)
-			}
-			return a.printf("%v\n", b)
-		},
-	}
-	output.define(command, "output", "o", "output format")
-	return command
+	}, func(_ context.Context, c *connection, _ []string) error {
+		b := buildOf(buildTags())
+		return c.showLine(b, b)
+	})
 }
 
 // build is what version tells of the program.

@@ -8,7 +8,8 @@
 // error that names the nearest known one, and a value is checked even if a stronger
 // source overrides it.
 //
-// A newcomer reads Set.Resolve; file.go is the config file's format.
+// A newcomer reads Set.Resolve; file.go is the config file's format, kinds.go has values that take more than one
+// word of text, and define.go makes flags of the tags of a struct.
 package settings
 
 import (

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package serving
+
+import (
+	"runtime"
+
+	"confcenter/server/tcp"
+)
+
+func raiseFileLimit() (int, error) { return 0, tcp.RunsOn(runtime.GOOS) }
