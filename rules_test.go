@@ -166,7 +166,7 @@ var onlyIn = map[string][]string{
 	"github.com/coreos/go-oidc/v3":     {"access/openid"},
 	"golang.org/x/oauth2":              {"access/openid"},
 	"github.com/zitadel/oidc/v3":       {"integration/openidtest"},
-	"github.com/spf13/cobra":           {"cmd/confcenter/serving", "tools/ccload", "tools/ccdump"},
+	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
 }
 
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "models", "misc", "shared"}
