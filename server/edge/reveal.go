@@ -40,7 +40,13 @@ func sealTxn(ring *seal.Ring, t *kv.Txn) error {
 	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
 		for i := range ops {
 			op := &ops[i]
-			if op.Kind != kv.OpPut || !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
+			if !op.Kind.Has(kv.MemberSeal) {
+				if err := Unsealed(op.Value); err != nil {
+					return err
+				}
+				continue
+			}
+			if !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
 				continue
 			}
 			if !asked && t.Token != "" && ring.Seals() {
