@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"internal/git/gittest":               {"github.com/stretchr/testify"},
 	"internal/health":                    {},
 	"internal/datasync":                  {},
-	"internal/generate/operations":       {"storage/landops", "codes", "state/audit", "state/secret", "state/review", "state/auth", "access", "internal/jsontext", "protocol", "state", "state/bench", "state/flow", "state/history"},
+	"internal/generate/operations":       {"kv", "storage/landops", "codes", "state/audit", "state/secret", "state/review", "state/auth", "access", "internal/jsontext", "protocol", "state", "state/bench", "state/flow", "state/history"},
 	"internal/generate/wireshark":        {"protocol"},
 	"internal/flood":                     {"protocol", "golang.org/x/sys"},
 	"internal/jsontext":                  {},

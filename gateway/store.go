@@ -22,14 +22,13 @@ const smallBody = 64 << 10
 
 func (g *Gateway) storeRoutes() []route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
-	return []route{
+	routes := []route{
 		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", right: access.KVRead, named: true, handle: g.storeNamespaces},
 		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, named: true, handle: g.storeDrop},
 		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, named: true, handle: g.storeKeys},
 		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, named: true, handle: g.storeGet},
 		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)},
-		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, named: true, handle: g.storeDelete},
-		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, named: true, body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)},
+		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, named: true, handle: g.storeWrite(kv.OpDelete, nil)},
 		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)},
 		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeBatch},
 		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeTxn},
@@ -37,6 +36,19 @@ func (g *Gateway) storeRoutes() []route {
 		{method: post, pattern: storeRoot + "restore", name: "store.restore", right: access.KVWrite, named: true, body: smallBody, handle: g.storeRestore},
 		{method: get, pattern: storeRoot + "stream", name: "store.stream", right: access.KVWatch, named: true, stream: true, handle: g.storeStream},
 	}
+	for _, kind := range kv.OpKinds() {
+		right, body := access.KVWrite, int64(smallBody)
+		if !kind.Sets() {
+			right = access.KVDelete
+		}
+		if kind.Has(kv.MemberValue) {
+			body = g.cfg.MaxBody
+		}
+		if name := kind.String(); kind.Follows() {
+			routes = append(routes, route{method: post, pattern: storeRoot + name, name: "store." + name, right: right, named: true, body: body, handle: g.storeWrite(kind, readChange)})
+		}
+	}
+	return routes
 }
 
 // storeNamespaces lists the namespaces, which are those with keys.

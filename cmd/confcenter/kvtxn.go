@@ -134,7 +134,7 @@ func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
 func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 	out := map[string]any{"op": op.Kind.String()}
 	switch {
-	case op.Kind == kv.OpGet || op.Kind.Sets():
+	case op.Kind.HasEntry():
 		out["entry"] = newEntry(did.Entry)
 	case op.Kind == kv.OpGrant:
 		out["lease"], out["ttl"] = did.Lease.ID, did.Lease.TTL.Milliseconds()
@@ -152,7 +152,7 @@ func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 
 func resultText(op *kv.Op, did *kv.OpResult) string {
 	switch {
-	case op.Kind == kv.OpGet || op.Kind.Sets():
+	case op.Kind.HasEntry():
 		if did.Entry == nil {
 			return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
 		}
