@@ -152,10 +152,9 @@ func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 
 func resultText(op *kv.Op, did *kv.OpResult) string {
 	switch {
+	case op.Kind.HasEntry() && did.Entry == nil:
+		return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
 	case op.Kind.HasEntry():
-		if did.Entry == nil {
-			return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
-		}
 		return fmt.Sprintf("%s %s %s", op.Kind, dash(op.Key), cell(did.Entry.Value))
 	case op.Kind == kv.OpGrant:
 		return fmt.Sprintf("grant %d %s", did.Lease.ID, did.Lease.TTL)

@@ -284,11 +284,12 @@ func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
 	var value valueFlags
 	var by, initial, least, most int64
 	text, doc := kvTexts[kind], strings.ToUpper(kind.Doc()[:1])+kind.Doc()[1:]
-	command := &cobra.Command{Use: kind.String() + " NS KEY", Short: cmp.Or(text.short, doc), Long: cmp.Or(text.long, doc+"."), Example: text.example}
+	command := &cobra.Command{Use: kind.String() + " NS KEY", Short: cmp.Or(text.short, doc), Long: cmp.Or(text.long, doc+".")}
 	if kind.Has(kv.MemberValue) {
 		command.Use += " VALUE"
 		value.define(command)
 	}
+	command.Example = cmp.Or(text.example, "  confcenter kv "+command.Use)
 	c, f := a.kvConnect(command, 1), command.Flags()
 	if kind.Has(kv.MemberBy) {
 		f.Int64Var(&by, "by", 1, "amount to add; may be negative")

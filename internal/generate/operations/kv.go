@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
@@ -117,7 +116,7 @@ func kvPaths(document []byte) []byte {
 		names = append(names, kind.String())
 	}
 	document = edit(document, func(op object) object { return op.with("enum", names) }, "components", "schemas", "Operation", "properties", "op")
-	document = edit(document, func(paths object) object {
+	return edit(document, func(paths object) object {
 		key := members(paths.of("/v1/store/key"))
 		for _, kind := range kv.OpKinds() {
 			form, drop := members(paths.of("/v1/store/incr")).of("post"), []string{"by", "initial", "min", "max"}
@@ -142,5 +141,4 @@ func kvPaths(document []byte) []byte {
 		}
 		return paths
 	}, "paths")
-	return append(jsontext.AppendIndent(nil, document, " "), '\n')
 }

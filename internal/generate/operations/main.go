@@ -57,8 +57,7 @@ func generate(root string, models []state.Model) (map[string][]byte, error) {
 			return kvPage(specification), err
 		},
 		"gateway/openapi.json": func(old []byte, models []state.Model) ([]byte, error) {
-			document, err := openapi(old, models)
-			return kvPaths(document), err
+			return openapi(kvPaths(old), models)
 		},
 		"state/remote/calls.go": calls,
 	}
