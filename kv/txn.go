@@ -127,13 +127,16 @@ func (k OpKind) String() string {
 // Doc says what an operation of this kind does; its name is the subject.
 func (k OpKind) Doc() string { return opKinds[k].doc }
 
-// Members are those of an operation of this kind; 0 if there is no such kind.
-func (k OpKind) Members() Members {
-	if int(k) < len(opKinds) {
-		return opKinds[k].has
+// membersOf are the members alone, which are looked up several times for each operation.
+var membersOf = func() (list [1 << 8]Members) {
+	for k := range opKinds {
+		list[k] = opKinds[k].has
 	}
-	return 0
-}
+	return list
+}()
+
+// Members are those of an operation of this kind; 0 if there is no such kind.
+func (k OpKind) Members() Members { return membersOf[k] }
 
 // Has reports whether an operation of this kind has that member.
 func (k OpKind) Has(m Members) bool { return k.Members()&m != 0 }

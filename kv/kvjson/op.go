@@ -25,17 +25,18 @@ func (o *Object) allow(d Dialect, fields fieldSet) {
 // Op reads the members of an operation of that kind. ns is the default namespace.
 func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 	op.Kind = kind
-	if kind.Has(kv.MemberKey) {
+	has := kind.Members()
+	if has&kv.MemberKey != 0 {
 		op.NS, op.Key = r.Names(o, ns, Key)
 	}
-	if kind.Has(kv.MemberPrefix) {
+	if has&kv.MemberPrefix != 0 {
 		if !o.Has(Prefix) {
 			r.Fail(codes.Errorf(codes.BadRequest, "member prefix is missing"))
 		}
 		op.NS, op.Key = r.Names(o, ns, Prefix)
 		op.Limit, op.Confirm = int(r.Count(o, Limit)), string(r.Text(o, Confirm))
 	}
-	if kind.Has(kv.MemberPrev) {
+	if has&kv.MemberPrev != 0 {
 		op.WantPrev = r.Flag(o, Prev)
 	}
 	r.Change(o, op)
