@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"internal/git/gittest":               {"github.com/stretchr/testify"},
 	"internal/health":                    {},
 	"internal/datasync":                  {},
-	"internal/generate/operations":       {"access", "codes", "internal/jsontext", "protocol", "state", "state/audit", "state/auth", "state/bench", "state/flow", "state/history", "state/review", "state/secret", "storage/landops"},
+	"internal/generate/operations":       {"access", "codes", "internal/jsontext", "kv", "protocol", "state", "state/audit", "state/auth", "state/bench", "state/flow", "state/history", "state/review", "state/secret", "storage/landops"},
 	"internal/generate/wireshark":        {"protocol"},
 	"internal/flood":                     {"protocol", "golang.org/x/sys"},
 	"internal/jsontext":                  {},

@@ -9,12 +9,7 @@ import (
 	"confcenter/protocol"
 )
 
-// The operations, alone and as parts of a transaction.
-
-// Put writes a value, durably when it returns.
-func (s *KV) Put(ctx context.Context, key string, v kv.Value, opts ...Option) (Written, error) {
-	return s.write(ctx, kv.Op{Kind: kv.OpPut, Key: key, Value: v}, nil, opts)
-}
+// The operations, alone and as parts of a transaction: kvcalls.go has those that follow from their rows.
 
 // PutString is Put of a string.
 func (s *KV) PutString(ctx context.Context, key, v string, opts ...Option) (Written, error) {
@@ -77,17 +72,6 @@ func (s *KV) Incr(ctx context.Context, key string, by int64, opts ...Option) (in
 	return w.Entry.Value.Int()
 }
 
-// Delete removes a key. Deleting an absent key is not an error; Written.Count is then
-// 0.
-func (s *KV) Delete(ctx context.Context, key string, opts ...Option) (Written, error) {
-	return s.write(ctx, kv.Op{Kind: kv.OpDelete, Key: key}, nil, opts)
-}
-
-// Put writes a value. Options about time, lease and the previous entry may follow.
-func (t *Txn) Put(key string, v kv.Value, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpPut, Key: key, Value: v}, opts)
-}
-
 // PutString is Put of a string.
 func (t *Txn) PutString(key, v string, opts ...Option) *Txn {
 	return t.Put(key, kv.StringValue(v), opts...)
@@ -96,16 +80,6 @@ func (t *Txn) PutString(key, v string, opts ...Option) *Txn {
 // PutInt is Put of an int.
 func (t *Txn) PutInt(key string, v int64, opts ...Option) *Txn {
 	return t.Put(key, kv.IntValue(v), opts...)
-}
-
-// Incr adds to an int; see KV.Incr.
-func (t *Txn) Incr(key string, by int64, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, opts)
-}
-
-// Delete removes a key.
-func (t *Txn) Delete(key string, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpDelete, Key: key}, opts)
 }
 
 // DeletePrefix removes up to kv.MaxDeletePrefix keys that begin with prefix, which must not

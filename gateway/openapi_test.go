@@ -284,7 +284,8 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	k.put("k", `{"value":1}`)
 	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{"a":{"b":1}}`).status)
 	asked := map[string]bool{}
-	for _, c := range []struct{ id, query, body string }{
+	type ask struct{ id, query, body string }
+	asks := []ask{
 		{"config.files", "", ""},
 		{"config.get", "name=a.json", ""},
 		{"config.put", "name=b.json", "[]"},
@@ -294,7 +295,6 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"store.namespaces", "", ""},
 		{"store.keys", "ns=n", ""},
 		{"store.get", "ns=n&key=k", ""},
-		{"store.incr", "ns=n&key=k", `{"by":1}`},
 		{"store.put", "ns=n&key=k2", `{"value":{"a":1},"type":"json","ttl_ms":100000}`},
 		{"store.cas", "ns=n&key=k3", `{"expect":null,"value":"x"}`},
 		{"store.delete", "ns=n&key=k3", ""},
@@ -318,7 +318,14 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"status", "", ""},
 		{"status.samples", "", ""},
 		{"clients", "", ""},
-	} {
+	}
+	for _, kind := range kv.OpKinds() {
+		if kind.Follows() {
+			body := map[bool]string{true: `{"value":"x"}`, false: `{}`}[kind.Has(kv.MemberValue)]
+			asks = append(asks, ask{"store." + kind.String(), "ns=n&key=" + kind.String(), body})
+		}
+	}
+	for _, c := range asks {
 		d := all[c.id]
 		asked[c.id] = true
 		if c.body != "" && c.id != "config.put" {

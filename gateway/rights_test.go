@@ -81,7 +81,8 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct{ method, path, body, rights string }{
+	type way struct{ method, path, body, rights string }
+	ways := []way{
 		{"GET", "/v1/store/key?ns=n&key=k", "", "read kv:n/k"},
 		{"GET", fmt.Sprintf("/v1/store/key?ns=n&key=k&revision=%d", mod), "", "read kv:n/k,history kv:n/k"},
 		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,history roles,read config,read roles,read kv:x"},
@@ -126,7 +127,16 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		{"GET", "/v1/history/uses?name=a", "", "read config:a.json,read clients:x"},
 		{"POST", "/v1/history/preview", `{"name":"a.json","text":"{}"}`, "write config:a.json,read config:a.json,history config:b.json"},
 		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
-	} {
+	}
+	for _, kind := range kv.OpKinds() {
+		rights := map[bool]string{true: "write kv:n/new,read kv:n/new", false: "delete kv:n/new"}[kind.Sets()]
+		if path := "/v1/store/" + kind.String() + "?ns=n&key=new"; kind.Has(kv.MemberValue) && kind.Follows() {
+			ways = append(ways, way{"POST", path, `{"value":"x"}`, rights})
+		} else if kind.Follows() {
+			ways = append(ways, way{"POST", path, `{}`, rights}, way{"DELETE", "/v1/store/key?ns=n&key=new", "", "delete kv:n/new"})
+		}
+	}
+	for _, c := range ways {
 		what := c.method + " " + c.path
 		request, err := http.NewRequest(c.method, c.path, nil)
 		require.NoError(t, err)

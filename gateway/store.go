@@ -22,14 +22,13 @@ const smallBody = 64 << 10
 
 func (g *Gateway) storeRoutes() []route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
-	return []route{
+	routes := []route{
 		of(protocol.KVNames, route{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", handle: g.storeNamespaces}),
 		of(protocol.KVDrop, route{method: del, pattern: storeRoot + "namespace", name: "store.drop", handle: g.storeDrop}),
 		of(protocol.KVList, route{method: get, pattern: storeRoot + "keys", name: "store.keys", handle: g.storeKeys}),
 		of(protocol.KVGet, route{method: get, pattern: storeRoot + "key", name: "store.get", handle: g.storeGet}),
 		of(protocol.KVPut, route{method: put, pattern: storeRoot + "key", name: "store.put", body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)}),
-		of(protocol.KVDel, route{method: del, pattern: storeRoot + "key", name: "store.delete", handle: g.storeDelete}),
-		of(protocol.KVIncr, route{method: post, pattern: storeRoot + "incr", name: "store.incr", body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)}),
+		of(protocol.KVDel, route{method: del, pattern: storeRoot + "key", name: "store.delete", handle: g.storeWrite(kv.OpDelete, nil)}),
 		of(protocol.KVCas, route{method: post, pattern: storeRoot + "cas", name: "store.cas", body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)}),
 		of(protocol.KVTxn, route{method: post, pattern: storeRoot + "batch", name: "store.batch", body: g.cfg.MaxBody, handle: g.storeBatch}),
 		of(protocol.KVTxn, route{method: post, pattern: storeRoot + "txn", name: "store.txn", body: g.cfg.MaxBody, handle: g.storeTxn}),
@@ -37,6 +36,17 @@ func (g *Gateway) storeRoutes() []route {
 		of(protocol.KVRestore, route{method: post, pattern: storeRoot + "restore", name: "store.restore", body: smallBody, handle: g.storeRestore}),
 		of(protocol.KVWatch, route{method: get, pattern: storeRoot + "stream", name: "store.stream", stream: true, handle: g.storeStream}),
 	}
+	for i := range protocol.Commands {
+		row := &protocol.Commands[i]
+		kind, body := row.Op, int64(smallBody)
+		if kind.Has(kv.MemberValue) {
+			body = g.cfg.MaxBody
+		}
+		if name := kind.String(); kind.Follows() {
+			routes = append(routes, of(row.ID, route{method: post, pattern: storeRoot + name, name: "store." + name, body: body, handle: g.storeWrite(kind, readChange)}))
+		}
+	}
+	return routes
 }
 
 // storeNamespaces lists the namespaces, which are those with keys.

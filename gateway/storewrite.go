@@ -9,23 +9,25 @@ import (
 	"confcenter/op"
 )
 
-// storeWrite handles a write of one key, and answers with the entry it leaves. read
-// reads the members that are particular to the operation.
+// storeWrite handles a write of one key, and answers with what it has done. read
+// reads the members that are particular to the operation; nil: there is no body.
 func (g *Gateway) storeWrite(kind kv.OpKind, read func(m *bodyReader, txn *kv.Txn, op *kv.Op)) handler {
 	return func(w *reply, r *http.Request) error {
 		txn, err := w.writeOf(r, kind)
 		if err != nil {
 			return err
 		}
-		m, err := w.readObject(r, kvjson.HTTP)
-		if err != nil {
-			return err
-		}
-		put := &txn.Then[0]
-		read(m, txn, put)
-		m.Token(txn, put.NS)
-		if err := m.End(); err != nil {
-			return err
+		if read != nil {
+			m, err := w.readObject(r, kvjson.HTTP)
+			if err != nil {
+				return err
+			}
+			change := &txn.Then[0]
+			read(m, txn, change)
+			m.Token(txn, change.NS)
+			if err := m.End(); err != nil {
+				return err
+			}
 		}
 		if err := g.judgeTxn(w, r, txn); err != nil {
 			return err
@@ -45,7 +47,7 @@ func readPut(m *bodyReader, txn *kv.Txn, op *kv.Op) {
 	}
 }
 
-func readIncr(m *bodyReader, _ *kv.Txn, op *kv.Op) { m.Change(&m.Top, op) }
+func readChange(m *bodyReader, _ *kv.Txn, op *kv.Op) { m.Change(&m.Top, op) }
 
 // readCas reads a put on the condition that the key has the expected value, or that
 // there is none.
@@ -72,20 +74,14 @@ func (w *reply) writeOf(r *http.Request, kind kv.OpKind) (*kv.Txn, error) {
 		return nil, err
 	}
 	txn := w.single(op)
-	compare := kv.Compare{NS: op.NS, Key: op.Key, Target: kv.CompareVersion}
+	relation := [...]kv.Relation{ifIs: kv.Equal, ifThere: kv.Greater, ifAbsent: kv.Equal, ifNever: kv.Less}[cond.kind]
 	switch cond.kind {
 	case ifAnything:
-		return txn, nil
 	case ifIs:
-		compare.Target, compare.Relation, compare.Number = kv.CompareMod, kv.Equal, cond.value
-	case ifThere:
-		compare.Relation = kv.Greater
-	case ifAbsent:
-		compare.Relation = kv.Equal
-	case ifNever:
-		compare.Relation = kv.Less
+		txn.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareMod, Relation: relation, Number: cond.value}}
+	default:
+		txn.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareVersion, Relation: relation}}
 	}
-	txn.If = []kv.Compare{compare}
 	return txn, nil
 }
 
@@ -113,35 +109,23 @@ func (g *Gateway) conditional(w *reply, txn *kv.Txn) (*kv.OpResult, error) {
 	return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: it was last changed by revision %d", key, ns, now.Mod)
 }
 
-// commitAndSend commits a put or an increment and answers with the entry it leaves.
+// commitAndSend commits an operation on one key and answers with the entry that it leaves, or with whether it
+// has deleted one.
 func (g *Gateway) commitAndSend(w *reply, txn *kv.Txn) error {
 	did, err := g.conditional(w, txn)
-	if err != nil {
+	switch op := &txn.Then[0]; {
+	case err != nil:
 		return err
-	}
-	if did.Entry == nil {
+	case !op.Kind.Sets():
+		out := w.object()
+		out.Bool(kvjson.Deleted, did.Count > 0)
+		out.Number(kvjson.Revision, int64(w.write.Result.Revision))
+		return w.sendObject(&out)
+	case did.Entry == nil:
 		return codes.Errorf(codes.Internal, "a write left no entry")
+	default:
+		return w.sendEntry(whole(did.Entry, op.Value))
 	}
-	return w.sendEntry(whole(did.Entry, txn.Then[0].Value))
-}
-
-// storeDelete deletes a key. Deleting an absent key is not an error.
-func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
-	txn, err := w.writeOf(r, kv.OpDelete)
-	if err != nil {
-		return err
-	}
-	if err := g.judgeTxn(w, r, txn); err != nil {
-		return err
-	}
-	did, err := g.conditional(w, txn)
-	if err != nil {
-		return err
-	}
-	out := w.object()
-	out.Bool(kvjson.Deleted, did.Count > 0)
-	out.Number(kvjson.Revision, int64(w.write.Result.Revision))
-	return w.sendObject(&out)
 }
 
 // storeDrop deletes the keys of a namespace, and with them the namespace, whose name

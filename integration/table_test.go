@@ -68,6 +68,9 @@ func sampleOf(id protocol.Command) (c sample, named bool) {
 	if c, named = samples[id]; !named && id.Model() == "flow" && id != flowScopes {
 		return sample{forbidden: `{"scope":"hidden"}`}, true // which they all have
 	}
+	if row := protocol.Lookup(id); !named && row != nil && row.Op.Follows() {
+		return sample{forbidden: `{"ns":"vault","key":"k","value":"x"}`, own: `{"ns":"mine","key":"new","value":"x"}`}, true
+	}
 	return c, named
 }
 

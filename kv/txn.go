@@ -68,27 +68,44 @@ type OpKind uint8
 
 // The kinds of operations.
 const (
-	OpGet          OpKind = iota + 1 // reads a key, as the operations before it left it
-	OpPut                            // writes a value
-	OpDelete                         // deletes a key; an absent one is not an error
-	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key; see Confirm
-	OpIncr                           // adds Delta to an int
-	OpGrant                          // grants a lease of TTL
-	OpRevoke                         // ends Lease and deletes its keys; codes.LeaseGone if there is none
+	OpGet OpKind = iota + 1
+	OpPut
+	OpDelete
+	OpDeletePrefix
+	OpIncr
+	OpGrant
+	OpRevoke
 )
 
-// opKinds has the properties of each kind.
+// Members are what an operation says, besides its kind and its namespace.
+type Members uint16
+
+// The members.
+const (
+	MemberKey    Members = 1 << iota // Key
+	MemberPrefix                     // Key, which is a prefix, Limit and Confirm
+	MemberValue                      // Value
+	MemberSeal                       // Seal
+	MemberBy                         // Delta, Initial, Min and Max
+	MemberEnds                       // TTL, Expires and Lease of a key, which has a value afterwards
+	MemberPrev                       // WantPrev
+	MemberTTL                        // TTL of a lease
+	MemberLease                      // Lease, which is to end
+)
+
+// opKinds has a row for each kind: its name, what it does, and its members. All but its meaning follows from
+// these: its JSON, its checks and the rights that it needs, and of one that Follows all ways to ask for it.
 var opKinds = [...]struct {
-	name string
-	sets bool
+	name, doc string
+	has       Members
 }{
-	OpGet:          {name: "get"},
-	OpPut:          {name: "put", sets: true},
-	OpDelete:       {name: "delete"},
-	OpDeletePrefix: {name: "delete_prefix"},
-	OpIncr:         {name: "incr", sets: true},
-	OpGrant:        {name: "grant"},
-	OpRevoke:       {name: "revoke"},
+	OpGet:          {"get", "reads a key, as the operations before it left it", MemberKey},
+	OpPut:          {"put", "writes a value", MemberKey | MemberValue | MemberSeal | MemberEnds | MemberPrev},
+	OpDelete:       {"delete", "deletes a key; an absent one is not an error", MemberKey | MemberPrev},
+	OpDeletePrefix: {"delete_prefix", "deletes the keys with a prefix, up to a limit", MemberPrefix},
+	OpIncr:         {"incr", "adds to an int", MemberKey | MemberBy | MemberEnds | MemberPrev},
+	OpGrant:        {"grant", "grants a lease, one in a branch at most", MemberTTL},
+	OpRevoke:       {"revoke", "ends a lease and deletes its keys", MemberLease},
 }
 
 // OpKinds returns all kinds, in the order of their numbers.
@@ -107,9 +124,36 @@ func (k OpKind) String() string {
 	return "unknown"
 }
 
+// Doc says what an operation of this kind does; its name is the subject.
+func (k OpKind) Doc() string { return opKinds[k].doc }
+
+// membersOf are the members alone, which are looked up several times for each operation.
+var membersOf = func() (list [1 << 8]Members) {
+	for k := range opKinds {
+		list[k] = opKinds[k].has
+	}
+	return list
+}()
+
+// Members are those of an operation of this kind; 0 if there is no such kind.
+func (k OpKind) Members() Members { return membersOf[k] }
+
+// Has reports whether an operation of this kind has that member.
+func (k OpKind) Has(m Members) bool { return k.Members()&m != 0 }
+
 // Sets reports whether an operation of this kind leaves a value under its key: it
 // may set when the key expires, and its result has the entry.
-func (k OpKind) Sets() bool { return int(k) < len(opKinds) && opKinds[k].sets }
+func (k OpKind) Sets() bool { return k.Has(MemberEnds) }
+
+// Updates reports whether that value is made of what the key had, unlike that of a put: so it tells of that.
+func (k OpKind) Updates() bool { return k.Sets() && k != OpPut }
+
+// HasEntry reports whether the result is an entry, and not the count of what was deleted or a lease.
+func (k OpKind) HasEntry() bool { return k == OpGet || k.Sets() }
+
+// Follows reports whether the ways to ask for the operation follow from its row alone: it changes one key,
+// and has no ways of its own as a put and a delete have.
+func (k OpKind) Follows() bool { return k.Has(MemberKey) && k != OpGet && k != OpPut && k != OpDelete }
 
 // ParseOp returns the kind with that name, or false.
 func ParseOp(name string) (OpKind, bool) {
@@ -404,23 +448,21 @@ func (c *Compare) check() error {
 }
 
 func (op *Op) check() error {
-	switch op.Kind {
-	case OpGrant:
+	has := op.Kind.Members()
+	switch {
+	case has == 0:
+		return codes.Errorf(codes.BadOp, "there is no such operation")
+	case has&MemberTTL != 0:
 		if op.TTL < MinLease || op.TTL > MaxLease {
 			return codes.Errorf(codes.BadTTL, "a lease of %s is out of range: the limits are %s and %s", op.TTL, MinLease, MaxLease)
 		}
 		return nil
-	case OpRevoke:
-		return nil
-	case OpDeletePrefix:
+	case has&MemberPrefix != 0:
 		return op.checkDeletePrefix()
-	case OpGet, OpDelete:
-		return CheckPair(op.NS, op.Key)
+	case has&MemberKey == 0:
+		return nil
 	}
-	if !op.Kind.Sets() {
-		return codes.Errorf(codes.BadOp, "there is no such operation")
-	}
-	if err := CheckPair(op.NS, op.Key); err != nil {
+	if err := CheckPair(op.NS, op.Key); err != nil || !op.Kind.Sets() {
 		return err
 	}
 	if err := op.checkTime(); err != nil {
@@ -429,16 +471,18 @@ func (op *Op) check() error {
 	if op.Lock && (op.Kind != OpPut || op.Lease == 0) {
 		return codes.Errorf(codes.BadRequest, "a lock is a key that is put with the lease of its holder")
 	}
-	if op.Kind == OpPut {
+	if has&MemberValue != 0 {
 		if op.Value.Type == Removed && !Reserved(op.NS) {
 			return codes.Errorf(codes.BadType, "type %s is only for namespaces of player storage; use bytes", Removed)
 		}
-		return op.CheckValue()
+		if err := op.CheckValue(); err != nil {
+			return err
+		}
 	}
-	if op.Seal {
+	if op.Seal && has&MemberSeal == 0 {
 		return codes.Errorf(codes.BadRequest, "only a value that is put can be sealed; what is counted cannot")
 	}
-	if op.Min != nil && op.Max != nil && *op.Min > *op.Max {
+	if has&MemberBy != 0 && op.Min != nil && op.Max != nil && *op.Min > *op.Max {
 		return codes.Errorf(codes.BadRequest, "min %d is above max %d", *op.Min, *op.Max)
 	}
 	return nil

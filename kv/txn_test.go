@@ -109,6 +109,9 @@ func TestOpKinds(t *testing.T) {
 		require.True(t, known, "kind %d has no name", kind)
 		require.Equal(t, kind, back)
 		require.NotEqual(t, codes.BadOp, codes.Of((&kv.Txn{Then: []kv.Op{{Kind: kind}}}).Check()), "Check does not know %s", kind)
+		require.NotEmpty(t, kind.Doc(), kind)
+		require.NotZero(t, kind.Members(), kind)
+		require.False(t, kind.Follows() && !(&kv.Op{Kind: kind}).Writes(), kind)
 		if kind.Sets() {
 			sets = append(sets, kind.String())
 		}
@@ -117,7 +120,7 @@ func TestOpKinds(t *testing.T) {
 	require.NotContains(t, sets, "get")
 	none := kinds[len(kinds)-1] + 1
 	require.Equal(t, "unknown unknown", none.String()+" "+kv.OpKind(0).String())
-	require.False(t, none.Sets())
+	require.False(t, none.Sets() || none.HasEntry() || none.Follows())
 	_, known := kv.ParseOp("")
 	require.False(t, known)
 }

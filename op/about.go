@@ -39,7 +39,7 @@ func Watch(things []Thing, f kv.Filter) []Thing {
 }
 
 // Txn is about what a transaction reads and changes, whichever of its branches is taken: each compare tells
-// something of a value, so does an increment by its bounds, and an operation that returns what was before.
+// something of a value, so does an operation that makes one of another, by what it refuses, and an operation that returns what was before.
 func Txn(things []Thing, t *kv.Txn) []Thing {
 	for i := range t.Fences { // whether one holds tells that there is a lock
 		things = Lock(things, t.Fences[i].NS, t.Fences[i].Key)
@@ -57,21 +57,21 @@ func Txn(things []Thing, t *kv.Txn) []Thing {
 
 func change(things []Thing, o *kv.Op) []Thing {
 	does := policy.Write // a kind that is not known here is no read
-	switch o.Kind {
-	case kv.OpGrant, kv.OpRevoke:
+	switch has := o.Kind.Members(); {
+	case has&(kv.MemberTTL|kv.MemberLease) != 0:
 		return append(things, Leases(o.NS))
-	case kv.OpDeletePrefix:
+	case has&kv.MemberPrefix != 0:
 		return append(things, Keys(policy.Delete, Every, o.NS, o.Key))
-	case kv.OpGet:
+	case o.Kind == kv.OpGet:
 		does = policy.Read
-	case kv.OpDelete:
+	case has != 0 && !o.Kind.Sets():
 		does = policy.Delete
 	}
 	things = append(things, Key(does, o.NS, o.Key))
 	if o.Lease != 0 {
 		things = append(things, Key(policy.Lease, o.NS, o.Key))
 	}
-	if does != policy.Read && (o.WantPrev || o.Kind == kv.OpIncr) {
+	if does != policy.Read && (o.WantPrev || o.Kind.Updates()) {
 		things = append(things, Key(policy.Read, o.NS, o.Key))
 	}
 	return things

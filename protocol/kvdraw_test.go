@@ -65,34 +65,34 @@ func drawTombstone(t *rapid.T, ns, key string) *kv.Entry {
 	return &kv.Entry{NS: ns, Key: key, Mod: drawRevision(t, "mod"), Updated: rapid.Int64().Draw(t, "updated")}
 }
 
+// drawOp draws one of any kind, by its members.
 func drawOp(t *rapid.T) kv.Op {
 	op := kv.Op{Kind: rapid.SampledFrom(kv.OpKinds()).Draw(t, "kind")}
-	switch op.Kind {
-	case kv.OpGrant:
-		op.TTL = time.Duration(rapid.Int64Range(100, 86_400_000).Draw(t, "ttl")) * time.Millisecond
-		return op
-	case kv.OpRevoke:
-		op.Lease = kv.LeaseID(rapid.Int64().Draw(t, "lease"))
-		return op
+	has := op.Kind.Members()
+	if has&kv.MemberKey != 0 {
+		op.NS, op.Key = drawName(t, "ns"), drawName(t, "key")
 	}
-	op.NS, op.Key = drawName(t, "ns"), drawName(t, "key")
-	switch op.Kind {
-	case kv.OpDeletePrefix:
-		op.Key = rapid.SampledFrom([]string{"", "a", "\xe2\x82"}).Draw(t, "prefix")
+	if has&kv.MemberPrefix != 0 {
+		op.NS, op.Key = drawName(t, "ns"), rapid.SampledFrom([]string{"", "a", "\xe2\x82"}).Draw(t, "prefix")
 		op.Limit = rapid.IntRange(0, 100).Draw(t, "limit")
 		if op.Key == "" || rapid.Bool().Draw(t, "confirmed") {
 			op.Confirm = op.NS
 		}
-	case kv.OpPut:
-		op.Value, op.Seal = drawValue(t), rapid.IntRange(0, 3).Draw(t, "sealed") == 0
-	case kv.OpIncr:
+	}
+	if has&kv.MemberValue != 0 {
+		op.Value = drawValue(t)
+	}
+	if has&kv.MemberSeal != 0 {
+		op.Seal = rapid.IntRange(0, 3).Draw(t, "sealed") == 0
+	}
+	if has&kv.MemberBy != 0 {
 		op.Delta, op.Initial = rapid.Int64().Draw(t, "by"), rapid.Int64().Draw(t, "initial")
 		if rapid.Bool().Draw(t, "bounded") {
 			low, high := rapid.Int64Max(0).Draw(t, "min"), rapid.Int64Min(0).Draw(t, "max")
 			op.Min, op.Max = &low, &high
 		}
 	}
-	if op.Kind.Sets() {
+	if has&kv.MemberEnds != 0 {
 		switch rapid.IntRange(0, 2).Draw(t, "ends") {
 		case 1:
 			op.TTL = time.Duration(rapid.Int64Range(1, kv.MaxTTL.Milliseconds()).Draw(t, "ttl")) * time.Millisecond
@@ -101,7 +101,13 @@ func drawOp(t *rapid.T) kv.Op {
 		}
 		op.Lease = kv.LeaseID(rapid.Int64Min(0).Draw(t, "lease"))
 	}
-	op.WantPrev = (op.Kind.Sets() || op.Kind == kv.OpDelete) && rapid.Bool().Draw(t, "prev")
+	if has&kv.MemberTTL != 0 {
+		op.TTL = time.Duration(rapid.Int64Range(100, 86_400_000).Draw(t, "ttl")) * time.Millisecond
+	}
+	if has&kv.MemberLease != 0 {
+		op.Lease = kv.LeaseID(rapid.Int64().Draw(t, "lease"))
+	}
+	op.WantPrev = has&kv.MemberPrev != 0 && rapid.Bool().Draw(t, "prev")
 	return op
 }
 
@@ -189,25 +195,22 @@ func drawResult(t *rapid.T, txn *kv.Txn) *kv.Result {
 }
 
 func drawOpResult(t *rapid.T, op *kv.Op) (res kv.OpResult) {
-	switch op.Kind {
-	case kv.OpGet:
+	switch {
+	case op.Kind == kv.OpGet:
 		res.Entry = maybeEntry(t, op.NS, op.Key)
-	case kv.OpPut:
+	case op.Kind.Sets():
 		res.Entry = drawEntry(t, op.NS, op.Key)
-		if !op.Seal { // if it is sealed, the client does not know what is kept
-			res.Entry.Value = op.Value
-		} else {
+		switch {
+		case op.Seal: // the client does not know what is kept
 			res.Entry.Value = kv.Value{}
+		case op.Kind == kv.OpPut:
+			res.Entry.Value = op.Value
 		}
-	case kv.OpIncr:
-		res.Entry = drawEntry(t, op.NS, op.Key)
-		res.Entry.Value = kv.IntValue(rapid.Int64().Draw(t, "sum"))
-	case kv.OpDelete, kv.OpRevoke:
-		res.Count = rapid.Int64Min(0).Draw(t, "deleted")
-	case kv.OpDeletePrefix:
-		res.Count, res.More = rapid.Int64Min(0).Draw(t, "deleted"), rapid.Bool().Draw(t, "more")
-	case kv.OpGrant:
+	case op.Kind.Has(kv.MemberTTL):
 		res.Lease = kv.Lease{ID: kv.LeaseID(rapid.Int64Min(1).Draw(t, "id")), TTL: op.TTL}
+	default:
+		res.Count = rapid.Int64Min(0).Draw(t, "deleted")
+		res.More = op.Kind.Has(kv.MemberPrefix) && rapid.Bool().Draw(t, "more")
 	}
 	if op.WantPrev {
 		res.Prev = maybeEntry(t, op.NS, op.Key)

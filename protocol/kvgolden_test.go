@@ -84,6 +84,33 @@ func (c *stateTalk) writes() {
 		[]byte(`{"code":1018,"desc":"revision 11 of greeting is no longer kept"}`))
 }
 
+// following are the operations of which all but the meaning follows from their rows: each is said once, with all its
+// members.
+func (c *stateTalk) following(said []talk) {
+	_, seen := printed(c.t, said)
+	for _, row := range protocol.Commands {
+		if !row.Op.Follows() || seen[row.ID] {
+			continue
+		}
+		op := kv.Op{Kind: row.Op, NS: "shop", Key: "k", WantPrev: row.Op.Has(kv.MemberPrev)}
+		if row.Op.Has(kv.MemberValue) {
+			op.Value = kv.StringValue("text")
+		}
+		if row.Op.Has(kv.MemberBy) {
+			op.Delta = 2
+		}
+		did := kv.OpResult{Count: 1}
+		if row.Op.Sets() {
+			op.TTL = time.Minute
+			did = kv.OpResult{Entry: version("k", kv.StringValue("its text"), 3, 92, 2)}
+		}
+		if op.WantPrev {
+			did.Prev = version("k", kv.StringValue("its "), 3, 3, 1)
+		}
+		c.write(&kv.Txn{Then: []kv.Op{op}}, false, done(92, did))
+	}
+}
+
 func (c *stateTalk) reads() {
 	greeting, blob := version("greeting", kv.StringValue("hello"), 11, 12, 2), version("blob", kv.BytesValue([]byte{0, 1, 2, 255}), 13, 13, 1)
 	read := protocol.KVRead{NS: []byte("shop"), Key: []byte("greeting")}
@@ -151,6 +178,7 @@ func TestStateGolden(t *testing.T) {
 	c.reads()
 	c.leases()
 	c.watches()
+	c.following(c.talks)
 	const file = "testdata/state.golden"
 	got, seen := printed(t, c.talks)
 	for _, row := range protocol.Commands {

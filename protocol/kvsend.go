@@ -12,8 +12,7 @@ func KVWriteCommand(txn *kv.Txn) Command {
 		return KVTxn
 	}
 	op := &txn.Then[0]
-	named := op.Kind != kv.OpGrant && op.Kind != kv.OpRevoke
-	if named && txn.Token != "" && txn.TokenNS != op.NS {
+	if op.Kind.Has(kv.MemberKey|kv.MemberPrefix) && txn.Token != "" && txn.TokenNS != op.NS {
 		return KVTxn
 	}
 	if len(txn.If) > 0 || len(txn.Else) > 0 {
@@ -71,7 +70,7 @@ func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw, reveal bool) []byt
 			}
 		}
 		w.Op(op)
-		w.Flag(kvjson.Raw, raw && op.Kind != kv.OpPut)
+		w.Flag(kvjson.Raw, raw && !op.Kind.Has(kv.MemberValue))
 	}
 	w.Flag(kvjson.Reveal, reveal)
 	w.Conditions(txn, ns)

@@ -89,13 +89,12 @@ type guardedTxn struct {
 func (m *reader) single(w *KVWrite) {
 	o := &m.Top
 	w.Reveal = m.Flag(o, kvjson.Reveal)
-	switch w.cmd {
-	case KVPut, KVCas:
-		w.Raw = o.Has(kvjson.Raw)
-	default:
+	kind := w.cmd.op()
+	if kind.Has(kv.MemberValue) && w.cmd != KVRestore {
+		w.Raw = o.Has(kvjson.Raw) // the length of the value
+	} else {
 		w.Raw = m.Flag(o, kvjson.Raw)
 	}
-	kind := w.cmd.op()
 	switch {
 	case w.cmd == KVCas:
 		m.guarded(w, kvjson.Expect)
@@ -112,7 +111,7 @@ func (m *reader) single(w *KVWrite) {
 	}
 	w.single = kvjson.FormOf(&w.Txn.Then[0])
 	ns := w.Txn.Then[0].NS
-	if kind == kv.OpGrant || kind == kv.OpRevoke {
+	if !kind.Has(kv.MemberKey | kv.MemberPrefix) {
 		ns = string(m.Text(o, kvjson.NS))
 	}
 	m.Conditions(w.Txn, ns)

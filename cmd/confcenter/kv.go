@@ -11,7 +11,7 @@ import (
 
 // kvCommand is the group of verbs for the state store.
 func (a *app) kvCommand() *cobra.Command {
-	return grouped(&cobra.Command{
+	group := grouped(&cobra.Command{
 		Use:   "kv",
 		Short: "Read and write the state store",
 		Long: `Kv reads and writes the server's state store: typed values under keys in
@@ -29,7 +29,13 @@ is standard input; after "--" a VALUE may begin with a dash.`,
 	}, "kv needs a verb, get or put for example",
 		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
 		a.kvDelCommand(), a.kvDropCommand(), a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
-		a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvRestoreCommand()) // these set a value
+		a.kvPutCommand(), a.kvCASCommand(), a.kvRestoreCommand()) // these set a value
+	for _, kind := range kv.OpKinds() {
+		if kind.Follows() {
+			group.AddCommand(a.kvOpCommand(kind))
+		}
+	}
+	return group
 }
 
 // kvConnect is connect for a verb whose arguments are a namespace and then that many

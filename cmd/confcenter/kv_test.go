@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"confcenter/internal/servertest"
+	"confcenter/kv"
 )
 
 // store starts a server with an empty state store and returns its address.
@@ -434,6 +435,24 @@ func TestKVWatch(t *testing.T) {
 	require.Equal(t, exitUsage, call(t, "", "kv", "watch", "--prefix", "b").code)
 	require.Equal(t, exitUsage, call(t, "", "kv", "watch", "--state", "--from", "1").code)
 	require.Equal(t, exitRefused, call(t, "", "kv", "watch", "ns", "--from", "99999").code)
+}
+
+// What follows from the row of an operation can be typed, whatever it does.
+func TestVerbsThatFollowFromRows(t *testing.T) {
+	addr := store(t)
+	for _, kind := range kv.OpKinds() {
+		if !kind.Follows() {
+			continue
+		}
+		args := []string{"kv", kind.String(), "ns", kind.String(), "--addr", addr, "-o", "json", "--prev"}
+		if kind.Has(kv.MemberValue) {
+			args = append(args, "x")
+		}
+		r := call(t, "", args...)
+		require.Equal(t, exitOK, r.code, "%s: %s", kind, r.stderr)
+		require.Equal(t, kind.Sets(), jsoniter.Get([]byte(r.stdout), "entry", "key").ToString() == kind.String(), r.stdout)
+		require.Contains(t, r.stdout, `"prev":null`, kind)
+	}
 }
 
 func TestHelpOfKVVerbs(t *testing.T) {

@@ -135,7 +135,7 @@ func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
 func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 	out := map[string]any{"op": op.Kind.String()}
 	switch {
-	case op.Kind == kv.OpGet || op.Kind.Sets():
+	case op.Kind.HasEntry():
 		out["entry"] = newEntry(did.Entry)
 	case op.Kind == kv.OpGrant:
 		out["lease"], out["ttl"] = did.Lease.ID, did.Lease.TTL.Milliseconds()
@@ -153,10 +153,9 @@ func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 
 func resultText(op *kv.Op, did *kv.OpResult) string {
 	switch {
-	case op.Kind == kv.OpGet || op.Kind.Sets():
-		if did.Entry == nil {
-			return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
-		}
+	case op.Kind.HasEntry() && did.Entry == nil:
+		return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
+	case op.Kind.HasEntry():
 		return fmt.Sprintf("%s %s %s", op.Kind, dash(op.Key), cell(did.Entry.Value))
 	case op.Kind == kv.OpGrant:
 		return fmt.Sprintf("grant %d %s", did.Lease.ID, did.Lease.TTL)

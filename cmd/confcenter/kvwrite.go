@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,15 +145,9 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 // written prints the result of a write; text is as for commit.
 func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
-	out := map[string]any{"revision": res.Revision}
-	if t.Then[0].Kind.Sets() {
-		out["entry"] = newEntry(did.Entry)
-	} else {
-		out["deleted"] = did.Count
-	}
-	if t.Then[0].WantPrev {
-		out["prev"] = newEntry(did.Prev)
-	}
+	out := resultJSON(&t.Then[0], did)
+	delete(out, "op")
+	out["revision"] = res.Revision
 	if text == nil {
 		return c.showLine(out, fmt.Sprint("revision ", res.Revision))
 	}
@@ -219,8 +214,7 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
 			if err != nil {
 				return err
 			}
-			op := kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}
-			return c.commit(command, &flags, op, nil)
+			return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}, nil)
 		}
 		if len(args) != 3 {
 			return usageError{errors.New("VALUE is missing")}
@@ -275,37 +269,55 @@ the exit code is 5 and standard error says what it holds.`,
 	return command
 }
 
-func (a *app) kvIncrCommand() *cobra.Command {
-	var flags writeFlags
-	var by, initial, least, most int64
-	command := &cobra.Command{
-		Use:   "incr NS KEY",
-		Short: "Add to an int",
-		Long: `Incr adds --by to the int under KEY and prints the sum. The key keeps its time to
+// kvTexts are those of verbs of which there is more to say than the row of their operation does.
+var kvTexts = map[kv.OpKind]struct{ short, long, example string }{
+	kv.OpIncr: {"Add to an int", `Incr adds --by to the int under KEY and prints the sum. The key keeps its time to
 live unless one is given. The exit code is 5 if the value has another type, or if
-the sum would exceed 64 bits, --min or --max; then nothing has changed.`,
-		Example: `  confcenter kv incr jobs done
+the sum would exceed 64 bits, --min or --max; then nothing has changed.`, `  confcenter kv incr jobs done
   confcenter kv incr shop stock --by -1 --min 0
-  confcenter kv incr jobs next-id --initial 1000`,
+  confcenter kv incr jobs next-id --initial 1000`},
+}
+
+// kvOpCommand is the verb of an operation that follows from its row.
+func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
+	var flags writeFlags
+	var value valueFlags
+	var by, initial, least, most int64
+	text, doc := kvTexts[kind], strings.ToUpper(kind.Doc()[:1])+kind.Doc()[1:]
+	command := &cobra.Command{Use: kind.String() + " NS KEY", Short: cmp.Or(text.short, doc), Long: cmp.Or(text.long, doc+".")}
+	if kind.Has(kv.MemberValue) {
+		command.Use += " VALUE"
+		value.define(command)
 	}
-	c := a.kvConnect(command, 1)
-	f := command.Flags()
-	f.Int64Var(&by, "by", 1, "amount to add; may be negative")
-	f.Int64Var(&initial, "initial", 0, "value to start from if the key is absent")
-	f.Int64Var(&least, "min", 0, "smallest sum allowed (default: none)")
-	f.Int64Var(&most, "max", 0, "largest sum allowed (default: none)")
+	command.Example = cmp.Or(text.example, "  confcenter kv "+command.Use)
+	c, f := a.kvConnect(command, 1), command.Flags()
+	if kind.Has(kv.MemberBy) {
+		f.Int64Var(&by, "by", 1, "amount to add; may be negative")
+		f.Int64Var(&initial, "initial", 0, "value to start from if the key is absent")
+		f.Int64Var(&least, "min", 0, "smallest sum allowed (default: none)")
+		f.Int64Var(&most, "max", 0, "largest sum allowed (default: none)")
+	}
 	flags.define(command)
-	flags.defineTime(command)
+	show := countOf
+	if kind.Sets() {
+		flags.defineTime(command)
+		show = func(did *kv.OpResult) any { return string(did.Entry.Value.Data) }
+	}
 	flags.defineKey(command)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		op := kv.Op{Kind: kv.OpIncr, NS: args[0], Key: args[1], Delta: by, Initial: initial}
+	command.RunE = func(command *cobra.Command, args []string) (err error) {
+		op := kv.Op{Kind: kind, NS: args[0], Key: args[1], Delta: by, Initial: initial}
 		if f.Changed("min") {
 			op.Min = &least
 		}
 		if f.Changed("max") {
 			op.Max = &most
 		}
-		return c.commit(command, &flags, op, func(did *kv.OpResult) any { return string(did.Entry.Value.Data) })
+		if kind.Has(kv.MemberValue) {
+			if op.Value, err = value.read(a, args[2]); err != nil {
+				return err
+			}
+		}
+		return c.commit(command, &flags, op, show)
 	}
 	return command
 }

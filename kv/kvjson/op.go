@@ -25,45 +25,47 @@ func (o *Object) allow(d Dialect, fields fieldSet) {
 // Op reads the members of an operation of that kind. ns is the default namespace.
 func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 	op.Kind = kind
-	switch kind {
-	case kv.OpGrant:
-		op.TTL = r.TTL(o)
-		return
-	case kv.OpRevoke:
-		op.Lease = r.Lease(o)
-		return
-	case kv.OpDeletePrefix:
+	has := kind.Members()
+	if has&kv.MemberKey != 0 {
+		op.NS, op.Key = r.Names(o, ns, Key)
+	}
+	if has&kv.MemberPrefix != 0 {
 		if !o.Has(Prefix) {
 			r.Fail(codes.Errorf(codes.BadRequest, "member prefix is missing"))
 		}
 		op.NS, op.Key = r.Names(o, ns, Prefix)
 		op.Limit, op.Confirm = int(r.Count(o, Limit)), string(r.Text(o, Confirm))
-		return
 	}
-	op.NS, op.Key = r.Names(o, ns, Key)
-	if kind == kv.OpGet {
-		return
+	if has&kv.MemberPrev != 0 {
+		op.WantPrev = r.Flag(o, Prev)
 	}
-	op.WantPrev = r.Flag(o, Prev)
-	if kind != kv.OpDelete {
-		r.Change(o, op)
-	}
+	r.Change(o, op)
 }
 
-// Change reads the new value of a put or an increment, and when it expires.
+// Change reads the members of an operation but for names and previous entry.
 func (r *Reader) Change(o *Object, op *kv.Op) {
-	r.Ends(o, op)
-	op.Seal = r.Flag(o, Seal)
-	if op.Kind == kv.OpPut {
+	has := op.Kind.Members()
+	if has&kv.MemberEnds != 0 {
+		r.Ends(o, op)
+		op.Seal = r.Flag(o, Seal)
+	}
+	if has&kv.MemberValue != 0 {
 		op.Value = r.NeedValue(o, kv.String)
-		return
 	}
-	op.Delta = 1
-	if o.Has(By) {
-		op.Delta = r.Number(o, By)
+	if has&kv.MemberBy != 0 {
+		op.Delta = 1
+		if o.Has(By) {
+			op.Delta = r.Number(o, By)
+		}
+		op.Initial = r.Number(o, Initial)
+		op.Min, op.Max = r.optional(o, Min), r.optional(o, Max)
 	}
-	op.Initial = r.Number(o, Initial)
-	op.Min, op.Max = r.optional(o, Min), r.optional(o, Max)
+	if has&kv.MemberTTL != 0 {
+		op.TTL = r.TTL(o)
+	}
+	if has&kv.MemberLease != 0 {
+		op.Lease = r.Lease(o)
+	}
 }
 
 // Ends reads when a key expires, and its lease.
@@ -123,35 +125,35 @@ func (r *Reader) Lease(o *Object) kv.LeaseID {
 
 // Op appends an operation's members without its kind and namespace.
 func (w *Writer) Op(op *kv.Op) {
-	switch op.Kind {
-	case kv.OpGrant:
-		w.Number(TTL, wholeMillis(op.TTL))
-		return
-	case kv.OpRevoke:
-		w.Number(Lease, int64(op.Lease))
-		return
-	case kv.OpDeletePrefix:
+	has := op.Kind.Members()
+	if has&kv.MemberKey != 0 {
+		w.Text(Key, op.Key)
+	}
+	if has&kv.MemberPrefix != 0 {
 		w.Text(Prefix, op.Key)
 		w.Given(Limit, int64(op.Limit))
 		w.TextGiven(Confirm, op.Confirm)
-		return
 	}
-	w.Text(Key, op.Key)
-	switch op.Kind {
-	case kv.OpPut:
+	if has&kv.MemberValue != 0 {
 		w.Value(op.Value)
 		w.Flag(Seal, op.Seal)
-	case kv.OpIncr:
+	}
+	if has&kv.MemberBy != 0 {
 		w.Number(By, op.Delta)
 		w.Given(Initial, op.Initial)
 		w.bound(Min, op.Min)
 		w.bound(Max, op.Max)
-	default:
-		w.Flag(Prev, op.WantPrev)
-		return
 	}
-	w.Ends(op)
-	w.Flag(Prev, op.WantPrev)
+	if has&kv.MemberEnds != 0 {
+		w.Ends(op)
+	}
+	if has&kv.MemberTTL != 0 {
+		w.Number(TTL, wholeMillis(op.TTL))
+	}
+	if has&kv.MemberLease != 0 {
+		w.Number(Lease, int64(op.Lease))
+	}
+	w.Flag(Prev, op.WantPrev && has&kv.MemberKey != 0)
 }
 
 // Ends appends when a key expires, and its lease.

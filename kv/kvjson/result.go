@@ -34,7 +34,7 @@ func (f OpForm) kind() kv.OpKind { return kv.OpKind(f &^ wantPrev) }
 
 // absent reports whether the result is the absence of an entry.
 func (f OpForm) absent(res *kv.OpResult, d Dialect) bool {
-	return res.Entry == nil && (f.kind() == kv.OpGet || f.kind().Sets() && d.http())
+	return res.Entry == nil && f.kind().HasEntry() && (d.http() || f.kind() == kv.OpGet)
 }
 
 // Results appends the results of a transaction's operations.
@@ -55,8 +55,8 @@ func (w *Writer) Results(forms []OpForm, res []kv.OpResult) {
 // Result appends the members of one operation's result.
 func (w *Writer) Result(form OpForm, res *kv.OpResult) {
 	http := w.Dialect.http()
-	switch kind := form.kind(); kind {
-	default: // has an entry
+	switch kind := form.kind(); {
+	case kind.HasEntry():
 		switch {
 		case res.Entry == nil:
 		case http:
@@ -64,16 +64,14 @@ func (w *Writer) Result(form OpForm, res *kv.OpResult) {
 		default:
 			w.Members(res.Entry, kind != kv.OpPut)
 		}
-	case kv.OpDelete, kv.OpRevoke:
+	default:
 		w.Number(Deleted, res.Count)
-	case kv.OpDeletePrefix:
-		w.Number(Deleted, res.Count)
-		if http {
+		if http && kind.Has(kv.MemberPrefix) {
 			w.Bool(More, res.More)
 		} else {
 			w.Flag(More, res.More)
 		}
-	case kv.OpGrant:
+	case kind.Has(kv.MemberTTL):
 		ttl := TTL
 		if http {
 			ttl = TTLMs
@@ -108,22 +106,20 @@ func (r *Reader) Results(ops []kv.Op) []kv.OpResult {
 
 // Result reads the result of op from o; level is free for objects in o.
 func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
-	switch op.Kind {
-	case kv.OpGet:
-		res.Entry = r.Entry(o, op.NS, op.Key)
-	default:
-		if o.Has(Mod) {
+	switch {
+	case op.Kind.HasEntry():
+		if op.Kind == kv.OpGet || o.Has(Mod) {
 			res.Entry = r.Entry(o, op.NS, op.Key)
 			if op.Kind == kv.OpPut && !op.Seal && !res.Entry.Deleted() {
 				res.Entry.Value = op.Value // replies omit what the sender knows
 			}
 		}
-	case kv.OpDelete, kv.OpRevoke, kv.OpDeletePrefix:
+	default:
 		if !o.Has(Deleted) {
 			r.Missing(Deleted)
 		}
 		res.Count, res.More = r.Number(o, Deleted), r.Flag(o, More)
-	case kv.OpGrant:
+	case op.Kind.Has(kv.MemberTTL):
 		res.Lease = kv.Lease{ID: r.Lease(o), TTL: time.Duration(r.Number(o, TTL)) * time.Millisecond}
 	}
 	if op.WantPrev {

@@ -189,7 +189,7 @@ func (w *Writer) Txn(t *kv.Txn, ns string) {
 		for j := range ops {
 			w.Element()
 			w.Text(Op, ops[j].Kind.String())
-			if ops[j].Kind != kv.OpGrant && ops[j].Kind != kv.OpRevoke {
+			if ops[j].Kind.Has(kv.MemberKey | kv.MemberPrefix) {
 				w.name(ops[j].NS, ns)
 			}
 			w.Op(&ops[j])

@@ -95,7 +95,7 @@ func room(txn *kv.Txn, grew bool) (uses Room, more bool) {
 func grows(txn *kv.Txn, result *kv.Result) bool {
 	ops := branch(txn, result.Held)
 	for i := range ops {
-		if kind := ops[i].Kind; kind.Sets() || kind == kv.OpGrant {
+		if ops[i].Kind.Has(kv.MemberEnds | kv.MemberTTL) {
 			return true
 		}
 	}
@@ -252,10 +252,10 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) er
 		if old.Mod != next {
 			e.Version++
 		}
-		if op.Kind != kv.OpPut && e.Expires == 0 {
+		if op.Kind.Updates() && e.Expires == 0 {
 			e.Expires, e.Ends = old.Expires, old.Ends
 		}
-		if (op.Kind != kv.OpPut || lock) && e.Lease == 0 {
+		if (op.Kind.Updates() || lock) && e.Lease == 0 {
 			e.Lease = old.Lease
 		}
 	}

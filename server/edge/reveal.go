@@ -35,7 +35,13 @@ func (r *Request) Seal(t *kv.Txn) error {
 	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
 		for i := range ops {
 			op := &ops[i]
-			if op.Kind != kv.OpPut || !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
+			if !op.Kind.Has(kv.MemberSeal) {
+				if err := Unsealed(op.Value); err != nil {
+					return err
+				}
+				continue
+			}
+			if !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
 				continue
 			}
 			if !asked && t.Token != "" && ring.Seals() {

@@ -246,23 +246,24 @@ func (r *shelf) keyPart(t *transaction, op *kv.Op) *Part {
 	}
 	value := op.Value
 	switch {
-	case op.Kind == kv.OpDelete:
+	case !op.Kind.Sets():
 		p.Kind = Deleted
 		return p
-	case op.Kind == kv.OpIncr:
+	case now == nil:
+		p.Kind = Created
+	}
+	if op.Kind.Has(kv.MemberBy) {
 		value = kv.IntValue(op.Delta)
-		fallthrough
-	default:
-		if now == nil {
-			p.Kind = Created
-		}
 	}
 	long := false
 	p.New, long = cut(textOf(value), mostValue)
 	p.Cut, p.Type = p.Cut || long, value.Type.String()
 	p.TTL, p.Expires = op.TTL.Milliseconds(), op.Expires
-	if op.Kind == kv.OpIncr {
+	switch {
+	case op.Kind.Has(kv.MemberBy):
 		p.New, p.If = "+ "+p.New, bounds(op)
+	case op.Kind.Updates():
+		p.New = op.Kind.String() + " " + p.New
 	}
 	return p
 }

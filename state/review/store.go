@@ -131,12 +131,12 @@ func (r *Reviews) answer(k *keeping, res *kv.Result, err error) error {
 func changesMarked(marks *policy.Marks, ops []kv.Op) bool {
 	var room [256]byte
 	for i := range ops {
-		switch op := &ops[i]; op.Kind {
-		case kv.OpPut, kv.OpIncr, kv.OpDelete:
+		switch op := &ops[i]; {
+		case op.Kind.Has(kv.MemberKey) && op.Writes():
 			if marks.Has(policy.KV, policy.AppendName(room[:0], []byte(op.NS), []byte(op.Key))) {
 				return true
 			}
-		case kv.OpDeletePrefix:
+		case op.Kind.Has(kv.MemberPrefix):
 			if marks.Among(policy.KV, string(policy.AppendName(room[:0], []byte(op.NS), []byte(op.Key)))) {
 				return true
 			}
@@ -204,9 +204,9 @@ func (r *shelf) transactionOf(txn *kv.Txn) (*transaction, []thing, error) {
 		op := txn.Then[i]
 		op.WantPrev = false
 		switch {
-		case op.Kind == kv.OpGrant, op.Kind == kv.OpRevoke, op.Lease != 0:
+		case op.Kind.Has(kv.MemberTTL | kv.MemberLease), op.Lease != 0:
 			return nil, nil, codes.Errorf(codes.BadOp, "what needs approval cannot depend on a lease, nor be a lock; nothing was changed: leave the lease out")
-		case op.Kind == kv.OpDeletePrefix:
+		case op.Kind.Has(kv.MemberPrefix):
 			keys, err := r.keysOf(&op)
 			if err != nil {
 				return nil, nil, err
@@ -235,7 +235,7 @@ func (r *shelf) transactionOf(txn *kv.Txn) (*transaction, []thing, error) {
 			things = append(things, thing{NS: op.NS, Name: op.Key})
 			t.Was = append(t.Was, was{op.NS, op.Key, r.written(op.NS, op.Key)})
 		}
-		things[at].Delete = op.Kind == kv.OpDelete
+		things[at].Delete = !op.Kind.Sets()
 	}
 	return t, things, nil
 }

@@ -5,7 +5,8 @@
 //
 // These are the rows of the command table, the pages of docs/reference, the paths of the
 // OpenAPI document, the methods of the Go client, and what lets the tests of a model ask a
-// server instead. A test keeps the files in step with the
+// server instead. What follows from the rows of operations on keys, in package kv, is written
+// here, too. A test keeps the files in step with the
 // tables. An operation's place in its table is its id on the wire for ever, so it may be
 // neither moved nor renamed: the command refuses that.
 package main
@@ -44,8 +45,21 @@ func generate(root string, models []state.Model) (map[string][]byte, error) {
 		"protocol/modelcommands.go": func(old []byte, models []state.Model) ([]byte, error) { return rows(old, tables(models)) },
 		codesPath:                   func([]byte, []state.Model) ([]byte, error) { return codeTable(), nil },
 		commandsPath:                func(_ []byte, models []state.Model) ([]byte, error) { return commandTable(models), nil },
-		"gateway/openapi.json":      openapi,
-		"state/remote/calls.go":     calls,
+		kvCallsPath: func([]byte, []state.Model) ([]byte, error) {
+			byHand, err := os.ReadFile(filepath.Join(root, "client", "kvop.go"))
+			if err != nil {
+				return nil, err
+			}
+			return kvCalls(byHand)
+		},
+		kvPagePath: func([]byte, []state.Model) ([]byte, error) {
+			specification, err := os.ReadFile(filepath.Join(root, "PROTOCOL.md"))
+			return kvPage(specification), err
+		},
+		"gateway/openapi.json": func(old []byte, models []state.Model) ([]byte, error) {
+			return openapi(kvPaths(old), models)
+		},
+		"state/remote/calls.go": calls,
 	}
 	for i := range models {
 		writers[referencePath(&models[i])] = func([]byte, []state.Model) ([]byte, error) { return reference(&models[i]), nil }

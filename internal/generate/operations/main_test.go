@@ -156,3 +156,27 @@ func (c *FlowCalls) AddUp(ctx context.Context, q *sampletest.AddAsk) (*sampletes
 `)
 	require.Equal(t, protocol.Command(0x0400), protocol.OfModel("flow", 0))
 }
+
+// An operation on keys has a section, a method and a part of a transaction, unless they are written by hand.
+func TestWhatFollowsFromTheRowsOfOperationsOnKeys(t *testing.T) {
+	page := string(kvPage(nil))
+	for _, want := range []string{
+		"| `incr` | adds to an int | `ns`, `key`, `by`, `initial`, `min`, `max`, `ttl`, `expires`, `lease`, `prev` | the entry that is left |\n",
+		"\n## KVINCR 0x010A\n\nAdds to an int.\n", "`confcenter kv incr NS KEY`, and in Go `KV.Incr` and `Txn.Incr`",
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, string(kvPage([]byte("\n### KVINCR 0x010A\n"))), "## KVINCR")
+	text, err := kvCalls(nil)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `
+// Incr adds to an int.
+func (s *KV) Incr(ctx context.Context, key string, by int64, opts ...Option) (Written, error) {
+	return s.write(ctx, kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, nil, opts)
+}
+`)
+	text, err = kvCalls([]byte("func (s *KV) Incr(ctx"))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "(s *KV) Incr(")
+	require.Contains(t, string(text), "(t *Txn) Incr(")
+}

@@ -74,20 +74,13 @@ func openapi(old []byte, models []state.Model) ([]byte, error) {
 			return strings.HasPrefix(f.name, "/v1/"+m.Name+"/") || strings.HasPrefix(f.name, m.Name+".")
 		})
 	}
-	replaced := edit(old, "paths", func(all object) object { return append(slices.DeleteFunc(all, of), paths...) })
-	replaced = edit(replaced, "components", func(all object) object {
-		for i := range all {
-			if all[i].name == "schemas" {
-				all[i].value = append(slices.DeleteFunc(members(all[i].value.(text)), of), schemas...)
-			}
-		}
-		return all
-	})
+	replaced := edit(old, func(all object) object { return append(slices.DeleteFunc(all, of), paths...) }, "paths")
+	replaced = edit(replaced, func(all object) object { return append(slices.DeleteFunc(all, of), schemas...) }, "components", "schemas")
 	return append(jsontext.AppendIndent(nil, replaced, " "), '\n'), nil
 }
 
 // members takes an object apart.
-func members(raw []byte) (all object) {
+func members(raw text) (all object) {
 	jsontext.EachMember(raw, func(key, raw []byte, _ jsontext.Kind) bool {
 		all = append(all, field{string(key), text(raw)})
 		return true
@@ -95,13 +88,25 @@ func members(raw []byte) (all object) {
 	return all
 }
 
-// edit changes one member of the document.
-func edit(document []byte, name string, change func(object) object) []byte {
+// of is a member as it was in the document.
+func (o object) of(name string) text { return o[indexOf(o, name)].value.(text) }
+
+// with has another value for a member, or one more.
+func (o object) with(name string, value any) object {
+	if at := indexOf(o, name); at >= 0 {
+		o[at].value = value
+		return o
+	}
+	return append(o, field{name, value})
+}
+
+// edit changes one object in the document.
+func edit(document text, change func(object) object, path ...string) text {
 	all := members(document)
-	for i := range all {
-		if all[i].name == name {
-			all[i].value = change(members(all[i].value.(text)))
-		}
+	if len(path) == 0 {
+		all = change(all)
+	} else {
+		all = all.with(path[0], edit(all.of(path[0]), change, path[1:]...))
 	}
 	return appendJSON(nil, all)
 }
