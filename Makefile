@@ -96,7 +96,7 @@ soak-race: modules-test packages ## all tests with the race detector
 	$(WITH_C) sh scripts/counted.sh $(GO) test -C integration $(RACED) $(call with,soak) $$($(GO) list -C integration ./... | grep -v /siege$$)
 
 soak-kills: modules-test packages ## kills of every store, 1,000 power cuts and all damage to files; prints their counts
-	$(GO) test $(call with,soak) -timeout 40m -count 1 -v ./kvstore/pebblekv/disk
+	$(GO) test $(call with,soak) -timeout 40m -count 1 -v ./kvstore/disk
 	$(GO) test -C integration $(call with,soak) -timeout 40m -count 1 -v ./kills
 
 soak-siege: modules-test packages ## 25 minutes under siege; prints what happened

@@ -29,7 +29,7 @@ func TestUsersOfClientNeedNoServer(t *testing.T) {
 // serverLibrary is the library a package belongs to if users of client are spared
 // that, empty otherwise.
 func serverLibrary(name string) string {
-	for _, library := range []string{"github.com/panjf2000/gnet/v2", "github.com/cockroachdb/pebble/v2", "github.com/fsnotify/fsnotify", module + "/server", module + "/kvstore/pebblekv"} {
+	for _, library := range []string{"github.com/panjf2000/gnet/v2", "github.com/cockroachdb/pebble/v2", "github.com/fsnotify/fsnotify", module + "/server", module + "/kvstore/disk"} {
 		if within(name, library) {
 			return library
 		}

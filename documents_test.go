@@ -150,7 +150,7 @@ func TestReadmeIsShortAndLeadsToEveryPage(t *testing.T) {
 
 // A reader who pastes a query wants a metric that exists.
 func TestMetricsOfDocumentsExist(t *testing.T) {
-	known, found := readText(t, "gateway/testdata/metrics.txt"), 0
+	known, found := readText(t, "server/http/testdata/metrics.txt"), 0
 	for english := range translations(t) {
 		for _, span := range codeSpan.FindAllString(readText(t, english), -1) {
 			for _, name := range metricName.FindAllString(span, -1) {
@@ -164,7 +164,7 @@ func TestMetricsOfDocumentsExist(t *testing.T) {
 
 // Who decides by SECURITY.md what to rely on finds what it names.
 func TestSecurityNamesWhatExists(t *testing.T) {
-	text, guide, metrics := readText(t, "SECURITY.md"), readText(t, "docs/operator.md"), readText(t, "gateway/testdata/metrics.txt")
+	text, guide, metrics := readText(t, "SECURITY.md"), readText(t, "docs/operator.md"), readText(t, "server/http/testdata/metrics.txt")
 	counted := map[string]int{}
 	for _, span := range codeSpan.FindAllString(text, -1) {
 		switch name := strings.Trim(span, "`"); {

@@ -29,7 +29,7 @@ var tiers = []tier{
 	{target: "test", has: inIntegration, by: "go test -C integration -shuffle=on -count 1 -timeout 15m ./..."},
 	{target: "soak-race", tags: []string{"soak", "race"}, has: func(dir string) bool { return dir != "integration/siege" }, by: "-tags=soak ./..."},
 	{target: "soak-kills", tags: []string{"soak"}, has: func(dir string) bool { return dir == "integration/kills" }, by: "./kills"},
-	{target: "soak-kills", tags: []string{"soak"}, has: func(dir string) bool { return dir == "kvstore/pebblekv/disk" }, by: "./kvstore/pebblekv/disk"},
+	{target: "soak-kills", tags: []string{"soak"}, has: func(dir string) bool { return dir == "kvstore/disk" }, by: "./kvstore/disk"},
 	{target: "soak-siege", tags: []string{"soak"}, has: func(dir string) bool { return dir == "integration/siege" }, by: "./siege"},
 	{target: "soak-fuzz", has: func(string) bool { return true }, fuzzes: true, by: "scripts/fuzz.sh"},
 }

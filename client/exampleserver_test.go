@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"confcenter/internal/jsontext"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/kvstore/memory"
 	"confcenter/meta"
 	"confcenter/protocol"
@@ -27,7 +27,7 @@ func ServeExample(files map[string]string) (addr string, stop func()) {
 		s.docs[name] = fakeDoc{exampleMtime, string(jsontext.AppendCompact(nil, []byte(files[name])))}
 	}
 	state := &fakeState{Store: memory.New(memory.Config{HistoryVersions: 10})}
-	state.locks = kvlock.New(state, kvlock.Config{})
+	state.locks = lock.New(state, lock.Config{})
 	s.state = state
 	s.start("127.0.0.1:0")
 	return s.addr, func() {

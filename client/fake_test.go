@@ -16,7 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/protocol"
 )
 
@@ -63,7 +63,7 @@ type fakeConn struct {
 	// guarded by srv.mu
 	subs    map[string]protocol.Subscription // by file and path
 	props   []protocol.Property
-	waiters []*kvlock.Waiter
+	waiters []*lock.Waiter
 }
 
 func newFakeServer(t testing.TB, docs map[string]string) *fakeServer {

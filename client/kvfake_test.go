@@ -13,7 +13,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/kv/follow/followtest"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 )
@@ -22,13 +22,13 @@ import (
 // protocol's own functions. A connection's requests are answered one by one.
 type fakeState struct {
 	*memory.Store
-	locks *kvlock.Manager
+	locks *lock.Manager
 }
 
 // stateful gives s a state store.
 func stateful(t testing.TB, s *fakeServer, cfg memory.Config) *fakeState {
 	state := &fakeState{Store: memory.New(cfg)}
-	state.locks = kvlock.New(state, kvlock.Config{Clock: cfg.Clock})
+	state.locks = lock.New(state, lock.Config{Clock: cfg.Clock})
 	s.change(func(s *fakeServer) { s.state = state })
 	t.Cleanup(func() {
 		s.stop()
@@ -247,8 +247,8 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 	}
 	replied := make(chan struct{})
 	defer close(replied)
-	err = state.locks.Lock(kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait},
-		func(o kvlock.Outcome, err error) {
+	err = state.locks.Lock(lock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait},
+		func(o lock.Outcome, err error) {
 			switch {
 			case codes.Of(err) == codes.Locked:
 				answered <- protocol.AppendKVHeld(nil, codes.Locked.Error(), o.Revision, o.Holder, q.Raw)
@@ -259,7 +259,7 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 				answered <- protocol.AppendKVLocked(nil, protocol.KVLocked{Granted: o.Granted, Fence: o.Fence, Revision: o.Revision})
 			}
 		},
-		func(g kvlock.Grant) {
+		func(g lock.Grant) {
 			c.srv.wg.Go(func() { // the callback must not block
 				<-replied
 				push := protocol.KVGranted{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence}
@@ -276,7 +276,7 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 	return nil, nil
 }
 
-func (c *fakeConn) addWaiter(w *kvlock.Waiter) {
+func (c *fakeConn) addWaiter(w *lock.Waiter) {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
 	if w != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // Landing is how the server gets on with writing player storage to its database: for
@@ -77,7 +77,7 @@ func (l *Landing) Rescan(ctx context.Context, app, region string, version int64)
 }
 
 // Lander is the server's side of landing, for a lander in a process of its own: it is a Source
-// of package storage/landing, which writes to databases.
+// of package player/landing, which writes to databases.
 type Lander struct{ c *Client }
 
 // Lander returns what a lander needs. Nothing is sent.

@@ -13,8 +13,8 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/codes"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // manner is how a request meets lost connections. Nothing of it sent, it is always sent again.
@@ -165,7 +165,7 @@ func paged[E any](read func(after string) (page []E, next string, err error)) it
 }
 
 // Call sends a command whose question and answer are structs that are JSON on the way, as
-// those of the models of a cluster's state are: see package state/remote, which has a method
+// those of the models of a cluster's state are: see package client/calls, which has a method
 // for each. question and answer are pointers to structs; answer may be nil.
 //
 // A question that only reads is sent again after a lost connection. So is one that writes, if

@@ -10,8 +10,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // Storage is the player storage of one app and region: fields of owners, which are in memory

@@ -31,8 +31,8 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/server"
+	"confcenter/server/host"
 	"confcenter/server/tcp"
-	"confcenter/state/host"
 )
 
 // patience is how long an orderly stop may take, and how long a disk is given to answer: a

@@ -15,8 +15,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/kv"
 	"confcenter/kv/follow"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 )
 
 // manyFiles makes n documents of the size people write, each twentieth with an
@@ -36,7 +35,7 @@ func manyFiles(b *testing.B, n int) Config {
 
 // emptyState is an empty state store on the disk.
 func emptyState(b *testing.B) State {
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: b.TempDir()}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: b.TempDir()}})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, store.Close()) })
 	return store

@@ -7,10 +7,10 @@ import (
 	"path"
 	"time"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/memory"
 	"confcenter/meta"
@@ -23,7 +23,7 @@ type Broken = change.Broken
 const MetaName = meta.FileName
 
 // Digest is that of the bytes of a file.
-type Digest = doclog.Digest
+type Digest = log.Digest
 
 // broken is what is wrong with a file, given the document that is served; nil if its bytes are in
 // service, or if there is none. All edits that can be served are in the snapshot.
@@ -44,7 +44,7 @@ func (r *reading) broken(n *Node) *Broken {
 // overrules returns why a request must not replace a broken file. Anyone who reads the document gets
 // what is served, so that no condition on that tells of what is about to be lost.
 func (r *SetRequest) overrules(b *Broken) error {
-	readable := b.Hash != doclog.Digest{}
+	readable := b.Hash != log.Digest{}
 	conditional := r.HasIfMtime || r.Base != nil
 	if readable && r.Base != nil && *r.Base == b.Hash || !conditional && (readable || r.keep) {
 		return nil
@@ -68,7 +68,7 @@ func (w *writer) keepAside(s *step) error {
 			data, _, err = atomicfile.ReadFile(w.dir.root, f.req.Name, w.cfg.MaxFileBytes)
 		}
 		if f.before.fault == sealFault {
-			if concealed, failed := w.cfg.Ring().Seal(seal.OfDocument+f.req.Name, data); failed == nil {
+			if concealed, failed := w.cfg.Ring().Seal(secret.OfDocument+f.req.Name, data); failed == nil {
 				data = concealed
 			}
 		}
@@ -131,7 +131,7 @@ func (s *Store) Look(name string, room func(size int64) error) (file []byte, bro
 	broken = r.broken(n)
 	switch {
 	case broken.Text != nil:
-	case r.raw != doclog.Digest{}:
+	case r.raw != log.Digest{}:
 		err = codes.Errorf(codes.Forbidden, "%s %s", name, sealFault)
 	case large:
 		err = codes.Errorf(codes.TooLarge, "%s %s", name, r.fault)

@@ -12,7 +12,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 )
 
 // broken are files that cannot be served, each with a word of the reason.
@@ -118,7 +118,7 @@ func TestABrokenFileIsReplacedByThoseWhoKnowIt(t *testing.T) {
 	eachBroken(t, func(t *testing.T, k *kit, text, reason string) {
 		base, newer := digest(text), `{"v":2}`
 		if text == "" {
-			*base = doclog.DigestOf(nil)
+			*base = log.DigestOf(nil)
 		}
 		_, err := k.set(SetRequest{Name: "a.json", Contents: []byte(newer), Exact: true, Base: base, HasIfMtime: true, IfMtime: k.mtime("a.json") - 1})
 		require.ErrorIs(t, err, codes.Conflict, "the version counts as well")

@@ -10,7 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 )
 
 // Change queues a change of several documents. It is one transaction of the log, one revision and
@@ -79,14 +79,14 @@ func (s *step) documents() (list []change.Changed) {
 		if !f.edited {
 			continue
 		}
-		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.doc(f.req.Name).hash}
+		d := change.Changed{Name: f.req.Name, Kind: log.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.doc(f.req.Name).hash}
 		if prev := s.plan.prev.Node(f.req.Name); prev.live() {
 			d.Was = prev.own.hash
 		} else {
-			d.Kind = doclog.Created
+			d.Kind = log.Created
 		}
 		if f.text == nil {
-			d.Kind = doclog.Deleted
+			d.Kind = log.Deleted
 		}
 		if d.Broken = f.broken; f.write && f.broken != nil {
 			d.Was = f.broken.Hash
@@ -126,20 +126,20 @@ func (w *writer) overtaken(j *setJob) error {
 }
 
 // question identifies what a request asks for.
-func (j *setJob) question() doclog.Digest {
-	if j.asked != (doclog.Digest{}) {
+func (j *setJob) question() log.Digest {
+	if j.asked != (log.Digest{}) {
 		return j.asked
 	}
 	h := sha256.New()
 	for i := range j.reqs {
 		r := &j.reqs[i]
-		text := doclog.DigestOf(r.Contents)
+		text := log.DigestOf(r.Contents)
 		fmt.Fprintf(h, "%q %t %t %x", r.Name, r.keep, r.Contents != nil, text)
 		if r.Base != nil {
 			fmt.Fprintf(h, " %x", *r.Base)
 		}
 	}
-	return doclog.Digest(h.Sum(nil))
+	return log.Digest(h.Sum(nil))
 }
 
 // replayed finds out whether a change was asked for before, with the same token.
@@ -264,7 +264,7 @@ func (s *step) held() *change.Held {
 		f := &s.files[i]
 		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
 		if d.Base == nil {
-			d.Base = new(doclog.Digest)
+			d.Base = new(log.Digest)
 			if n := s.plan.prev.Node(f.req.Name); n.live() {
 				*d.Base = n.own.hash
 			}

@@ -11,7 +11,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 )
 
 type changeOutcome struct {
@@ -34,10 +34,10 @@ func changeNow(t testing.TB, s *Store, req change.Request) (change.Result, error
 	}
 }
 
-func digest(text string) *doclog.Digest {
-	d := doclog.Digest{}
+func digest(text string) *log.Digest {
+	d := log.Digest{}
 	if text != "" {
-		d = doclog.DigestOf([]byte(text))
+		d = log.DigestOf([]byte(text))
 	}
 	return &d
 }
@@ -224,8 +224,8 @@ func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, first.Replayed)
 	require.Equal(t, []change.Changed{
-		{Name: "a.json", Kind: doclog.Changed, Mtime: k.mtime("a.json"), Size: 1, Hash: *digest("1"), Was: *digest("0")},
-		{Name: "b.json", Kind: doclog.Deleted, Mtime: k.mtime("b.json"), Was: *digest("0")},
+		{Name: "a.json", Kind: log.Changed, Mtime: k.mtime("a.json"), Size: 1, Hash: *digest("1"), Was: *digest("0")},
+		{Name: "b.json", Kind: log.Deleted, Mtime: k.mtime("b.json"), Was: *digest("0")},
 	}, first.Documents)
 	k.mustSet("a.json", "2")
 	k.reopen()

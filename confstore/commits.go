@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/git"
@@ -39,7 +39,7 @@ type commits struct {
 	opened time.Time // when that was, in whole seconds as commits have
 	cfg    *Config
 	trees  *workTrees // at the start
-	log    *doclog.Log
+	log    *log.Log
 	wake   chan struct{}
 
 	mu    sync.Mutex
@@ -71,9 +71,9 @@ type found struct {
 
 	// once it has been read
 	n       int64
-	hash    doclog.Digest
+	hash    log.Digest
 	deleted bool
-	by      doclog.By
+	by      log.By
 	blob    string // the hash of the file to git; "": it is deleted
 	before  string // the newest commit when the document's version before was found; "": not known
 	asked   bool   // so that before is right
@@ -85,7 +85,7 @@ type found struct {
 // commitPoll is how often to look whether a repository may have a new commit.
 const commitPoll = 250 * time.Millisecond
 
-func newCommits(cfg *Config, dir string, log *doclog.Log) *commits {
+func newCommits(cfg *Config, dir string, log *log.Log) *commits {
 	c := &commits{
 		opened: cfg.Clock.Now().Truncate(time.Second), cfg: cfg, trees: newWorkTrees(dir), log: log, wake: make(chan struct{}, 1),
 		states: map[string]string{}, first: map[string]string{}, before: map[string]string{}, outside: map[string]time.Time{},

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/git"
 	"confcenter/internal/git/gittest"
 )
 
-func asIn(by doclog.By, commit string) doclog.By {
+func asIn(by log.By, commit string) log.By {
 	by.Comment = "as in " + commit
 	return by
 }
@@ -118,7 +118,7 @@ func TestACheckoutIsOneRevision(t *testing.T) {
 	}
 	k.git("checkout", "--quiet", first)
 	require.Equal(t, []string{"a.json", "gone.json", "new.json", "old.json", "sub/b.json"}, names(k.next()))
-	k.becomes("new.json", doclog.By{Origin: access.OnDisk})
+	k.becomes("new.json", log.By{Origin: access.OnDisk})
 	k.becomes("a.json", asIn(byOwner(t), first))
 }
 
@@ -266,6 +266,6 @@ func TestACommitIsNamedOnceForADocument(t *testing.T) {
 	require.NoError(t, os.Remove(k.path("a.json")))
 	k.all("a.json")
 	k.asked()
-	require.Equal(t, doclog.By{Origin: access.OnDisk}, k.by("a.json"))
+	require.Equal(t, log.By{Origin: access.OnDisk}, k.by("a.json"))
 	require.Equal(t, byAda(first, "first"), k.by("b.json"))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/access"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/confstore/change"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
@@ -38,13 +38,13 @@ type Config struct {
 	Dir string
 	// State is the store that the documents are remembered in: their versions, with who made
 	// them. It must stay open until the Store is closed, and nothing else may write there what
-	// doclog does.
+	// confstore/log does.
 	State State
 	// DataDir has what is known of the files on this machine. It is made if missing and must not be
 	// inside Dir.
 	DataDir string
 	// Machine defaults to this one.
-	Machine placement.Machine
+	Machine place.Machine
 
 	// Check refuses contents, nil for a deletion, that must not take the place of before, nil if
 	// there was none, and says why. by made the change; nil: it was made to a file, which is then
@@ -62,7 +62,7 @@ type Config struct {
 	Approval Approval
 	// Ring has the keys by which values of documents are sealed, now; nil, as by default: there are
 	// none, and what is to be sealed is refused. It must not wait.
-	Ring func() *seal.Ring
+	Ring func() *secret.Ring
 
 	// Log receives what people should know; the zero Logger is silent.
 	Log zerolog.Logger
@@ -160,8 +160,8 @@ func (c Config) withDefaults() Config {
 	} else {
 		c.NoEvents = true
 	}
-	if c.Machine == (placement.Machine{}) {
-		c.Machine = placement.ThisMachine()
+	if c.Machine == (place.Machine{}) {
+		c.Machine = place.ThisMachine()
 	}
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
@@ -176,7 +176,7 @@ func (c Config) withDefaults() Config {
 		c.MayChange = func(string, bool, *access.Actor) error { return nil }
 	}
 	if c.Ring == nil {
-		c.Ring = func() *seal.Ring { return nil }
+		c.Ring = func() *secret.Ring { return nil }
 	}
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)

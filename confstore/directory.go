@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -219,7 +219,7 @@ func (d *directory) read(name string, keep bool) reading {
 	switch {
 	case errors.Is(err, errNoRoom): // r.fault says so
 	case err == nil:
-		r.raw = doclog.DigestOf(data)
+		r.raw = log.DigestOf(data)
 		if keep || r.raw != d.room.served(name) {
 			r.data = append([]byte{}, data...) // which no data is not
 		}
@@ -352,9 +352,9 @@ type reading struct {
 	noRoom  bool   // because there is no memory for it, and it was not read
 	room    int64  // reserved for it; see intake.done
 	sig     signature
-	raw     doclog.Digest // zero if the bytes could not be read
-	data    []byte        // the bytes, if they were to be kept
-	text    []byte        // compact, if there is no fault
+	raw     log.Digest // zero if the bytes could not be read
+	data    []byte     // the bytes, if they were to be kept
+	text    []byte     // compact, if there is no fault
 	layout  jsontext.Layout
 	mtime   int32
 	changed time.Time   // contents, name or attributes; zero if missing
@@ -389,7 +389,7 @@ func (r *reading) check(data []byte, serves bool) {
 		r.fault = "must hold a JSON object"
 		return
 	}
-	if seal.Asks(data) {
+	if secret.Asks(data) {
 		r.fault = sealFault
 		return
 	}

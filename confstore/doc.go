@@ -18,14 +18,14 @@
 //     a request is refused (judge.go). This is pure.
 //   - It is carried out, by writer.carryOut in writer.go, which reads from top to bottom. The
 //     temporary files of requests are prepared. The change is committed to a
-//     [confcenter/confstore/doclog.Log] in the state store, which remembers what a directory cannot:
+//     [confcenter/confstore/log.Log] in the state store, which remembers what a directory cannot:
 //     every version with its exact bytes, who made it and why, versions that never fall, tombstones of
 //     removed documents. Files are put in place (placer.go). The publisher serves the snapshot and
 //     tells the subscribers (publish.go). Last, files are handed over to be made durable in the
 //     background, and git is asked who made what was found (commits.go, question.go).
 //
 // A start puts in place what a stop has kept from it, and tells that from people's edits (open.go,
-// [confcenter/confstore/placement.Judge]). Those who follow contents by revision are told of what the
+// [confcenter/confstore/place.Judge]). Those who follow contents by revision are told of what the
 // log has (revisions.go), and what they missed is read back from there (past.go).
 //
 // A newcomer reads them in this order, then node.go. What a disk can do to them, and who hears

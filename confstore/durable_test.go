@@ -15,8 +15,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/log"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
@@ -112,7 +112,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
 	r := &rig{t: t, mem: mem, trace: &atomicfiletest.Trace{FS: mem}, cfg: cfg, log: &watched{Store: memory.ForTest(t)}}
 	r.cfg.FS, r.cfg.State = r.trace, r.log
-	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
+	r.cfg.Machine = place.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	r.cfg.DiskPatience, r.cfg.RetryPeriod, r.cfg.SetTimeout = time.Hour, time.Hour, time.Hour // the order of the steps is what counts, and a test may copy the disk at each
 	var err error
 	r.store, err = Open(r.cfg)
@@ -136,14 +136,14 @@ func (r *rig) synced() {
 		root, err := r.mem.OpenRoot("/srv/data")
 		require.NoError(r.t, err)
 		defer root.Close()
-		m, err := placement.Open(root, "boot")
+		m, err := place.Open(root, "boot")
 		return err == nil && m.Synced() >= newest
 	}, patience, time.Millisecond)
 }
 
 // background reports whether op is an operation that no one waits for.
 func background(op string) bool {
-	return strings.Contains(op, placement.MarksName) || strings.HasPrefix(op, "fsync conf/") || strings.HasSuffix(op, "data/") || strings.HasSuffix(op, "data/.tmp")
+	return strings.Contains(op, place.MarksName) || strings.HasPrefix(op, "fsync conf/") || strings.HasSuffix(op, "data/") || strings.HasSuffix(op, "data/.tmp")
 }
 
 // run does one Set of a.json and returns what happened in order.
@@ -312,7 +312,7 @@ func (r *rig) left(label string, seed uint64, may ...string) *moment {
 	r.t.Cleanup(func() { engine.Close() })
 	m.cfg.FS, m.cfg.State = m.mem, engine
 	if seed > 0 {
-		m.cfg.Machine = placement.Machine{Boot: "another", Since: time.Now().Add(time.Hour)}
+		m.cfg.Machine = place.Machine{Boot: "another", Since: time.Now().Add(time.Hour)}
 	}
 	return m
 }
@@ -347,7 +347,7 @@ func (m *moment) reopened(t *testing.T) (text string) {
 		require.Equal(t, n.Deleted(), err != nil, m.label)
 		if !n.Deleted() {
 			require.Equal(t, text, strings.Join(strings.Fields(string(file)), ""), m.label)
-			require.Equal(t, d.Hash, doclog.DigestOf(file), m.label)
+			require.Equal(t, d.Hash, log.DigestOf(file), m.label)
 		}
 		root, err := m.mem.OpenRoot("/srv/conf")
 		require.NoError(t, err)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"syscall"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
 )
@@ -82,7 +82,7 @@ func (w *writer) collect(first *setJob) []*setJob {
 }
 
 // begin reads what a request asks for.
-func (s *step) begin(job *setJob, limit int64, ring *seal.Ring) {
+func (s *step) begin(job *setJob, limit int64, ring *secret.Ring) {
 	s.job, s.files = job, make([]fileSetting, len(job.reqs))
 	for i := range job.reqs {
 		s.files[i].req = &job.reqs[i]
@@ -264,9 +264,9 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	}
 	v.edit.file, v.edit.hash, v.edit.replaces = f.before.data, f.before.raw, f.before.raw
 	if v.write {
-		v.edit.file, v.edit.hash = f.data, doclog.Digest{}
+		v.edit.file, v.edit.hash = f.data, log.Digest{}
 		if f.data != nil {
-			v.edit.hash = doclog.DigestOf(f.data)
+			v.edit.hash = log.DigestOf(f.data)
 		}
 	}
 	return v.edit, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 )
@@ -36,7 +36,7 @@ func keptKit(t *testing.T, files map[string]string) (*kit, *keeper) {
 	require.NoError(t, k.Close())
 	a := &keeper{}
 	ring := testRing("k")
-	k.cfg.Approval, k.cfg.Ring = a, func() *seal.Ring { return ring }
+	k.cfg.Approval, k.cfg.Ring = a, func() *secret.Ring { return ring }
 	k.open()
 	return k, a
 }

@@ -4,9 +4,9 @@ import (
 	"math"
 	"time"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
@@ -57,7 +57,7 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 		}
 	}
 	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" && file.broken(n) == nil &&
-		(!req.Exact || text == nil || file.raw == doclog.DigestOf(req.Contents))
+		(!req.Exact || text == nil || file.raw == log.DigestOf(req.Contents))
 	v.write = !there
 	v.nothing = !v.write && v.edit.given <= n.own.given
 	return v, nil
@@ -66,7 +66,7 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 // requestText returns the compact text to store, nil for a deletion. It refuses text that
 // would make a file of more than limit bytes, which could not be read back. What is to be sealed
 // is, in the request as well.
-func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, err error) {
+func requestText(req *SetRequest, limit int64, ring *secret.Ring) (text []byte, err error) {
 	if req.Contents == nil {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, er
 
 // refuse returns why req must not be carried out, given what is stored.
 func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) error {
-	served, base := int32(0), doclog.Digest{}
+	served, base := int32(0), log.Digest{}
 	if n.live() {
 		served, base = n.own.served, n.own.hash
 	}
@@ -131,8 +131,8 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 }
 
 // fileOf is what errors call a file.
-func fileOf(d doclog.Digest) string {
-	if d == (doclog.Digest{}) {
+func fileOf(d log.Digest) string {
+	if d == (log.Digest{}) {
 		return "no file"
 	}
 	return "the file " + d.String()[:12]

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/clock/clocktest"
@@ -222,9 +222,9 @@ func (k *kit) inside(fn func()) {
 }
 
 // remember has the log know v at the next start.
-func (k *kit) remember(v doclog.Version) {
+func (k *kit) remember(v log.Version) {
 	k.inside(func() {
-		_, err := k.writer.log.Commit(k.t.Context(), []doclog.Change{{Seq: v.Seq, Versions: []doclog.Version{v}}})
+		_, err := k.writer.log.Commit(k.t.Context(), []log.Change{{Seq: v.Seq, Versions: []log.Version{v}}})
 		require.NoError(k.t, err)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 )
 
@@ -242,7 +242,7 @@ func (w *writer) judgeLink(p planner, f, file *fileSetting, as edit, more int) (
 // comesWith is the name of the file that comes in place for a version too, because a link leads to it and
 // the same change has written it; "" if the version has a file of its own. same reports whether a document
 // has the file of that version from the same change.
-func (p *placer) comesWith(v *doclog.Version, same func(name string) bool) string {
+func (p *placer) comesWith(v *log.Version, same func(name string) bool) string {
 	for _, place := range way(p.dir.root, v.Name) {
 		if place != v.Name && same(place) {
 			return place

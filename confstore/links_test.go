@@ -12,7 +12,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/change"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 )
@@ -242,13 +242,13 @@ func TestWritesThatMeetInALinkAreMadeInOrder(t *testing.T) {
 		require.NoError(t, <-done)
 	}
 	k.drainedNone()
-	var versions []doclog.Version
+	var versions []log.Version
 	for _, name := range fiveNames {
 		v, err := k.writer.log.Versions(t.Context(), name, 0, 1)
 		require.NoError(t, err)
 		versions = append(versions, v...)
 	}
-	require.True(t, slices.ContainsFunc(versions, func(v doclog.Version) bool { return v.N > 5 }))
+	require.True(t, slices.ContainsFunc(versions, func(v log.Version) bool { return v.N > 5 }))
 	for _, name := range fiveNames {
 		data, err := os.ReadFile(k.path(name))
 		require.NoError(t, err)

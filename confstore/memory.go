@@ -11,7 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/memory"
 	"confcenter/meta"
@@ -59,11 +59,11 @@ type room struct {
 	pool *memory.Pool              // set at open
 	now  *atomic.Pointer[Snapshot] // set at open
 
-	recalled map[string]doclog.Document // what the log knows, while the store is opened; nil after that
+	recalled map[string]log.Document // what the log knows, while the store is opened; nil after that
 }
 
 // served is the digest of the file that name is served from; zero if it is not served.
-func (m room) served(name string) doclog.Digest {
+func (m room) served(name string) log.Digest {
 	if n := m.now.Load().Node(name); n.known() {
 		return n.own.hash
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
@@ -48,7 +48,7 @@ func TestStoreAgreesWithAModel(t *testing.T) {
 		store := memory.New(memory.Config{})
 		defer func() { store.Close() }()
 		w := &world{
-			t: t, mem: mem, clock: fake, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake, State: store, Machine: placement.Machine{Boot: "x", Since: time.Unix(1, 0)}},
+			t: t, mem: mem, clock: fake, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake, State: store, Machine: place.Machine{Boot: "x", Since: time.Unix(1, 0)}},
 			model: model{contents: map[string]string{}, given: map[string]int32{}, own: map[string]int32{}, resolved: map[string]int32{}},
 		}
 		w.open()
@@ -193,7 +193,7 @@ func (w *world) kill(rt *rapid.T) {
 	require.NoError(w.t, w.store.Close())
 	w.mem, w.cfg.FS = left, left
 	if lose > 0 {
-		w.cfg.Machine = placement.Machine{Boot: w.cfg.Machine.Boot + "x", Since: w.clock.Now().Add(time.Hour)}
+		w.cfg.Machine = place.Machine{Boot: w.cfg.Machine.Boot + "x", Since: w.clock.Now().Add(time.Hour)}
 	}
 	w.open()
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -26,8 +26,8 @@ type document struct {
 	sealed  bool // it has marks of sealed values
 	index   form // of text
 
-	hash     doclog.Digest // of the file; zero if deleted
-	recorded atomic.Int64  // see revision
+	hash     log.Digest   // of the file; zero if deleted
+	recorded atomic.Int64 // see revision
 }
 
 // object reports whether others can inherit members of it.
@@ -51,8 +51,8 @@ type Node struct {
 	parts     []*document // of the bases that are known, weakest first
 	partNames []string    // theirs
 	deep      bool
-	list      doclog.Digest // of listed, bases and deep; of one that was just recalled, as it was served
-	floor     int32         // the resolved version is not below it
+	list      log.Digest // of listed, bases and deep; of one that was just recalled, as it was served
+	floor     int32      // the resolved version is not below it
 	resolved  int32
 	listSeq   uint64 // of the change of _meta.json that gave it its list, if that was seen happen
 	merged    *form  // nil without bases

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/log"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -63,7 +63,7 @@ func prepare(cfg Config) (*Store, error) {
 	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}
 	s.writer = writer{
 		publisher: &s.publisher, cfg: &s.cfg, dir: &s.directory, in: &s.intake, queue: &s.queue,
-		placer: placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}, unsaved: make(map[string]*doclog.By),
+		placer: placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}, unsaved: make(map[string]*log.By),
 	}
 	if cfg.FS != atomicfile.OS() {
 		return s, checkApart(s.directory.path, filepath.Clean(cfg.DataDir))
@@ -146,7 +146,7 @@ func (s *Store) open() error {
 	if err := s.directory.open(); err != nil {
 		return err
 	}
-	marks, err := placement.Open(s.data, s.cfg.Machine.Boot)
+	marks, err := place.Open(s.data, s.cfg.Machine.Boot)
 	if err != nil {
 		return err
 	}
@@ -224,23 +224,23 @@ const asideDir = "aside"
 // and what people have changed since.
 type start struct {
 	*Store
-	found    placement.Start
+	found    place.Start
 	files    map[string]*reading
-	known    map[string]doclog.Document
+	known    map[string]log.Document
 	placed   bool // a file was put in place, which links may lead to
 	restored bool // from a backup: it is right, and the files are not
 }
 
 // recall restores the last run's state and puts in place what it could not. The readings are
 // those of all files by then.
-func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error) {
+func (s *Store) recall(marks *place.Marks, restored bool) ([]reading, error) {
 	ctx := context.Background()
 	docs, newest, err := s.writer.log.Behind(0)
 	if err != nil {
 		return nil, err
 	}
-	docs = slices.DeleteFunc(docs, func(d doclog.Document) bool { return nameFault(d.Name) != "" })
-	names, known := s.intake.list(), make(map[string]doclog.Document, len(docs))
+	docs = slices.DeleteFunc(docs, func(d log.Document) bool { return nameFault(d.Name) != "" })
+	names, known := s.intake.list(), make(map[string]log.Document, len(docs))
 	listed := make(map[string]bool, len(names))
 	for _, name := range names {
 		listed[name] = true
@@ -260,7 +260,7 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 	readings := s.directory.readAll(names)
 	s.directory.first = false
 	st := &start{Store: s, files: make(map[string]*reading, len(readings)), known: known, restored: restored}
-	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
+	st.found = place.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
 	for i := range readings {
 		st.files[readings[i].name] = &readings[i]
 	}
@@ -291,7 +291,7 @@ func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error)
 }
 
 // document is what a start knows of a document. Its file is put in place if it is not.
-func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocument, error) {
+func (st *start) document(ctx context.Context, d log.Document) (recalledDocument, error) {
 	r := st.files[d.Name]
 	if !d.Deleted && r.raw == d.Hash && r.text != nil {
 		if d.Revision > st.found.Synced {
@@ -317,19 +317,19 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 		}
 		return known, err
 	}
-	verdict, err := placement.Judge(
-		placement.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},
-		placement.Known{Revision: d.Revision, Deleted: d.Deleted, Hash: d.Hash, Replaces: v.Replaces, Since: func(rev kv.Revision) ([]doclog.Digest, error) {
+	verdict, err := place.Judge(
+		place.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},
+		place.Known{Revision: d.Revision, Deleted: d.Deleted, Hash: d.Hash, Replaces: v.Replaces, Since: func(rev kv.Revision) ([]log.Digest, error) {
 			return st.digests(ctx, d, rev)
 		}}, st.found)
-	if err == nil && (verdict == placement.Place || verdict == placement.PlaceAside) && !r.isDir {
-		err = st.place(v, r, verdict == placement.PlaceAside)
+	if err == nil && (verdict == place.Place || verdict == place.PlaceAside) && !r.isDir {
+		err = st.place(v, r, verdict == place.PlaceAside)
 	}
 	return known, err
 }
 
 // digests are those of the version that was current at a revision, and of those after it.
-func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision) (list []doclog.Digest, err error) {
+func (st *start) digests(ctx context.Context, d log.Document, rev kv.Revision) (list []log.Digest, err error) {
 	const page = 100
 	for before := int64(0); ; {
 		versions, err := st.writer.log.Versions(ctx, d.Name, before, page)
@@ -349,7 +349,7 @@ func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision
 }
 
 // place puts a version in place that the last run could not, or that a crash took away.
-func (st *start) place(v doclog.Version, r *reading, aside bool) error {
+func (st *start) place(v log.Version, r *reading, aside bool) error {
 	with := st.writer.placer.comesWith(&v, func(name string) bool {
 		d := st.known[name]
 		return d.Revision == v.Revision && d.Hash == v.Hash
@@ -388,7 +388,7 @@ func (st *start) read(r *reading) {
 
 // setAside keeps the bytes of the file that a version replaces in the data directory, and returns
 // where.
-func (st *start) setAside(v doclog.Version) (string, error) {
+func (st *start) setAside(v log.Version) (string, error) {
 	kept, err := st.keepAside(v.Name, v.Revision, time.Unix(int64(v.Given), 0))
 	if errors.Is(err, errUnreadable) && !st.restored {
 		return "", nil
@@ -407,14 +407,14 @@ func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
+	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, log.DigestOf(data).String()[:8])
 	return kept, writeAside(s.data, kept, data, given)
 }
 
 // recalledDocument is what the log knows of a document, with its compact text; nil if it is
 // deleted.
 type recalledDocument struct {
-	doclog.Document
+	log.Document
 	text []byte
 }
 
@@ -425,7 +425,7 @@ func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 	b.next.seq = seq
 	docs := make(map[string]*document, len(list))
 	for _, d := range list {
-		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: seal.Has(d.text)}
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: secret.Has(d.text)}
 		doc.setRevision(d.Revision)
 		if doc.deleted {
 			doc.text = []byte("{}")
@@ -442,7 +442,7 @@ func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 	of := func(name string) *document { return docs[name] }
 	for _, d := range list {
 		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.Floor}
-		if d.Floor != 0 || d.Bases != (doclog.Digest{}) {
+		if d.Floor != 0 || d.Bases != (log.Digest{}) {
 			// The log does not know when, but it was not after the last change of _meta.json.
 			n.listSeq = rulesSeq
 		}
@@ -463,8 +463,8 @@ func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 }
 
 // remembered returns a document's state for the log; file is the file's bytes.
-func (d *document) remembered(name string, file []byte) doclog.Version {
-	v := doclog.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
+func (d *document) remembered(name string, file []byte) log.Version {
+	v := log.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
 	if !d.deleted {
 		v.File = file
 	}
@@ -501,7 +501,7 @@ func (s *Store) forgetRestore() error {
 
 // removeStrangers sets aside documents that a backup does not know, and returns the names of the
 // others.
-func (s *Store) removeStrangers(names []string, known map[string]doclog.Document) ([]string, error) {
+func (s *Store) removeStrangers(names []string, known map[string]log.Document) ([]string, error) {
 	var err error
 	names = slices.DeleteFunc(names, func(name string) bool {
 		if known[name].N > 0 || err != nil {
@@ -525,7 +525,7 @@ func (s *Store) removeStrangers(names []string, known map[string]doclog.Document
 const journalName = "config.journal"
 
 // openLog opens the log. What only a journal knows would fall silently, so that one is refused.
-func (s *Store) openLog(restored bool) (*doclog.Log, error) {
+func (s *Store) openLog(restored bool) (*log.Log, error) {
 	if _, err := s.data.Lstat(journalName); err == nil {
 		return nil, codes.Errorf(codes.Storage, "the data directory has a %s, of a build before versions of files were in the state store, which this one cannot read: start the server once with a build that takes it over, or move it away, and all files are new to the server, in a new epoch", journalName)
 	}
@@ -533,7 +533,7 @@ func (s *Store) openLog(restored bool) (*doclog.Log, error) {
 	if restored {
 		epoch = s.cfg.State.Identity()
 	}
-	log, err := doclog.Open(context.Background(), s.cfg.State, epoch)
+	log, err := log.Open(context.Background(), s.cfg.State, epoch)
 	if err == nil && restored {
 		now := s.cfg.Clock.Now()
 		err = log.Reissue(context.Background(), seconds(now, now)) // it begins a new life

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/meta"
@@ -20,7 +20,7 @@ import (
 type past struct {
 	// set at the beginning
 	ctx     context.Context
-	log     *doclog.Log
+	log     *log.Log
 	now     *exact
 	filters []kv.Filter
 	most    int64 // see Revisions.most
@@ -33,7 +33,7 @@ type past struct {
 
 // changesSince makes the changes after a revision from the log, as far as it has them and none is too
 // much.
-func changesSince(ctx context.Context, log *doclog.Log, now *exact, filters []kv.Filter, after kv.Revision, maxBytes int, most int64) (list []kv.Change, err error) {
+func changesSince(ctx context.Context, log *log.Log, now *exact, filters []kv.Filter, after kv.Revision, maxBytes int, most int64) (list []kv.Change, err error) {
 	p := &past{ctx: ctx, log: log, now: now, filters: filters, most: most, docs: map[string]contents{}, rules: now.snapshot.rules}
 	if err := p.begin(after); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (p *past) contents(ns, name string) contents {
 	return merged(own, parts, p.rules.meta.Deep(name))
 }
 
-func versionContents(v doclog.Version) contents {
+func versionContents(v log.Version) contents {
 	c := contents{mtime: v.Served, rev: v.Revision, resealed: v.Resealed}
 	if v.N > 0 && !v.Deleted {
 		c.text = compactText(v.File)
@@ -283,7 +283,7 @@ func versionContents(v doclog.Version) contents {
 // timeline is the versions of one document that are still to come; there is at least one in page.
 type timeline struct {
 	name string
-	page []doclog.Version
+	page []log.Version
 }
 
 // timelines are a heap by the revision that comes next.
@@ -303,20 +303,20 @@ func (t *timelines) Pop() any {
 const versionPage = 8
 
 // read is the versions that follow number n, as far as they are no newer than now.
-func (p *past) read(name string, n int64) ([]doclog.Version, error) {
+func (p *past) read(name string, n int64) ([]log.Version, error) {
 	page, err := p.log.After(p.ctx, name, n, versionPage)
 	return p.upToNow(page), err
 }
 
-func (p *past) upToNow(page []doclog.Version) []doclog.Version {
-	if i := slices.IndexFunc(page, func(v doclog.Version) bool { return v.Revision > p.now.revision }); i >= 0 {
+func (p *past) upToNow(page []log.Version) []log.Version {
+	if i := slices.IndexFunc(page, func(v log.Version) bool { return v.Revision > p.now.revision }); i >= 0 {
 		return page[:i]
 	}
 	return page
 }
 
 // add adds the versions of a document that come next.
-func (t *timelines) add(name string, page []doclog.Version) {
+func (t *timelines) add(name string, page []log.Version) {
 	if len(page) > 0 {
 		heap.Push(t, &timeline{name, page})
 	}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"confcenter/confstore/doclog"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/log"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -29,7 +29,7 @@ type placer struct {
 
 // owedFile is a version whose file has to be put in place.
 type owedFile struct {
-	version doclog.Version      // with its file
+	version log.Version         // with its file
 	before  reading             // what is there when it is to be placed
 	pending *atomicfile.Pending // nil: not made yet, or not needed
 	with    string              // the name of the file that it comes in place with, to which it is a link; "": it is a file
@@ -99,7 +99,7 @@ func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) 
 // stale reports whether a file is not an edit, but what a version that is owed replaces.
 func (p *placer) stale(r reading) bool {
 	o := p.owed[r.name]
-	return o != nil && r.raw == o.version.Replaces && r.missing == (o.version.Replaces == doclog.Digest{}) && !r.isDir
+	return o != nil && r.raw == o.version.Replaces && r.missing == (o.version.Replaces == log.Digest{}) && !r.isDir
 }
 
 // meant is what a file is as soon as what is owed can be put in place.
@@ -178,8 +178,8 @@ type syncer struct {
 	// set at open
 	cfg     *Config
 	dir     string
-	marks   *placement.Marks // of its goroutine
-	wake    chan struct{}    // capacity 1
+	marks   *place.Marks  // of its goroutine
+	wake    chan struct{} // capacity 1
 	closing chan struct{}
 	running sync.WaitGroup
 
@@ -278,10 +278,10 @@ func (s *syncer) mark(files []placedFile) {
 	}
 	defer root.Close()
 	for _, f := range files {
-		var id placement.Identity
+		var id place.Identity
 		if info, err := root.Stat(f.name); err == nil {
 			sig := signatureOf(info)
-			id = placement.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
+			id = place.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
 		}
 		if err := s.marks.Place(f.name, f.rev, id); err != nil {
 			s.cfg.Log.Warn().Err(err).Msg("what files are in place cannot be marked; the next start compares them")

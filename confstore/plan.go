@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/access/audit"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
-	"confcenter/access/trail"
-	"confcenter/confstore/doclog"
+	"confcenter/access/secret"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -32,8 +32,8 @@ type edit struct {
 	info     fs.FileInfo   // of what was found on disk; nil: nothing, or it was requested
 	state    string        // of the repository it was found in, before it was read; "": not known
 	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
-	hash     doclog.Digest // of them
-	replaces doclog.Digest // of those before; zero: there was no file, or it could not be read
+	hash     log.Digest    // of them
+	replaces log.Digest    // of those before; zero: there was no file, or it could not be read
 
 	doc *document // what it makes, once it is planned
 }
@@ -56,8 +56,8 @@ type plan struct {
 	// existence: a document appears or is removed, or is an object and was none, or the other way round,
 	// which may affect the check of _meta.json.
 	existence bool
-	lists     []doclog.List // of documents that are or become known, sorted by name
-	ghosts    []string      // names that are not known and get other lists
+	lists     []log.List // of documents that are or become known, sorted by name
+	ghosts    []string   // names that are not known and get other lists
 	seq       uint64
 	revision  kv.Revision // under which it is in the log; 0: it is not
 
@@ -97,7 +97,7 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 // served for the document or for one that inherits from it, because clients fetch neither for
 // less.
 func (p planner) version(e *edit, next *rules) *document {
-	doc := &document{text: e.text, given: e.given, deleted: e.text == nil, hash: e.hash, sealed: seal.Has(e.text)}
+	doc := &document{text: e.text, given: e.given, deleted: e.text == nil, hash: e.hash, sealed: secret.Has(e.text)}
 	if doc.deleted {
 		doc.text = []byte("{}")
 	}
@@ -147,9 +147,9 @@ func (pl *plan) planLists(recheck bool) {
 		n, list := pl.prev.Node(name), pl.rules.listDigest(name)
 		switch {
 		case n.known() && n.list != list:
-			pl.lists = append(pl.lists, doclog.List{Name: name, Floor: after(seconds(pl.now, pl.now), n.Mtime(true)), Digest: list})
-		case !n.known() && pl.doc(name) != nil && list != doclog.Digest{}:
-			pl.lists = append(pl.lists, doclog.List{Name: name, Digest: list})
+			pl.lists = append(pl.lists, log.List{Name: name, Floor: after(seconds(pl.now, pl.now), n.Mtime(true)), Digest: list})
+		case !n.known() && pl.doc(name) != nil && list != log.Digest{}:
+			pl.lists = append(pl.lists, log.List{Name: name, Digest: list})
 		case n == nil || n.list != list:
 			pl.ghosts = append(pl.ghosts, name)
 		}
@@ -181,8 +181,8 @@ func (pl *plan) tells(name string) *edit {
 	return nil
 }
 
-func (pl *plan) list(name string) *doclog.List {
-	i, ok := slices.BinarySearchFunc(pl.lists, name, func(l doclog.List, name string) int { return strings.Compare(l.Name, name) })
+func (pl *plan) list(name string) *log.List {
+	i, ok := slices.BinarySearchFunc(pl.lists, name, func(l log.List, name string) int { return strings.Compare(l.Name, name) })
 	if !ok {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (pl *plan) list(name string) *doclog.List {
 }
 
 // change returns the plan in the form that the log stores.
-func (pl *plan) change() doclog.Change {
-	c := doclog.Change{Seq: pl.seq, By: by(nil, pl.now), Lists: pl.lists, Versions: make([]doclog.Version, len(pl.edits))}
+func (pl *plan) change() log.Change {
+	c := log.Change{Seq: pl.seq, By: by(nil, pl.now), Lists: pl.lists, Versions: make([]log.Version, len(pl.edits))}
 	for i, e := range pl.edits {
 		c.Versions[i] = e.doc.remembered(e.name, e.file)
 		c.Versions[i].Replaces, c.Versions[i].Resealed = e.replaces, e.resealed
@@ -218,8 +218,8 @@ func (pl *plan) recorded(rev kv.Revision) {
 }
 
 // by is an actor to the log.
-func by(a *access.Actor, now time.Time) doclog.By {
-	b := doclog.By{Time: now.UnixMilli()}
+func by(a *access.Actor, now time.Time) log.By {
+	b := log.By{Time: now.UnixMilli()}
 	if a != nil {
 		b.Author, b.Origin, b.Peer, b.Comment, b.Commit, b.Token = a.By(), a.Origin, a.Address, a.Comment, a.Commit, a.Token
 	}
@@ -382,7 +382,7 @@ func changeOf(prev, n *Node, own func(name string) bool) Change {
 			c.Bases = append(c.Bases, base)
 		}
 	}
-	before := doclog.Digest{}
+	before := log.Digest{}
 	if prev != nil {
 		before = prev.list
 	}
@@ -481,10 +481,10 @@ func parseRules(text []byte) (*rules, error) {
 
 // listDigest changes whenever name's bases or the way to merge them change. It is zero if
 // name has no entry.
-func (r *rules) listDigest(name string) doclog.Digest {
+func (r *rules) listDigest(name string) log.Digest {
 	bases, listed := r.meta.Bases(name)
 	if !listed {
-		return doclog.Digest{}
+		return log.Digest{}
 	}
 	h := sha256.New()
 	if r.meta.Deep(name) {
@@ -494,7 +494,7 @@ func (r *rules) listDigest(name string) doclog.Digest {
 		h.Write([]byte{0})
 		h.Write([]byte(base))
 	}
-	return doclog.Digest(h.Sum(nil))
+	return log.Digest(h.Sum(nil))
 }
 
 // note is what the audit says of a plan: an event for each who has a part in it, and for roles one
@@ -521,7 +521,7 @@ func noteDocument(events *[]access.Event, by *access.Actor, name string, deleted
 		switch {
 		case e.Kind != kind || e.Do != do || !sameActor(e.By, by):
 			continue
-		case len(e.What) == trail.MostNames:
+		case len(e.What) == audit.MostNames:
 			e.More++
 		default:
 			e.What = append(e.What, what)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/memory"
 )
 
@@ -169,13 +169,13 @@ func TestPlansStack(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	ago, at := int32(noon.Unix())-100, int32(noon.Unix())
-	there := reading{name: "a.json", raw: doclog.DigestOf([]byte("{\"v\": 1}\n"))}
+	there := reading{name: "a.json", raw: log.DigestOf([]byte("{\"v\": 1}\n"))}
 	a := texted("a.json", `{"v":1}`, ago)
 	a.hash = there.raw
 	prev := planned(t, emptySnapshot(), noon, a, texted("gone.json", `1`, ago)).next
 	prev = planned(t, prev, noon, texted("gone.json", "", ago)).next
 	full := codes.Errorf(codes.Limit, "full")
-	slip := reading{fault: "broken", raw: doclog.DigestOf([]byte("{"))}
+	slip := reading{fault: "broken", raw: log.DigestOf([]byte("{"))}
 	missing := reading{missing: true}
 	set := func(name, text string) SetRequest {
 		req := SetRequest{Name: name}

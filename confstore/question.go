@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/git"
 )
 
@@ -21,7 +21,7 @@ type question struct {
 	paths  map[string][]*found // that may have come with a commit, by their paths
 	atHead map[*found]bool     // HEAD has it as the version does
 	came   map[*found]*git.Commit
-	found  []doclog.Completion
+	found  []log.Completion
 }
 
 func (q *question) ask(ctx context.Context) error {
@@ -209,7 +209,7 @@ func (q *question) decide(ctx context.Context, name string, list []*found) error
 			by.Comment, f.asIn = "as in "+c.Hash, true
 			f.done = q.atHead[f]
 		}
-		q.found = append(q.found, doclog.Completion{Name: name, N: f.n, By: by})
+		q.found = append(q.found, log.Completion{Name: name, N: f.n, By: by})
 	}
 	return nil
 }

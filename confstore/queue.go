@@ -9,7 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 )
@@ -40,7 +40,7 @@ type SetRequest struct {
 	// Base, unless it is nil, makes the write conditional on the file: it is the digest of its bytes,
 	// zero if it must not exist. While a file is there that cannot be served, change.Broken, only a
 	// Base that names its bytes holds; without any condition they are kept in DataDir.
-	Base *doclog.Digest
+	Base *log.Digest
 	// Actor is who writes; subscribers receive it with the change. If it has a token, the same
 	// change asked for again with it is not made again: the result is the version now served.
 	Actor *access.Actor
@@ -158,11 +158,11 @@ type setJob struct {
 	done func(s *step, err error)
 
 	// of a Change
-	several  bool          // it is one
-	check    bool          // nothing is written
-	behind   kv.Revision   // if not 0: no document was changed after it
-	asked    doclog.Digest // what was asked for, if that is not what reqs say
-	approved []string      // the documents that the approver has approved of
+	several  bool        // it is one
+	check    bool        // nothing is written
+	behind   kv.Revision // if not 0: no document was changed after it
+	asked    log.Digest  // what was asked for, if that is not what reqs say
+	approved []string    // the documents that the approver has approved of
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents

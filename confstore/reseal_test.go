@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/kv"
@@ -20,20 +20,20 @@ import (
 )
 
 // ringOf has several keys, of which the last seals.
-func ringOf(ids ...string) *seal.Ring {
-	keys := make([]seal.Key, len(ids))
+func ringOf(ids ...string) *secret.Ring {
+	keys := make([]secret.Key, len(ids))
 	for i, id := range ids {
-		keys[i] = seal.Key{ID: id, Made: int64(i)}
+		keys[i] = secret.Key{ID: id, Made: int64(i)}
 		copy(keys[i].Key[:], id)
 	}
-	return seal.NewRing(keys)
+	return secret.NewRing(keys)
 }
 
 // resealKit is a kit with files sealed by key a, whose key can be changed.
-func resealKit(t *testing.T) (*kit, *atomic.Pointer[seal.Ring]) {
+func resealKit(t *testing.T) (*kit, *atomic.Pointer[secret.Ring]) {
 	k := newKit(t, map[string]string{"_meta.json": `{"conf_inherit":{"heir.json":"a.json"}}`, "heir.json": `{"own":1}`, "plain.json": `{"n":1}`})
 	require.NoError(t, k.Close())
-	ring := &atomic.Pointer[seal.Ring]{}
+	ring := &atomic.Pointer[secret.Ring]{}
 	ring.Store(ringOf("a"))
 	k.cfg.Ring = ring.Load
 	k.open()
@@ -43,7 +43,7 @@ func resealKit(t *testing.T) (*kit, *atomic.Pointer[seal.Ring]) {
 	return k, ring
 }
 
-func revealed(ring *seal.Ring, text string) string {
+func revealed(ring *secret.Ring, text string) string {
 	return string(ring.AppendRevealed(nil, []byte(text), func(string) bool { return true }))
 }
 
@@ -69,9 +69,9 @@ func TestAFileIsSealedAnewWithoutAnybodyBeingTold(t *testing.T) {
 	anew := fileText(t, k, "a.json")
 	require.Equal(t, revealed(ring.Load(), file), revealed(ring.Load(), anew), "every blank stays")
 	require.Contains(t, k.merged("heir.json"), "$secret:v1:b:")
-	uses := seal.Uses{}
+	uses := secret.Uses{}
 	k.CountSealed("a.json", uses)
-	require.Equal(t, seal.Uses{"b": 1}, uses)
+	require.Equal(t, secret.Uses{"b": 1}, uses)
 	require.NotContains(t, anew+k.text("a.json")+k.merged("heir.json"), "$secret:v1:a:")
 
 	changes, err := k.Revisions().ChangesOf(t.Context(), []kv.Filter{watched.Filter, {NS: documents.Own}}, told, 1<<20)

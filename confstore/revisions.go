@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -33,7 +33,7 @@ const (
 type Revisions struct {
 	// set at open
 	publisher *publisher
-	log       *doclog.Log
+	log       *log.Log
 	unhook    func()
 	wake      chan struct{} // capacity 1
 	closing   chan struct{}
@@ -61,7 +61,7 @@ const (
 var _ follow.Selective = (*Revisions)(nil)
 
 // newRevisions follows a publisher. run and close are the owner's.
-func newRevisions(p *publisher, log *doclog.Log) *Revisions {
+func newRevisions(p *publisher, log *log.Log) *Revisions {
 	r := &Revisions{
 		publisher: p, log: log, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		held: memory.NewPool(recentRevisions),

@@ -13,8 +13,7 @@ import (
 
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 )
 
 // Small contents can make large files, and replace them.
@@ -81,7 +80,7 @@ func TestDocumentsCostWhatTheyTake(t *testing.T) {
 			}
 			var grown int64
 			for range 2 {
-				engine, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(filepath.Dir(cfg.DataDir), "kv")}})
+				engine, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: filepath.Join(filepath.Dir(cfg.DataDir), "kv")}})
 				require.NoError(t, err)
 				cfg.State, cfg.Documents = engine, memory.NewPool(math.MaxInt64)
 				grown = heapOf(open)

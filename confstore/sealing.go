@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"confcenter/access"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -19,14 +19,14 @@ const sealFault = "has a value to be sealed ($seal), and only writes through the
 
 // sealed replaces the values of a request that are to be sealed. From then on nothing knows them.
 // The contents are JSON.
-func (r *SetRequest) sealed(ring *seal.Ring) error {
-	if !seal.Asks(r.Contents) {
+func (r *SetRequest) sealed(ring *secret.Ring) error {
+	if !secret.Asks(r.Contents) {
 		return nil
 	}
 	if r.Name == meta.FileName {
 		return codes.Errorf(codes.BadRequest, "%s cannot have sealed values, because the server has to read it", meta.FileName)
 	}
-	contents, err := ring.Seal(seal.OfDocument+r.Name, r.Contents)
+	contents, err := ring.Seal(secret.OfDocument+r.Name, r.Contents)
 	if err != nil {
 		return codes.Errorf(codes.Of(err), "contents of %q: %s", r.Name, codes.Message(err))
 	}
@@ -36,12 +36,12 @@ func (r *SetRequest) sealed(ring *seal.Ring) error {
 
 // conceal makes what identifies a request, which is remembered, tell nothing of the values in it that
 // are to be sealed. What the job was given to identify it stays.
-func (j *setJob) conceal(ring *seal.Ring) {
+func (j *setJob) conceal(ring *secret.Ring) {
 	if ring == nil {
 		return // it will be refused
 	}
 	for i := range j.reqs {
-		if seal.Mentions(j.reqs[i].Contents) {
+		if secret.Mentions(j.reqs[i].Contents) {
 			q := j.question()
 			if j.asked == q {
 				return
@@ -54,11 +54,11 @@ func (j *setJob) conceal(ring *seal.Ring) {
 
 // asksToSeal reports whether a file has a value to be sealed; if it is no JSON, whether it may have one.
 func asksToSeal(file []byte) bool {
-	if !seal.Mentions(file) {
+	if !secret.Mentions(file) {
 		return false
 	}
 	_, err := jsontext.Check(file)
-	return err != nil || seal.Asks(file)
+	return err != nil || secret.Asks(file)
 }
 
 // Sealed reports whether the document, or one that it inherits from, has values that are sealed.
@@ -94,7 +94,7 @@ func (s *Store) SealedAfter(name string, limit int) (names []string) {
 }
 
 // CountSealed counts the sealed values of a document by their keys.
-func (s *Store) CountSealed(name string, uses seal.Uses) {
+func (s *Store) CountSealed(name string, uses secret.Uses) {
 	if n := s.Snapshot().Node(name); n.live() {
 		uses.Count(n.own.text)
 	}
@@ -130,7 +130,7 @@ func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n in
 		return 0, nil
 	}
 	base := node.own.hash
-	if doclog.DigestOf(file) != base {
+	if log.DigestOf(file) != base {
 		return 0, codes.Errorf(codes.Conflict, "%s has changed meanwhile", name)
 	}
 	req := SetRequest{Name: name, Contents: contents, Exact: true, Base: &base, Actor: by, resealed: true}

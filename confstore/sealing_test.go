@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 )
 
 const plain = "hunter2-marker"
 
-func testRing(id string) *seal.Ring {
-	k := seal.Key{ID: id, Made: 1}
+func testRing(id string) *secret.Ring {
+	k := secret.Key{ID: id, Made: 1}
 	copy(k.Key[:], id)
-	return seal.NewRing([]seal.Key{k})
+	return secret.NewRing([]secret.Key{k})
 }
 
 // sealingKit is a kit with a key, and what it logs.
@@ -31,7 +31,7 @@ func sealingKit(t *testing.T, files map[string]string) (*kit, *bytes.Buffer) {
 	require.NoError(t, k.Close())
 	log := &bytes.Buffer{}
 	ring := testRing("k")
-	k.cfg.Ring, k.cfg.Log = func() *seal.Ring { return ring }, zerolog.New(zerolog.SyncWriter(log))
+	k.cfg.Ring, k.cfg.Log = func() *secret.Ring { return ring }, zerolog.New(zerolog.SyncWriter(log))
 	k.open()
 	return k, log
 }

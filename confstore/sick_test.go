@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/confstore/placement"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
@@ -181,7 +181,7 @@ func newPatient(t *testing.T, sickDir string) *patient {
 		log.hook = p.disk.commits
 	}
 	p.log, p.cfg.State = log, log
-	p.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
+	p.cfg.Machine = place.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	p.cfg.DiskPatience, p.cfg.RetryPeriod, p.cfg.SetTimeout = 5*time.Millisecond, time.Millisecond, time.Minute
 	p.put("a.json", oldText)
 	return p
@@ -214,7 +214,7 @@ func (p *patient) left(lose bool) *kit {
 	p.t.Cleanup(func() { engine.Close() })
 	k.cfg.State = engine
 	if lose {
-		k.cfg.Machine = placement.Machine{Boot: "another", Since: time.Now().Add(time.Hour)}
+		k.cfg.Machine = place.Machine{Boot: "another", Since: time.Now().Add(time.Hour)}
 	}
 	k.open()
 	return k

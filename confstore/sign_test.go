@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/git/gittest"
 )
 
 // by is who made the newest version of a document.
-func (k *kit) by(name string) doclog.By {
+func (k *kit) by(name string) log.By {
 	k.t.Helper()
 	d, err := k.writer.log.Document(name)
 	require.NoError(k.t, err)
@@ -23,7 +23,7 @@ func (k *kit) by(name string) doclog.By {
 }
 
 // byOf is who made a version of a document.
-func (k *kit) byOf(name string, n int64) doclog.By {
+func (k *kit) byOf(name string, n int64) log.By {
 	k.t.Helper()
 	v, err := k.writer.log.Version(k.t.Context(), name, n)
 	require.NoError(k.t, err)
@@ -49,7 +49,7 @@ func newWorkTree(t *testing.T) *kit {
 }
 
 // becomes waits until git has told who made the newest version of a document.
-func (k *kit) becomes(name string, want doclog.By) {
+func (k *kit) becomes(name string, want log.By) {
 	k.t.Helper()
 	defer func() {
 		if k.t.Failed() {
@@ -68,14 +68,14 @@ func (k *kit) asked() {
 }
 
 // byOwner is an edit of a file that the test's user owns.
-func byOwner(t testing.TB) doclog.By {
+func byOwner(t testing.TB) log.By {
 	me, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	require.NoError(t, err)
-	return doclog.By{Author: me.Username, Origin: access.OnDisk}
+	return log.By{Author: me.Username, Origin: access.OnDisk}
 }
 
-func byAda(commit, comment string) doclog.By {
-	return doclog.By{Author: "Ada Lovelace <ada@example.com>", Origin: access.OnDisk, Commit: commit, Comment: comment}
+func byAda(commit, comment string) log.By {
+	return log.By{Author: "Ada Lovelace <ada@example.com>", Origin: access.OnDisk, Commit: commit, Comment: comment}
 }
 
 func TestEditsAreTheOwners(t *testing.T) {
@@ -86,15 +86,15 @@ func TestEditsAreTheOwners(t *testing.T) {
 	require.Equal(t, byOwner(t), k.by("a.json"))
 	require.NoError(t, os.Remove(k.path("a.json")))
 	k.all("a.json")
-	require.Equal(t, doclog.By{Origin: access.OnDisk}, k.by("a.json"), "a file that is gone has no owner")
+	require.Equal(t, log.By{Origin: access.OnDisk}, k.by("a.json"), "a file that is gone has no owner")
 }
 
 func TestAuthorsOfEditsAreKeptWhileTheLogTakesNone(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{}`})
-	k.writer.unsaved = map[string]*doclog.By{"a.json": {Author: "eve", Time: 7}, "b.json": nil}
+	k.writer.unsaved = map[string]*log.By{"a.json": {Author: "eve", Time: 7}, "b.json": nil}
 	c, names := k.writer.missed()
 	require.ElementsMatch(t, []string{"a.json"}, names)
-	require.Equal(t, doclog.By{Author: "eve", Time: 7}, c.By)
+	require.Equal(t, log.By{Author: "eve", Time: 7}, c.By)
 	require.Equal(t, "a.json", c.Versions[0].Name)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/kvstore/memory"
 )
 
@@ -75,7 +75,7 @@ func TestABaseIsBusyOnlyAfterADayOfVersionsOfItsHeir(t *testing.T) {
 	require.ErrorIs(t, err, codes.BadRequest)
 	m.mustSet("base.json", `{"v":3}`)
 
-	m.remember(doclog.Version{Seq: 9, Served: int32(noon.Unix()) + 2*oneDay, Given: 1, Name: "a.json", File: []byte(`{"v":2}`)})
+	m.remember(log.Version{Seq: 9, Served: int32(noon.Unix()) + 2*oneDay, Given: 1, Name: "a.json", File: []byte(`{"v":2}`)})
 	m.reopen()
 	_, err = m.set(SetRequest{Name: "base.json", Contents: []byte(`{"v":4}`)})
 	require.ErrorIs(t, err, codes.Busy)
@@ -88,7 +88,7 @@ func TestABaseIsBusyOnlyAfterADayOfVersionsOfItsHeir(t *testing.T) {
 // atVersion opens a store whose log says that a.json is served with version.
 func atVersion(t *testing.T, version int32) *memKit {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
-	m.remember(doclog.Version{Seq: 2, Served: version, Given: version, Name: "a.json", File: []byte(`1`)})
+	m.remember(log.Version{Seq: 2, Served: version, Given: version, Name: "a.json", File: []byte(`1`)})
 	m.reopen()
 	require.Equal(t, version, m.mtime("a.json"))
 	return m

@@ -9,7 +9,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -25,15 +25,15 @@ type writer struct {
 	queue  *queue
 	placer placer
 	data   atomicfile.Root
-	log    *doclog.Log
+	log    *log.Log
 
 	// store's goroutine only
-	known   kv.Revision           // all versions through it are served, or were
-	unsaved map[string]*doclog.By // who made versions that the log does not have; nil: only the list of bases is missing
-	pause   time.Duration         // between the last two attempts to write the log, which grows while they fail
-	next    time.Time             // no attempt before this
-	fault   error                 // why nothing is accepted until a restart; nil: no reason
-	faulted bool                  // a file that was never good has come or gone since the last checkMeta
+	known   kv.Revision        // all versions through it are served, or were
+	unsaved map[string]*log.By // who made versions that the log does not have; nil: only the list of bases is missing
+	pause   time.Duration      // between the last two attempts to write the log, which grows while they fail
+	next    time.Time          // no attempt before this
+	fault   error              // why nothing is accepted until a restart; nil: no reason
+	faulted bool               // a file that was never good has come or gone since the last checkMeta
 }
 
 // step is one change on its way: a request, or edits that were found on disk.
@@ -44,8 +44,8 @@ type step struct {
 	plan  *plan // what it changes, applied; nil: nothing
 
 	// of a change with a token
-	asked doclog.Digest
-	made  *doclog.Made // when it was asked for before
+	asked log.Digest
+	made  *log.Made // when it was asked for before
 
 	approval []string // the documents because of which someone has to approve
 }
@@ -178,7 +178,7 @@ func cutOff(steps []step, n int) []step {
 // those of which it is known what became of them. What was found on disk is served in any case: the
 // files are the truth, and a later commit catches up.
 func (w *writer) remember(steps []step) []step {
-	var list []doclog.Change
+	var list []log.Change
 	full := w.cfg.State.Trouble() != nil
 	for i := range steps {
 		s := &steps[i]
@@ -219,7 +219,7 @@ func (w *writer) remember(steps []step) []step {
 }
 
 // change is the step as the log has it.
-func (s *step) change(lessens bool) doclog.Change {
+func (s *step) change(lessens bool) log.Change {
 	c := s.plan.change()
 	if c.Lessens = lessens; s.job == nil {
 		return c
@@ -239,7 +239,7 @@ func (w *writer) lessens(p *plan) bool {
 // commit makes changes durable, behind what the log missed while it could not be written. It waits
 // as long as the disk takes. It returns the revisions of those that are durable, and why the next is
 // not. Of one that failed midway no one knows before a restart, so nothing more is tried.
-func (w *writer) commit(list ...doclog.Change) (revisions []kv.Revision, err error) {
+func (w *writer) commit(list ...log.Change) (revisions []kv.Revision, err error) {
 	if w.fault != nil {
 		return nil, w.fault
 	}
@@ -248,7 +248,7 @@ func (w *writer) commit(list ...doclog.Change) (revisions []kv.Revision, err err
 	case len(list) == 1 && list[0].Lessens && !isAbout(&list[0], names):
 		names = nil // that may find no space; it comes later
 	case len(names) > 0:
-		list = append([]doclog.Change{missed}, list...)
+		list = append([]log.Change{missed}, list...)
 	}
 	if len(list) == 0 || len(list) == 1 && list[0].Empty() {
 		w.ended(w.dir.troubles.stillFailed())
@@ -273,8 +273,8 @@ func (w *writer) commit(list ...doclog.Change) (revisions []kv.Revision, err err
 }
 
 // isAbout reports whether a change is about one of these documents.
-func isAbout(c *doclog.Change, names []string) bool {
-	return slices.ContainsFunc(c.Versions, func(v doclog.Version) bool { return slices.Contains(names, v.Name) })
+func isAbout(c *log.Change, names []string) bool {
+	return slices.ContainsFunc(c.Versions, func(v log.Version) bool { return slices.Contains(names, v.Name) })
 }
 
 // miss notes what is served and not in the log.
@@ -289,8 +289,8 @@ func (w *writer) miss(p *plan) {
 }
 
 // missed is a change that brings the log up to what is served, of these names.
-func (w *writer) missed() (c doclog.Change, names []string) {
-	c = doclog.Change{Seq: w.snapshot.Load().seq, By: by(onDisk, w.cfg.Clock.Now())}
+func (w *writer) missed() (c log.Change, names []string) {
+	c = log.Change{Seq: w.snapshot.Load().seq, By: by(onDisk, w.cfg.Clock.Now())}
 	for name, by := range w.unsaved {
 		if n := w.snapshot.Load().Node(name); n.known() {
 			if by != nil {
@@ -299,8 +299,8 @@ func (w *writer) missed() (c doclog.Change, names []string) {
 				c.Versions = append(c.Versions, v)
 				noteDocument(&c.Note, &access.Actor{Author: by.Author, Origin: by.Origin, Address: by.Peer}, name, v.Deleted)
 			}
-			if n.floor != 0 || n.list != (doclog.Digest{}) {
-				c.Lists = append(c.Lists, doclog.List{Name: name, Floor: n.floor, Digest: n.list})
+			if n.floor != 0 || n.list != (log.Digest{}) {
+				c.Lists = append(c.Lists, log.List{Name: name, Floor: n.floor, Digest: n.list})
 			}
 			names = append(names, name)
 		}
@@ -381,7 +381,7 @@ func (w *writer) place(s *step) (placed []placedFile, edited bool) {
 		}
 		name := f.req.Name
 		doc := s.plan.doc(name)
-		v := doclog.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
+		v := log.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
 		o := &owedFile{version: v, before: f.before, pending: f.file}
 		if f.leads > 0 {
 			o.with = s.files[f.leads-1].req.Name

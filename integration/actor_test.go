@@ -16,9 +16,9 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/confstore/history"
 	"confcenter/internal/git/gittest"
 	"confcenter/protocol"
-	"confcenter/state/history"
 )
 
 // made is who made a change, and why, without what differs from run to run.

@@ -14,16 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
 
 // whatAudit are all lines, asked for by an administrator.
-func whatAudit(t *testing.T, root *servertest.Peer) (lines []trail.Line) {
+func whatAudit(t *testing.T, root *servertest.Peer) (lines []audit.Line) {
 	reply := root.Call(protocol.OfModel("audit", 0), `{}`)
-	var answer struct{ Lines []trail.Line }
+	var answer struct{ Lines []audit.Line }
 	require.NoError(t, json.Unmarshal([]byte(reply), &answer), reply)
 	return answer.Lines
 }
@@ -55,7 +55,7 @@ func TestTheAuditHasWhatPeopleDo(t *testing.T) {
 
 	has := func(want string) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(whatAudit(t, root), func(l trail.Line) bool {
+			return slices.ContainsFunc(whatAudit(t, root), func(l audit.Line) bool {
 				return want == fmt.Sprintf("%s %s %s %s %s %s", l.Kind, l.Who, l.Via, l.Do, strings.Join(l.What, " "), l.Outcome)
 			})
 		}
@@ -94,7 +94,7 @@ func TestTheAuditHasWhatPeopleDo(t *testing.T) {
 	for _, secret := range []string{"hunter2", text, admin, "wrong"} {
 		require.NotContains(t, string(file), secret)
 	}
-	var c trail.Checker
+	var c audit.Checker
 	require.NoError(t, c.ReadAll(bytes.NewReader(file)))
 	require.EqualValues(t, 1, c.First)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
+	"confcenter/confstore/history"
 	"confcenter/integration/process"
-	"confcenter/state/history"
-	"confcenter/state/remote"
 )
 
 // changing is how many documents a change has here: more than a transaction of the log takes.
@@ -43,7 +43,7 @@ func generationOf(t *testing.T, p *process.Process, c *client.Client) int {
 	found := map[string]bool{}
 	count := 0
 	for q := (history.ExportAsk{}); ; {
-		page, err := remote.History(c).Export(t.Context(), &q)
+		page, err := calls.History(c).Export(t.Context(), &q)
 		require.NoError(t, err)
 		for _, d := range page.Documents {
 			file, err := os.ReadFile(filepath.Join(p.Conf, d.Name))
@@ -113,7 +113,7 @@ func TestAChangeIsWholeAfterKill9(t *testing.T) {
 		answered := make(chan error, 2)
 		var sent sync.WaitGroup
 		sent.Go(func() {
-			_, err := remote.History(c).Apply(t.Context(), generation(n))
+			_, err := calls.History(c).Apply(t.Context(), generation(n))
 			answered <- err
 			answered <- err
 		})
@@ -152,7 +152,7 @@ func TestConcurrentAppliesOfTheSameBase(t *testing.T) {
 			q.Documents[i].Base = "none"
 		}
 		go func() {
-			_, err := remote.History(c).Apply(t.Context(), q)
+			_, err := calls.History(c).Apply(t.Context(), q)
 			results <- err
 		}()
 	}
@@ -176,13 +176,13 @@ func TestProgramsAreToldOfAChangeAtOnce(t *testing.T) {
 	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{p.Addr}, Name: "ci", RequestTimeout: time.Minute})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	_, err = remote.History(c).Apply(t.Context(), generation(0))
+	_, err = calls.History(c).Apply(t.Context(), generation(0))
 	require.NoError(t, err)
 	peer := p.Peer()
 	for _, name := range []string{"d1/1.json", "d2/2.json", "d3/3.json"} {
 		require.Zero(t, book(t, peer, fmt.Sprintf(`{"file_pattern":%q}`, name)).Code)
 	}
-	_, err = remote.History(c).Apply(t.Context(), generation(2))
+	_, err = calls.History(c).Apply(t.Context(), generation(2))
 	require.NoError(t, err)
 	for _, name := range []string{"d1/1.json", "d2/2.json", "d3/3.json"} {
 		require.Equal(t, name, peer.Push().File)

@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/gateway"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
-	"confcenter/storage"
-	"confcenter/storage/field"
+	"confcenter/player"
+	"confcenter/player/field"
+	gateway "confcenter/server/http"
 )
 
 func TestConsoleStorage(t *testing.T) {
@@ -77,7 +77,7 @@ func TestConsoleStorage(t *testing.T) {
 
 // landed is a gateway on player storage with a database that a test plays.
 type landed struct {
-	*storage.Storage
+	*player.Storage
 	t      *testing.T
 	engine kvstore.Engine
 	fence  kv.Revision
@@ -86,15 +86,15 @@ type landed struct {
 // noRows is a database that has nothing.
 type noRows struct{}
 
-func (noRows) Admit(storage.Judge, bool) {}
+func (noRows) Admit(player.Judge, bool) {}
 
 func (noRows) Fields(context.Context, field.Owner, []string) ([]field.Row, error) {
 	return nil, nil
 }
-func (noRows) All(context.Context, field.Owner) ([]field.Row, error)          { return nil, nil }
-func (noRows) Owners(context.Context, storage.OwnerQuery, func([]byte)) error { return nil }
-func (noRows) Purge(context.Context, storage.Purge) (storage.Purged, error) {
-	return storage.Purged{}, nil
+func (noRows) All(context.Context, field.Owner) ([]field.Row, error)         { return nil, nil }
+func (noRows) Owners(context.Context, player.OwnerQuery, func([]byte)) error { return nil }
+func (noRows) Purge(context.Context, player.Purge) (player.Purged, error) {
+	return player.Purged{}, nil
 }
 func (noRows) Tables(context.Context) ([]string, error) { return nil, nil }
 
@@ -102,7 +102,7 @@ func startLanded(t *testing.T) (*landed, *Process) {
 	t.Helper()
 	l := &landed{t: t, engine: memory.New(memory.Config{})}
 	var err error
-	l.Storage, err = storage.Open(storage.Config{Store: l.engine, Backing: noRows{}})
+	l.Storage, err = player.Open(player.Config{Store: l.engine, Backing: noRows{}})
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{State: l.engine, StateStats: l.engine.Stats, Storage: l.Storage}, nil)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func startLanded(t *testing.T) (*landed, *Process) {
 		require.NoError(t, l.Close())
 		require.NoError(t, l.engine.Close())
 	})
-	ns, key := storage.LockOf(0)
+	ns, key := player.LockOf(0)
 	lock := kv.PutTxn(ns, key, kv.StringValue("test"))
 	lock.System = true
 	held, err := kv.Commit(t.Context(), l.engine, lock)

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/integration/process"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
-	"confcenter/state/statetest"
+	"confcenter/models/flow"
+	"confcenter/models/modeltest"
 )
 
 // Two schedulers and three workers, of which one takes for ever and is killed: what it had runs
@@ -23,11 +23,11 @@ func TestTasksOfAKilledWorkerRunElsewhere(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "flow")
 	require.NoError(t, process.Build(program, ".", "./examples/flow"))
 	p := process.Start(t, t.TempDir())
-	ctx := statetest.Context(t)
+	ctx := modeltest.Context(t)
 	c, err := client.Dial(ctx, client.Config{Addrs: []string{p.Addr}, Name: "test"})
 	require.NoError(t, err)
 	defer c.Close()
-	model := remote.Flow(c)
+	model := calls.Flow(c)
 
 	const nodes = 20
 	parts := []flow.Part{{Key: "sess.E"}, {Key: "flow.F", Parent: "sess.E"}}

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
 	"confcenter/integration/process"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
-	"confcenter/state/statetest"
+	"confcenter/models/flow"
+	"confcenter/models/modeltest"
 )
 
 // holder takes a lock and keeps it as long as it can.
@@ -33,11 +33,11 @@ echo "unlock $?"
 func TestC29AHolderThatStallsIsFenced(t *testing.T) {
 	t.Parallel()
 	p := process.Start(t, t.TempDir())
-	ctx := statetest.Context(t)
+	ctx := modeltest.Context(t)
 	c, err := client.Dial(ctx, client.Config{Addrs: []string{p.Addr}, Name: "test"})
 	require.NoError(t, err)
 	defer c.Close()
-	model := remote.Flow(c)
+	model := calls.Flow(c)
 	w, err := model.Watch(ctx, "", "job.lock.owner", 0)
 	require.NoError(t, err)
 	defer w.Stop()

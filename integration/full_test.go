@@ -16,27 +16,26 @@ import (
 	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/policy"
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/memory"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/pebblekv/disk/disktest"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore"
+	"confcenter/kvstore/disk"
+	"confcenter/kvstore/disk/disktest"
 	"confcenter/protocol"
 	"confcenter/server"
+	gateway "confcenter/server/http"
 	"confcenter/server/tcp"
-	"confcenter/state/auth"
 )
 
 // crowded is a whole server whose memory and write queue a test can fill.
 type crowded struct {
 	t         *testing.T
-	store     *replica.Store
+	store     *kvstore.Store
 	budget    *memory.Budget
 	addr, url string
 	clock     *clocktest.Fake // of the store
@@ -64,7 +63,7 @@ func crowd(t *testing.T, change ...func(*control.Config, *tcp.Config)) *crowded 
 	require.NoError(t, os.MkdirAll(filepath.Join(conf, "_access"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "_access/game.json"), []byte(`{"rules": [{"who": ["token:game"], "allow": ["*"], "what": ["kv", "clients", "config:app/*"]}]}`), 0o644))
 	var err error
-	c.store, err = pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Engine: replica.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
+	c.store, err = disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: "state", FS: disktest.New()}, Engine: kvstore.Config{Clock: c.clock, MaxQueue: 8, Queues: c.budget.Queues, WriteTimeout: 1e5 * time.Hour}})
 	require.NoError(t, err)
 	srv, err := server.Open(server.Config{State: c.store, Documents: confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), SetTimeout: time.Minute}, Memory: c.budget})
 	require.NoError(t, err)
@@ -74,7 +73,7 @@ func crowd(t *testing.T, change ...func(*control.Config, *tcp.Config)) *crowded 
 		fn(&ruled, &served)
 	}
 	for name, groups := range map[string][]string{"root": {policy.Administrators}, "game": nil} {
-		made, err := srv.Models.Tokens().Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: groups})
+		made, err := srv.Models.Tokens().Make(t.Context(), nil, &token.MakeAsk{Name: name, Groups: groups})
 		require.NoError(t, err)
 		c.tokens[name] = made.Text
 	}

@@ -16,15 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/history"
+	"confcenter/confstore/log"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
-	"confcenter/state/history"
-	"confcenter/state/remote"
+	"confcenter/kvstore"
+	"confcenter/kvstore/disk"
 )
 
 // past is a server and those who ask it for the history of its documents.
@@ -63,12 +62,12 @@ func (p *past) get(path string, query ...string) (status int, body string) {
 	return r.StatusCode, string(text)
 }
 
-func (p *past) dial() *remote.HistoryCalls {
+func (p *past) dial() *calls.HistoryCalls {
 	p.t.Helper()
 	c, err := client.Dial(p.t.Context(), client.Config{Addrs: []string{p.server.Addr}, Name: "history"})
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() { require.NoError(p.t, c.Close()) })
-	return remote.History(c)
+	return calls.History(c)
 }
 
 // revisions are those of a document's log, newest first.
@@ -212,19 +211,19 @@ func longAgo(t *testing.T, versions int, text func(n int) string) (conf, data st
 	t.Helper()
 	conf, data = t.TempDir(), filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "state"), 0o700))
-	store, err := pebblekv.Open(pebblekv.StoreConfig{
+	store, err := disk.Open(disk.StoreConfig{
 		Disk:   disk.Config{Dir: filepath.Join(data, "state")},
-		Engine: replica.Config{WriteTimeout: time.Hour}, // as long as a busy disk takes
+		Engine: kvstore.Config{WriteTimeout: time.Hour}, // as long as a busy disk takes
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
-	past, err := doclog.Open(context.Background(), store, "")
+	past, err := log.Open(context.Background(), store, "")
 	require.NoError(t, err)
-	var list []doclog.Change
+	var list []log.Change
 	long := time.Now().Add(-2 * 365 * 24 * time.Hour)
 	for n := range versions {
-		list = append(list, doclog.Change{By: doclog.By{Author: "ann", Time: long.Add(time.Duration(n) * time.Second).UnixMilli()},
-			Versions: []doclog.Version{{Name: "a.json", Served: int32(1000 + n), Given: int32(1000 + n), File: []byte(text(n + 1))}}})
+		list = append(list, log.Change{By: log.By{Author: "ann", Time: long.Add(time.Duration(n) * time.Second).UnixMilli()},
+			Versions: []log.Version{{Name: "a.json", Served: int32(1000 + n), Given: int32(1000 + n), File: []byte(text(n + 1))}}})
 	}
 	_, err = past.Commit(t.Context(), list)
 	require.NoError(t, err)

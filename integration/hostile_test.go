@@ -12,8 +12,8 @@ import (
 	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server/loop"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/loop"
 )
 
 // mayPrecede are the ids that a connection may send before WHOAMI.

@@ -18,12 +18,12 @@ import (
 	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
+	"confcenter/player/field"
+	"confcenter/player/landing"
+	_ "confcenter/player/landing/mysql" // databases of the tests
+	_ "confcenter/player/landing/postgres"
+	_ "confcenter/player/landing/sqlite"
 	"confcenter/protocol"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
-	_ "confcenter/storage/landing/mysql" // databases of the tests
-	_ "confcenter/storage/landing/postgres"
-	_ "confcenter/storage/landing/sqlite"
 )
 
 // bagOf is the bag of one owner, on a connection of its own.

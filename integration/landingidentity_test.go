@@ -17,9 +17,9 @@ import (
 	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
+	"confcenter/player/field"
+	"confcenter/player/landing"
 	"confcenter/protocol"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
 )
 
 // fields asks for the bag of one owner over HTTP.

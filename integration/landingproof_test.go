@@ -11,8 +11,8 @@ import (
 	"confcenter/client"
 	"confcenter/integration/dbtest"
 	"confcenter/integration/process"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
+	"confcenter/player/field"
+	"confcenter/player/landing"
 )
 
 // A lander that writes elsewhere than the server reads would have it evict fields that it does

@@ -195,7 +195,7 @@ func routesOf(t *testing.T) (all []string) {
 		Paths      map[string]map[string]json.RawMessage
 		Components struct{ Parameters map[string]parameter }
 	}
-	text, err := os.ReadFile("../gateway/openapi.json")
+	text, err := os.ReadFile("../server/http/openapi.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"$ref"`, `"ref"`)), &api))
 	values := map[string]string{"ns": "vault", "namespace": "vault", "key": "k", "confirm": "vault", "name": "secret/hidden.json", "scope": "hidden", "app": "1", "region": "1", "type": "bag", "id": "42", "q": "secret", "reveal": "1"} // q: what every mark has, whatever its value is encrypted to

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
 	"confcenter/internal/servertest"
+	"confcenter/models/bench"
+	"confcenter/models/flow"
 	"confcenter/protocol"
-	"confcenter/state/bench"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
 )
 
 // command is the command of that name.
@@ -116,7 +116,7 @@ func TestFlowOverEveryEdge(t *testing.T) {
 	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{server.Addr}, Name: "worker"})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	got, err := remote.Flow(c).Claim(t.Context(), &flow.ClaimAsk{Worker: "wokr.W"})
+	got, err := calls.Flow(c).Claim(t.Context(), &flow.ClaimAsk{Worker: "wokr.W"})
 	require.NoError(t, err)
 	require.Equal(t, "node.N1", got.Key)
 	until("PENDDING")
@@ -126,9 +126,9 @@ func TestFlowOverEveryEdge(t *testing.T) {
 	status, body = ask("GET", "/v1/flow/list?list=flow.F.node&status=STARTING", "")
 	require.Equal(t, 200, status, body)
 	require.Contains(t, body, `"members":[{"key":"node.N1","status":"STARTING"}]`)
-	_, err = remote.Flow(c).Status(t.Context(), &flow.StatusAsk{Key: "node.N1", Status: "PENDDING"})
+	_, err = calls.Flow(c).Status(t.Context(), &flow.StatusAsk{Key: "node.N1", Status: "PENDDING"})
 	require.Error(t, err)
-	_, err = remote.Flow(c).Show(t.Context(), &flow.ShowAsk{Key: "node.N9"})
+	_, err = calls.Flow(c).Show(t.Context(), &flow.ShowAsk{Key: "node.N9"})
 	require.Equal(t, codes.NotFound, codes.Of(err))
 	code, _, stderr := verbs.run("", "show", "node.N9")
 	require.Equal(t, 3, code, stderr)
@@ -136,7 +136,7 @@ func TestFlowOverEveryEdge(t *testing.T) {
 	require.Equal(t, 2, code, stderr)
 	require.Contains(t, stderr, `must be a whole number, not "x"`)
 
-	nodes, err := remote.Bench(c).Nodes(t.Context(), &bench.NodesAsk{})
+	nodes, err := calls.Bench(c).Nodes(t.Context(), &bench.NodesAsk{})
 	require.NoError(t, err)
 	require.Empty(t, nodes.Nodes)
 }

@@ -9,8 +9,8 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server/loop"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/loop"
 )
 
 func TestPush(t *testing.T) {

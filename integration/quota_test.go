@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
@@ -347,7 +347,7 @@ func TestModelsAndPlayerStoragePayForTheirNamespaces(t *testing.T) {
 	require.Contains(t, text, `{"limit":"requests","used":0,"most":3,"quota":"quotas, quota 1"}`)
 	require.NotContains(t, text, "keys")
 	eventually(t, "the audit knows", func() bool {
-		return slices.ContainsFunc(whatAudit(t, root), func(l trail.Line) bool {
+		return slices.ContainsFunc(whatAudit(t, root), func(l audit.Line) bool {
 			return l.Kind == "refused" && slices.Equal(l.What, []string{"storage:1/1"})
 		})
 	})

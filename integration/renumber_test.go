@@ -9,9 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/confstore/doclog"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/confstore/log"
+	"confcenter/kvstore/disk"
 	"confcenter/protocol"
 )
 
@@ -40,9 +39,9 @@ func TestRenumberOfADataDirectory(t *testing.T) {
 	const far = 2130000000 // 2037
 	p := StartProcess(t, confWith(t, map[string]string{"a.json": `{"n":2}`}))
 	p.Stop()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(p.Data, "state"), ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: filepath.Join(p.Data, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
-	log, err := doclog.Open(t.Context(), store, "")
+	log, err := log.Open(t.Context(), store, "")
 	require.NoError(t, err)
 	_, err = log.Renumber(t.Context(), far) // as with a clock that was wrong
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
@@ -177,7 +177,7 @@ func TestTwoPersonsChangeWhatIsMarked(t *testing.T) {
 	root := as(t, srv, admin)
 	for do, who := range map[string]string{"hold": "token:zoe", "approve": "token:max"} {
 		require.Eventually(t, func() bool {
-			return slices.ContainsFunc(whatAudit(t, root), func(l trail.Line) bool {
+			return slices.ContainsFunc(whatAudit(t, root), func(l audit.Line) bool {
 				return l.Kind == "review" && l.Do == do && l.Who == who && slices.Contains(l.What, "config:live/a.json")
 			})
 		}, 20*time.Second, 20*time.Millisecond, do)

@@ -21,9 +21,9 @@ import (
 	"confcenter/integration/dbtest"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
+	"confcenter/player/field"
+	"confcenter/player/landing"
 	"confcenter/protocol"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
 )
 
 // odd is the binary, landing in a database, and three ways to talk to it.

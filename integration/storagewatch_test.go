@@ -12,7 +12,7 @@ import (
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
-	"confcenter/storage/landing"
+	"confcenter/player/landing"
 )
 
 // A watch of fields outlives the server and its data: it is told to begin again, what only the

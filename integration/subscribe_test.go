@@ -8,8 +8,8 @@ import (
 
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server/loop"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/loop"
 )
 
 func subscribeServer(t *testing.T) *servertest.Server {

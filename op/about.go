@@ -3,7 +3,7 @@ package op
 import (
 	"confcenter/access/policy"
 	"confcenter/kv"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // Of is what a question is about, a *Q that knows it: what a row of a table has.

@@ -1,10 +1,3 @@
-// Package op has what is known of an operation before it is done, no matter who asks for it and how: the
-// things that a question is about. Rights, namespaces that pay, freezes and the audit follow from these,
-// so that each is decided in one place for all operations.
-//
-// A question is judged by the names in it, before anything is looked up. So whether something exists makes
-// no difference to what is refused. What hangs on contents, such as what a document inherits from or whose
-// a lease is, its store decides.
 package op
 
 import (
@@ -12,7 +5,7 @@ import (
 
 	"confcenter/access/policy"
 	"confcenter/kv"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // Extent says which things of a class a name stands for.

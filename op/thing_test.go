@@ -8,7 +8,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/kv"
 	"confcenter/op"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 func TestThingsHaveTheirNamesAndWhoPaysForThem(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/op"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // The ids are CppCloud's for ever.

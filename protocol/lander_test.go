@@ -9,8 +9,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 type exchanged struct {

@@ -2,7 +2,7 @@ package protocol
 
 import "slices"
 
-// models are the models of a cluster's state, which package state describes. Their tables of
+// models are the models of a cluster's state, which package op describes. Their tables of
 // operations are their commands' rows, which are generated; an operation's place in the table
 // is its id's in the family. From ownIDs on, the family has commands with handlers of their own.
 var models = [...]struct {

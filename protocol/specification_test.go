@@ -12,10 +12,10 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/models/flow"
+	"confcenter/player/field"
+	"confcenter/player/playerjson"
 	"confcenter/protocol"
-	"confcenter/state/flow"
-	"confcenter/storage/field"
-	"confcenter/storage/storagejson"
 )
 
 // fenced is the contents of the code blocks of a language, in order.
@@ -125,7 +125,7 @@ func TestSpecificationNamesTheCodesOfNames(t *testing.T) {
 func TestSpecificationNamesTheLimitsOfPlayerStorage(t *testing.T) {
 	text := readSpecification(t)
 	require.Contains(t, text, fmt.Sprintf("One request names at most\n%s fields", thousands(field.MaxFields)))
-	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(storagejson.MaxOwners)))
+	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(playerjson.MaxOwners)))
 	require.Contains(t, text, fmt.Sprintf("`limit` (number), at most %s, and `after`, an element", thousands(field.MaxErrors)))
 }
 

@@ -4,8 +4,8 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
-	"confcenter/storage/field"
-	"confcenter/storage/storagejson"
+	"confcenter/player/field"
+	"confcenter/player/playerjson"
 )
 
 // MaxFieldBytes is how many bytes of names and values one reply has at most; pages are
@@ -32,7 +32,7 @@ type StorageNames struct {
 // AppendStorageFields appends STGET's reply.
 func AppendStorageFields(dst []byte, fields []field.Field, versions bool) []byte {
 	w := replyStart(dst)
-	storagejson.WriteFields(&w, fields, versions)
+	playerjson.WriteFields(&w, fields, versions)
 	return w.End()
 }
 
@@ -40,7 +40,7 @@ func AppendStorageFields(dst []byte, fields []field.Field, versions bool) []byte
 func AppendStoragePage(dst []byte, page *field.Page, versions bool) []byte {
 	w := replyStart(dst)
 	w.Number(kvjson.Rev, int64(page.Revision))
-	storagejson.WritePage(&w, page, versions)
+	playerjson.WritePage(&w, page, versions)
 	return w.End()
 }
 
@@ -53,7 +53,7 @@ type StoragePage struct {
 // ParseStoragePage reads the reply to STGET or STALL. A refusal is a *RefusedError.
 func ParseStoragePage(body []byte) (StoragePage, error) {
 	return parseReply(body, func(m *reader) (p StoragePage) {
-		p.Page, p.Next = storagejson.ReadPage(&m.Reader)
+		p.Page, p.Next = playerjson.ReadPage(&m.Reader)
 		return p
 	})
 }
@@ -71,22 +71,22 @@ func (c Command) StorageKind() field.Kind {
 func (r *Request) StorageWrite(cmd Command, w *field.Write) error {
 	var m reader
 	m.begin(r)
-	w.Owner, w.Kind = storagejson.ReadOwner(&m.Reader, &m.Top), cmd.StorageKind()
-	storagejson.ReadWrite(&m.Reader, w)
+	w.Owner, w.Kind = playerjson.ReadOwner(&m.Reader, &m.Top), cmd.StorageKind()
+	playerjson.ReadWrite(&m.Reader, w)
 	return m.End()
 }
 
 // AppendStorageWrite appends a write's request.
 func AppendStorageWrite(dst []byte, write *field.Write) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
-	storagejson.WriteWrite(&w, write)
+	playerjson.WriteWrite(&w, write)
 	return w.End()
 }
 
 // AppendStorageOutcome appends the reply to a write; prev tells whether Prev was asked for.
 func AppendStorageOutcome(dst []byte, kind field.Kind, out *field.Outcome, prev bool) []byte {
 	w := replyStart(dst)
-	storagejson.WriteOutcome(&w, kind, out, prev)
+	playerjson.WriteOutcome(&w, kind, out, prev)
 	return w.End()
 }
 
@@ -96,7 +96,7 @@ func AppendStorageMismatch(dst []byte, m *field.Mismatch) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
 	w.Number(kvjson.Code, int64(codes.Conflict))
 	w.Text(kvjson.Desc, m.Error())
-	storagejson.WriteVersions(&w, m.Fields)
+	playerjson.WriteVersions(&w, m.Fields)
 	return w.End()
 }
 
@@ -107,11 +107,11 @@ func ParseStorageOutcome(kind field.Kind, body []byte) (out field.Outcome, err e
 	var m reader
 	if err := m.reply(&r, body); err != nil {
 		if refused, ok := err.(*RefusedError); ok && refused.Result.Code == int32(codes.Conflict) {
-			out.Fields = storagejson.ReadMismatch(&m.Reader)
+			out.Fields = playerjson.ReadMismatch(&m.Reader)
 		}
 		return out, err
 	}
-	out = storagejson.ReadOutcome(&m.Reader, kind)
+	out = playerjson.ReadOutcome(&m.Reader, kind)
 	return out, m.End()
 }
 

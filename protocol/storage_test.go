@@ -11,10 +11,10 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/player/field"
+	"confcenter/player/landops"
+	"confcenter/player/playerjson"
 	"confcenter/protocol"
-	"confcenter/storage/field"
-	"confcenter/storage/landops"
-	"confcenter/storage/storagejson"
 )
 
 // read parses a body of player storage.
@@ -164,7 +164,7 @@ func TestStorageRequestsRoundTrip(t *testing.T) {
 		get := protocol.StorageNames{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"), Names: distinct(t, "names")}
 		requireRead(t, get, protocol.AppendMessage(nil, &get))
 		requireAsked(t, protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
-			Limit: rapid.IntRange(1, storagejson.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")})
+			Limit: rapid.IntRange(1, playerjson.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")})
 	})
 }
 

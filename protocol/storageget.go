@@ -6,7 +6,7 @@ import (
 
 	"confcenter/internal/jsontext"
 	"confcenter/kv/kvjson"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // StorageRead is STGET's request. Its texts are those of the request's body.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // requireRead requires that the body asks for what want does, the short way as well if it can

@@ -3,7 +3,7 @@ package protocol
 import (
 	"confcenter/access/policy"
 	"confcenter/op"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // The methods below append to things what a request is about, see package op. They keep nothing.

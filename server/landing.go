@@ -6,8 +6,8 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
+	"confcenter/player/field"
+	"confcenter/player/landing"
 )
 
 // Landing says where player storage is landed. The zero value lands nothing.

@@ -5,9 +5,9 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/confstore/change"
-	"confcenter/state/host"
+	"confcenter/server/host"
 )
 
 // judges are whom the documents ask about their changes.
@@ -32,7 +32,7 @@ func (l *later) mayChange(name string, deletes bool, by *access.Actor) error {
 }
 
 // ring has the keys of sealed values.
-func (l *later) ring() *seal.Ring {
+func (l *later) ring() *secret.Ring {
 	if models := l.Load().models; models != nil {
 		return models.Secret().Ring()
 	}

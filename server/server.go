@@ -26,31 +26,31 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/access/control"
+	"confcenter/access/review"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
-	"confcenter/kvlock"
-	"confcenter/kvstore/replica"
+	"confcenter/kv/lock"
+	"confcenter/kvstore"
+	"confcenter/player"
+	"confcenter/player/landing"
+	"confcenter/server/host"
+	"confcenter/server/http"
 	"confcenter/server/tcp"
-	"confcenter/state/host"
-	"confcenter/state/review"
-	"confcenter/storage"
-	"confcenter/storage/landing"
 )
 
 // Config is what a server keeps, and how.
 type Config struct {
 	// State is the engine of the state store. It is the server's from then on: Close closes it,
 	// and so does Open if it fails.
-	State *replica.Store
+	State *kvstore.Store
 	// Documents are remembered in State, unless they have a store of their own.
 	Documents confstore.Config
-	Players   storage.Config
+	Players   player.Config
 	Models    host.Config
-	Locks     kvlock.Config
+	Locks     lock.Config
 	Landing   Landing
 	// Probe fails as long as State's disk takes no writes. It may hang. nil: there is no disk.
 	Probe func() error
@@ -67,19 +67,19 @@ type Config struct {
 type Server struct {
 	// set at open
 	Documents *confstore.Store
-	Players   *storage.Storage
+	Players   *player.Storage
 	Models    *host.Host
 	Landing   *landing.Database // of Players; nil: none
 
 	// set by Start
 	Control *control.Control // nil: there is no access control
 	TCP     *tcp.Server
-	HTTP    *gateway.Gateway // nil: there is none
+	HTTP    *http.Gateway // nil: there is none
 
 	// set at open
 	cfg     Config
 	edge    *review.Store // the state store for what writes on behalf of peers
-	locks   *kvlock.Manager
+	locks   *lock.Manager
 	later   later
 	lander  *landing.Lander // nil: others land, or no one
 	restart restartDue
@@ -132,7 +132,7 @@ func (s *Server) openDocuments(cfg confstore.Config) (err error) {
 	return err
 }
 
-func (s *Server) openPlayers(cfg storage.Config) (err error) {
+func (s *Server) openPlayers(cfg player.Config) (err error) {
 	if cfg.Settings, err = s.openDatabase(); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Server) openPlayers(cfg storage.Config) (err error) {
 		s.Own(s.Landing.Close)
 	}
 	cfg.Store, cfg.Clock, cfg.Log = s.cfg.State, cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log
-	if s.Players, err = storage.Open(cfg); err == nil {
+	if s.Players, err = player.Open(cfg); err == nil {
 		s.Own(s.Players.Close)
 	}
 	return err
@@ -157,7 +157,7 @@ func (s *Server) openModels(cfg host.Config) {
 	s.edge = s.Models.Reviews().Guard(s.cfg.State)
 	locks := s.cfg.Locks
 	locks.Clock = cmp.Or(locks.Clock, s.cfg.Clock)
-	s.locks = kvlock.New(s.edge, locks)
+	s.locks = lock.New(s.edge, locks)
 	s.Own(func() error {
 		s.Models.Close()
 		s.locks.Close()

@@ -15,10 +15,10 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/server"
+	"confcenter/server/http"
 	"confcenter/server/tcp"
 )
 
@@ -76,7 +76,7 @@ func TestSpareHTTPIsLeftOutWhereItsPortIsTaken(t *testing.T) {
 		cfg.Log = zerolog.New(zerolog.SyncWriter(&text))
 		s, err := server.Open(cfg)
 		require.NoError(t, err)
-		err = s.Start(t.Context(), server.Fronts{TCP: tcp.Config{Listen: "127.0.0.1:0"}, HTTP: &gateway.Config{Listen: l.Addr().String()}, SpareHTTP: spare})
+		err = s.Start(t.Context(), server.Fronts{TCP: tcp.Config{Listen: "127.0.0.1:0"}, HTTP: &http.Config{Listen: l.Addr().String()}, SpareHTTP: spare})
 		require.Nil(t, s.HTTP)
 		if spare {
 			require.NoError(t, err)

@@ -9,9 +9,9 @@ import (
 	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/quota"
-	"confcenter/gateway"
 	"confcenter/internal/tlsfiles"
 	"confcenter/server/edge"
+	"confcenter/server/http"
 	"confcenter/server/tcp"
 )
 
@@ -23,7 +23,7 @@ type Fronts struct {
 	Audit access.Notes
 	TCP   tcp.Config
 	// HTTP shares the lobby of TCP unless it has its own; nil: there is none.
-	HTTP *gateway.Config
+	HTTP *http.Config
 	// SpareHTTP starts the server without HTTP, and logs it, if its port is taken.
 	SpareHTTP bool
 	// Certificates are those of TLS; nil: the settings have them, or there are none.
@@ -89,21 +89,21 @@ func (s *Server) startTCP(cfg tcp.Config) error {
 	return s.TCP.Start()
 }
 
-func (s *Server) startHTTP(cfg gateway.Config, f *Fronts) error {
+func (s *Server) startHTTP(cfg http.Config, f *Fronts) error {
 	cfg.Clock, cfg.Log, cfg.Connections = cmp.Or(cfg.Clock, s.cfg.Clock), s.cfg.Log, cmp.Or(cfg.Connections, f.TCP.Connections)
 	cfg.Edge, cfg.Secrets = f.TCP.Edge, s.Models.Secret().Trouble
 	cfg.Restart, cfg.Memory = s.restart.helps, cmp.Or(s.cfg.Memory, cfg.Memory)
 	if f.Certificates != nil {
 		cfg.TLS, cfg.Certificates = f.TCP.TLS, f.Certificates.Trouble
 	}
-	stores := gateway.Stores{
+	stores := http.Stores{
 		Config: s.Documents, State: s.edge, StateStats: s.cfg.State.Stats, Storage: s.Players,
 		Models: s.Models.Models(), Audit: s.Models.Audit(),
 	}
 	if s.lander != nil {
 		stores.Lander = s.lander.Readings
 	}
-	web, err := gateway.New(cfg, stores, s.TCP)
+	web, err := http.New(cfg, stores, s.TCP)
 	if err != nil {
 		return err
 	}

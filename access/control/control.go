@@ -30,6 +30,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/access/quota"
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
@@ -37,13 +38,12 @@ import (
 	"confcenter/kv/embedded"
 	"confcenter/meta"
 	"confcenter/op"
-	"confcenter/state/auth"
 )
 
 // Config is what a Control is made of.
 type Config struct {
 	Roles  *confstore.Store // where the role documents are kept
-	Tokens *auth.Tokens
+	Tokens *token.Tokens
 	Store  embedded.Store // of the tokens
 	Leases Leases         // of the same store
 	Places []Place        // of peers that prove nothing; the first that is right counts
@@ -357,7 +357,7 @@ type pass struct {
 	control *Control
 	who     *access.Identity
 	token   string            // its id; empty: it was not by a token
-	session *auth.Session     // nil: it was not by one
+	session *token.Session    // nil: it was not by one
 	cert    *x509.Certificate // that was shown, beside whatever counts; nil: none was
 }
 

@@ -22,6 +22,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 	"confcenter/access/quota"
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
@@ -30,7 +31,6 @@ import (
 	"confcenter/kv/embedded"
 	"confcenter/kvstore/memory"
 	"confcenter/op"
-	"confcenter/state/auth"
 )
 
 // renew has a caller do what its pass allows now, and reports whether that is still all.
@@ -47,7 +47,7 @@ type kit struct {
 	dir    string
 	config *confstore.Store
 	state  kv.Store
-	tokens *auth.Tokens
+	tokens *token.Tokens
 	clock  *clocktest.Fake
 	told   chan struct{}
 }
@@ -71,7 +71,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 	t.Cleanup(func() { require.NoError(t, k.config.Close()) })
 	near := embedded.New(store, nil)
 	t.Cleanup(near.Close)
-	k.tokens = auth.Open(near, auth.Config{Clock: k.clock})
+	k.tokens = token.Open(near, token.Config{Clock: k.clock})
 	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Leases: store, Clock: k.clock}
 	for _, c := range change {
 		c(&cfg)
@@ -88,8 +88,8 @@ func (k *kit) put(name, text string) {
 	require.NoError(k.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-func (k *kit) token(name string, groups ...string) *auth.Made {
-	made, err := k.tokens.Make(context.Background(), nil, &auth.MakeAsk{Name: name, Groups: groups})
+func (k *kit) token(name string, groups ...string) *token.Made {
+	made, err := k.tokens.Make(context.Background(), nil, &token.MakeAsk{Name: name, Groups: groups})
 	require.NoError(k.t, err)
 	return made
 }
@@ -220,7 +220,7 @@ func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
 	require.NoError(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
 	require.True(t, renew(&caller), "it is as it was")
 
-	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
+	_, err = k.tokens.Revoke(context.Background(), nil, &token.RevokeAsk{ID: made.ID})
 	require.NoError(t, err)
 	k.until("the token to end", func() bool { return !renew(&caller) })
 	require.Error(t, caller.Needs(op.Document(policy.Read, "game/a.json")))
@@ -466,12 +466,12 @@ func TestLeasesEndWithTheRightsToThem(t *testing.T) {
 	k.token("b") // without the group; that something has changed has all leases looked at
 	k.until("the end of the lease of settings from before", func() bool { return !there(stale) })
 
-	_, err := k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
+	_, err := k.tokens.Revoke(context.Background(), nil, &token.RevokeAsk{ID: made.ID})
 	require.NoError(t, err)
 	k.until("the end of a revoked token's leases", func() bool { return !there(a) && !there(idle) })
 	e, _ := k.state.Get([]byte("n"), []byte("a1"))
 	require.Nil(t, e, "the lock is free")
-	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: grouped.ID})
+	_, err = k.tokens.Revoke(context.Background(), nil, &token.RevokeAsk{ID: grouped.ID})
 	require.NoError(t, err)
 	k.until("the end of what another token of the same name had", func() bool { return !there(b) })
 	require.True(t, there(cert))

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"confcenter/access/token"
 	"confcenter/internal/metric"
-	"confcenter/state/auth"
 )
 
 // maxDelayed is how many refusals wait at a time unless Config says otherwise. Each holds a connection
@@ -26,7 +26,7 @@ type refusals struct {
 // peer is gone, call done. 0: refuse at once, without a call of done: it is another refusal, or there
 // are as many that wait as there may be. The nil Control delays nothing.
 func (c *Control) Delay(err error) (wait time.Duration, done func()) {
-	if c == nil || c.cfg.RefusalDelay <= 0 || !auth.Wrong(err) {
+	if c == nil || c.cfg.RefusalDelay <= 0 || !token.Wrong(err) {
 		return 0, nil
 	}
 	if c.wrong.waiting.Add(1) > int64(cmp.Or(c.cfg.MaxDelayed, maxDelayed)) {

@@ -6,9 +6,9 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/policy"
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state/auth"
 )
 
 // Leases are where leases are kept; an engine of the state store.
@@ -67,7 +67,7 @@ func (c *Control) mayHold(h *kv.Holding, tokens map[string]bool) bool {
 	owner := h.Owner
 	switch {
 	case strings.HasPrefix(owner.Name, policy.ByToken):
-		if !tokens[auth.KeyOf(owner)] {
+		if !tokens[token.KeyOf(owner)] {
 			return false
 		}
 	case !strings.HasPrefix(owner.Name, policy.AsPerson):

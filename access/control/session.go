@@ -7,8 +7,8 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
+	"confcenter/access/token"
 	"confcenter/codes"
-	"confcenter/state/auth"
 )
 
 // Limits of what a provider says of a person.
@@ -19,18 +19,18 @@ const (
 
 // SignInToken begins a session for the holder of a token. It ends with the token.
 // codes.NotIdentified: it is no one's token; codes.Limit: there are as many sessions as there may be.
-func (c *Control) SignInToken(ctx context.Context, by *access.Actor, text string) (*auth.Session, error) {
+func (c *Control) SignInToken(ctx context.Context, by *access.Actor, text string) (*token.Session, error) {
 	who, id, err := c.cfg.Tokens.Verify(text)
 	if err != nil {
 		return nil, err
 	}
-	return c.cfg.Tokens.OpenSession(ctx, by, auth.Start{Who: who, Token: id})
+	return c.cfg.Tokens.OpenSession(ctx, by, token.Start{Who: who, Token: id})
 }
 
 // SignInPerson begins a session of a person for whom the provider vouches, by the address that
 // was verified. A group of administrators is the provider's, not ours: that person is one whom the
 // settings name. codes.Forbidden: no person can have that address or these groups; codes.Limit.
-func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address string, groups []string) (*auth.Session, error) {
+func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address string, groups []string) (*token.Session, error) {
 	who := &access.Identity{Name: policy.Fold(policy.AsPerson + address)}
 	if err := policy.CheckIdentity(policy.AsPerson + address); err != nil {
 		return nil, codes.Errorf(codes.Forbidden, "the provider's address for you cannot be a name: %w", err)
@@ -50,7 +50,7 @@ func (c *Control) SignInPerson(ctx context.Context, by *access.Actor, address st
 	}
 	slices.Sort(who.Groups)
 	who.Groups = slices.Compact(who.Groups)
-	return c.cfg.Tokens.OpenSession(ctx, by, auth.Start{Who: who, Person: true})
+	return c.cfg.Tokens.OpenSession(ctx, by, token.Start{Who: who, Person: true})
 }
 
 // SignOut ends the session that a caller came in with, or all of theirs, and returns how many they
@@ -72,10 +72,10 @@ func (c *Control) SignOut(ctx context.Context, by *access.Actor, caller *guard.C
 }
 
 // SessionOf is the session that a caller came in with; nil: another proof, or it has ended.
-func (c *Control) SessionOf(caller *guard.Caller) *auth.Session {
+func (c *Control) SessionOf(caller *guard.Caller) *token.Session {
 	if p := passOf(caller); p != nil && p.session != nil {
 		if until, ok := c.cfg.Tokens.SessionUntil(p.session.ID); ok {
-			return &auth.Session{ID: p.session.ID, Who: p.session.Who, Until: until, Expires: p.session.Expires}
+			return &token.Session{ID: p.session.ID, Who: p.session.Who, Until: until, Expires: p.session.Expires}
 		}
 	}
 	return nil

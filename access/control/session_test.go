@@ -11,12 +11,12 @@ import (
 
 	"confcenter/access/control"
 	"confcenter/access/policy"
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/op"
-	"confcenter/state/auth"
 )
 
-func (k *kit) signedIn(address string, groups ...string) *auth.Session {
+func (k *kit) signedIn(address string, groups ...string) *token.Session {
 	s, err := k.SignInPerson(context.Background(), nil, address, groups)
 	require.NoError(k.t, err)
 	return s
@@ -94,8 +94,8 @@ func TestWhatAProviderSaysIsLimited(t *testing.T) {
 
 func TestTheEndOfASessionIsNoticed(t *testing.T) {
 	k := start(t, nil)
-	for what, end := range map[string]func(s *auth.Session){
-		"by its owner": func(s *auth.Session) {
+	for what, end := range map[string]func(s *token.Session){
+		"by its owner": func(s *token.Session) {
 			caller, err := k.Admit(&control.Proof{Session: s.Text})
 			require.NoError(t, err)
 			n, err := k.SignOut(context.Background(), nil, caller, false)
@@ -104,11 +104,11 @@ func TestTheEndOfASessionIsNoticed(t *testing.T) {
 			_, err = k.SignOut(context.Background(), nil, caller, false)
 			require.Equal(t, codes.NotFound, codes.Of(err))
 		},
-		"by an administrator": func(s *auth.Session) {
-			_, err := k.tokens.End(context.Background(), nil, &auth.EndAsk{Who: "person:ann@example.org"})
+		"by an administrator": func(s *token.Session) {
+			_, err := k.tokens.End(context.Background(), nil, &token.EndAsk{Who: "person:ann@example.org"})
 			require.NoError(t, err)
 		},
-		"because nobody used it": func(*auth.Session) { k.clock.Advance(2 * time.Hour) },
+		"because nobody used it": func(*token.Session) { k.clock.Advance(2 * time.Hour) },
 	} {
 		s := k.signedIn("ann@example.org")
 		caller, err := k.Admit(&control.Proof{Session: s.Text})

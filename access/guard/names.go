@@ -6,7 +6,7 @@ import (
 	"confcenter/kv"
 )
 
-// flowIndex is the namespace of what concerns all scopes, see [confcenter/state/flow].
+// flowIndex is the namespace of what concerns all scopes, see [confcenter/models/flow].
 const flowIndex = kv.FlowPrefix + ".index"
 
 // scopeOf is the scope whose namespace that is; ok is false if it is none's alone.

@@ -10,7 +10,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/op"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 var player = field.Owner{App: "1", Region: "2", Logic: "bag", ID: "42"}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"confcenter/access/policy"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/kv"
 	"confcenter/meta"
 	"confcenter/op"
@@ -108,9 +108,9 @@ func (c *Caller) Reveals(origin string) bool {
 	if c == nil {
 		return true
 	}
-	if name, ok := strings.CutPrefix(origin, seal.OfDocument); ok {
+	if name, ok := strings.CutPrefix(origin, secret.OfDocument); ok {
 		return c.Sees(op.Document(policy.Reveal, name))
 	}
-	ns, key, ok := seal.KeyOf(origin)
+	ns, key, ok := secret.KeyOf(origin)
 	return ok && c.Sees(op.Key(policy.Reveal, ns, key))
 }

@@ -8,7 +8,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/op"
 )
 
@@ -30,8 +30,8 @@ func TestThingsTakeNoMemory(t *testing.T) {
 // A role's secrets belong to the roles; what is not known to be anyone's is no one's.
 func TestAnOriginThatIsNobodysIsNotRevealed(t *testing.T) {
 	all := guardtest.Caller(t, "* config", "* kv")
-	for _, origin := range []string{"", "config", "cert:a", "_access/a.json", seal.OfDocument + policy.RolePrefix + "a.json"} {
+	for _, origin := range []string{"", "config", "cert:a", "_access/a.json", secret.OfDocument + policy.RolePrefix + "a.json"} {
 		require.False(t, all.Reveals(origin), origin)
 	}
-	require.True(t, guardtest.Caller(t, "grant roles").Reveals(seal.OfDocument+policy.RolePrefix+"a.json"))
+	require.True(t, guardtest.Caller(t, "grant roles").Reveals(secret.OfDocument+policy.RolePrefix+"a.json"))
 }

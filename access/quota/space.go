@@ -7,7 +7,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // Namespaces are those of the state store, and quotas have names for them as rules do: a table of

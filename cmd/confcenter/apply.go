@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/check"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/history"
+	"confcenter/confstore/log"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
-	"confcenter/state/history"
-	"confcenter/state/remote"
 )
 
 // changeTimeout is the default of --timeout for verbs that may change or read very much.
@@ -78,7 +78,7 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 			return err
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			p := &applying{connection: c, calls: remote.History(connected), files: files, ask: q, replace: map[string]bool{}}
+			p := &applying{connection: c, calls: calls.History(connected), files: files, ask: q, replace: map[string]bool{}}
 			for _, name := range q.Replace {
 				p.replace[meta.Complete(name)] = true
 			}
@@ -113,7 +113,7 @@ func (a *app) readDirectory(c *connection, dir string) (map[string][]byte, error
 // applying is an apply under way.
 type applying struct {
 	*connection
-	calls *remote.HistoryCalls
+	calls *calls.HistoryCalls
 	files map[string][]byte
 	ask   *history.ApplyAsk
 
@@ -174,7 +174,7 @@ func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error
 			w.Base = ""
 		} else if known {
 			w.Base = hash
-			if hash == doclog.DigestOf(text).String() {
+			if hash == log.DigestOf(text).String() {
 				w.Keep, w.Text = true, ""
 			}
 		}
@@ -297,7 +297,7 @@ func (p *applying) dryRun(ctx context.Context, change *history.ChangeAnswer) err
 
 // showDiff shows the lines that differ between a file of the server and that of the directory.
 func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
-	if d.Kind == doclog.Deleted {
+	if d.Kind == log.Deleted {
 		return nil
 	}
 	if d.Broken != "" {
@@ -315,7 +315,7 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 }
 
 // whole is the answer about a document with all of its text.
-func whole(ctx context.Context, calls *remote.HistoryCalls, q history.ShowAsk) (*history.ShowAnswer, error) {
+func whole(ctx context.Context, calls *calls.HistoryCalls, q history.ShowAsk) (*history.ShowAnswer, error) {
 	all, err := calls.Show(ctx, &q)
 	for part := all; err == nil && moreText(&q, part); {
 		if part, err = calls.Show(ctx, &q); err == nil {
@@ -326,7 +326,7 @@ func whole(ctx context.Context, calls *remote.HistoryCalls, q history.ShowAsk) (
 }
 
 // textAt is what a document was.
-func textAt(ctx context.Context, calls *remote.HistoryCalls, name, rev string) ([]byte, error) {
+func textAt(ctx context.Context, calls *calls.HistoryCalls, name, rev string) ([]byte, error) {
 	show, err := whole(ctx, calls, history.ShowAsk{Name: name, Rev: rev})
 	if err != nil {
 		return nil, err

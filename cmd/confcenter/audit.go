@@ -11,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/client"
+	"confcenter/client/calls"
+	"confcenter/op"
 	"confcenter/protocol"
-	cluster "confcenter/state"
-	"confcenter/state/audit"
-	"confcenter/state/remote"
 )
 
 // auditCommand lists lines of the audit; below it are the verbs that check them.
@@ -35,11 +34,11 @@ line of JSON, as it is kept, so that verify can check them.`
 	follow := command.Flags().Bool("follow", false, "go on with lines as they come")
 	c := a.connect(command)
 	c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		chosen := func(m cluster.Member) bool { return command.Flags().Changed(m.Name) }
-		if !slices.ContainsFunc(cluster.MembersOf(lines.Question()), chosen) {
+		chosen := func(m op.Member) bool { return command.Flags().Changed(m.Name) }
+		if !slices.ContainsFunc(op.MembersOf(lines.Question()), chosen) {
 			question.Last = shownLines
 		}
-		return a.auditLines(ctx, remote.Audit(connected), question, *follow, c.json())
+		return a.auditLines(ctx, calls.Audit(connected), question, *follow, c.json())
 	})
 	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: as(a.showHead)}))
 	return command
@@ -52,7 +51,7 @@ const shownLines = 50
 const auditEvery = 500 * time.Millisecond
 
 // auditLines prints lines and, if it is to follow, those that come.
-func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.LinesAsk, follow, asJSON bool) error {
+func (a *app) auditLines(ctx context.Context, from *calls.AuditCalls, q *audit.LinesAsk, follow, asJSON bool) error {
 	for {
 		// As far as this is looked at, even if none of the lines is of interest.
 		head, err := from.Head(ctx, &audit.HeadAsk{})
@@ -65,7 +64,7 @@ func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.
 		case err != nil || !follow:
 			return err
 		}
-		seen, err := trail.ParseHead(head.Head)
+		seen, err := audit.ParseHead(head.Head)
 		if err != nil {
 			return err
 		}
@@ -80,7 +79,7 @@ func (a *app) auditLines(ctx context.Context, from *remote.AuditCalls, q *audit.
 
 // auditPages prints what there is now, and leaves the last line that it has printed in q.After.
 // Of a limit without a beginning the newest lines are meant, which the server does not tell apart.
-func (a *app) auditPages(ctx context.Context, from *remote.AuditCalls, q *audit.LinesAsk, asJSON bool) error {
+func (a *app) auditPages(ctx context.Context, from *calls.AuditCalls, q *audit.LinesAsk, asJSON bool) error {
 	limit, newest := int(q.Limit), q.Limit > 0 && q.After == 0 && q.From == 0
 	if newest {
 		q.Limit = 0
@@ -88,7 +87,7 @@ func (a *app) auditPages(ctx context.Context, from *remote.AuditCalls, q *audit.
 	if newest && q.Last == 0 && q.Filter == (audit.Filter{}) {
 		q.Last = int64(limit)
 	}
-	var kept []trail.Line
+	var kept []audit.Line
 	for {
 		answer, err := from.Lines(ctx, q)
 		if err != nil {
@@ -114,7 +113,7 @@ func (a *app) auditPages(ctx context.Context, from *remote.AuditCalls, q *audit.
 	}
 }
 
-func (a *app) showAuditLine(l *trail.Line, asJSON bool) error {
+func (a *app) showAuditLine(l *audit.Line, asJSON bool) error {
 	if asJSON {
 		return a.printf("%s\n", l.Append(nil))
 	}
@@ -163,7 +162,7 @@ first is not line 1 and none says that those before were removed for their age, 
 has none.`
 	c := a.connectLong(command)
 	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		return a.verifyAudit(ctx, remote.Audit(connected), question, c.json())
+		return a.verifyAudit(ctx, calls.Audit(connected), question, c.json())
 	}).RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -179,7 +178,7 @@ has none.`
 }
 
 // verifyAudit has the server check all of its lines, some at a time.
-func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit.VerifyAsk, asJSON bool) error {
+func (a *app) verifyAudit(ctx context.Context, from *calls.AuditCalls, q *audit.VerifyAsk, asJSON bool) error {
 	whole := q.After == ""
 	var all audit.VerifyAnswer
 	for parts := 1; ; parts++ {
@@ -191,7 +190,7 @@ func (a *app) verifyAudit(ctx context.Context, from *remote.AuditCalls, q *audit
 		all.Lines, all.Head, all.Fault, all.Line, all.Pruned = all.Lines+part.Lines, part.Head, part.Fault, part.Line, max(all.Pruned, part.Pruned)
 		if part.Next == "" {
 			if parts > 1 && whole && all.Fault == "" && all.Pruned < all.First-1 { // a part alone cannot tell
-				all.Fault, all.Line = trail.Unexplained(all.Pruned, all.First-1).Error(), all.Pruned+1
+				all.Fault, all.Line = audit.Unexplained(all.Pruned, all.First-1).Error(), all.Pruned+1
 			}
 			return a.showVerified(&all, asJSON)
 		}
@@ -210,13 +209,13 @@ func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAns
 		defer file.Close()
 		in = file
 	}
-	var c trail.Checker
+	var c audit.Checker
 	if err := c.Expect(q.After, q.Head); err != nil {
 		return nil, usageError{err}
 	}
 	err := c.ReadAll(in)
 	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String(), Pruned: c.Pruned}
-	if fault := trail.FaultOf(err); fault != nil {
+	if fault := audit.FaultOf(err); fault != nil {
 		answer.Fault, answer.Line, err = fault.Text, fault.Seq, nil
 	} else if err == nil && c.Lines == 0 {
 		err = fmt.Errorf("%s: there are no lines", name)

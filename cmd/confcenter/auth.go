@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/token"
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
-	"confcenter/state/auth"
-	"confcenter/state/remote"
 )
 
 // authCommand is the group of verbs for tokens, and for what roles allow.
@@ -31,15 +31,15 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", auth.Operations, map[string]special{"can": {show: as(a.showDecision)}, "token": {show: as(a.showToken)}, "quotas": {show: as(a.showQuotas)}, "revoke": {show: as(a.showRevoked), follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
+	}, "auth", token.Operations, map[string]special{"can": {show: as(a.showDecision)}, "token": {show: as(a.showToken)}, "quotas": {show: as(a.showQuotas)}, "revoke": {show: as(a.showRevoked), follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
 }
 
 // showQuotas prints each limit, also those that no one has set.
-func (a *app) showQuotas(answer *auth.QuotasAnswer) error {
-	return a.table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.Quotas, func(q auth.QuotaUse) []any {
+func (a *app) showQuotas(answer *token.QuotasAnswer) error {
+	return a.table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.Quotas, func(q token.QuotaUse) []any {
 		most := "any"
 		if q.Most != 0 {
 			most = strconv.FormatInt(q.Most, 10)
@@ -49,7 +49,7 @@ func (a *app) showQuotas(answer *auth.QuotasAnswer) error {
 }
 
 // showDecision prints yes or no, and the rules behind it.
-func (a *app) showDecision(can *auth.CanAnswer) error {
+func (a *app) showDecision(can *token.CanAnswer) error {
 	word := "no"
 	switch {
 	case can.Allowed:
@@ -73,7 +73,7 @@ func (a *app) showDecision(can *auth.CanAnswer) error {
 
 // showToken prints a new token alone, so that it can be sent into a file, and what people need to
 // know of it beside that.
-func (a *app) showToken(made *auth.Made) error {
+func (a *app) showToken(made *token.Made) error {
 	fmt.Fprintf(a.stderr, "confcenter: the token %s, which is not shown again:\n", made.ID)
 	if made.Held > 0 {
 		fmt.Fprintf(a.stderr, "confcenter: held as change %d: it is of no use before another person approves\n", made.Held)
@@ -82,12 +82,12 @@ func (a *app) showToken(made *auth.Made) error {
 }
 
 // showRevoked says what has ended, and which tokens still count that it had made.
-func (a *app) showRevoked(revoked *auth.Revoked) error {
+func (a *app) showRevoked(revoked *token.Revoked) error {
 	if _, err := fmt.Fprintf(a.stdout, "revoked; it counts no more from revision %d on\n", revoked.Revision); err != nil {
 		return err
 	}
 	for _, part := range []struct {
-		list []auth.Token
+		list []token.Token
 		text string
 	}{{revoked.Ended, "ended as well, as it had made them:"}, {revoked.Made, "tokens that one of its name had made, and these in turn, still count:"}} {
 		if len(part.list) == 0 {
@@ -105,7 +105,7 @@ func (a *app) showRevoked(revoked *auth.Revoked) error {
 
 // offerToEnd ends what a revoked token had made, if the one who sits at the terminal says so.
 func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
-	made := answer.(*auth.Revoked).Made
+	made := answer.(*token.Revoked).Made
 	switch {
 	case len(made) == 0:
 		return nil
@@ -120,7 +120,7 @@ func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answe
 		return nil
 	}
 	for _, one := range made {
-		_, err := remote.Auth(connected).Revoke(ctx, &auth.RevokeAsk{ID: one.ID})
+		_, err := calls.Auth(connected).Revoke(ctx, &token.RevokeAsk{ID: one.ID})
 		if err != nil && codes.Of(err) != codes.NotFound {
 			return fmt.Errorf("token %s: %w", one.ID, err)
 		}

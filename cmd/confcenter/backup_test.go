@@ -16,20 +16,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access/token"
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/embedded"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/state/auth"
+	"confcenter/kvstore/disk"
 )
 
 // dataWithKeys makes a data directory with a state store.
 func dataWithKeys(t *testing.T, keys ...string) string {
 	t.Helper()
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	for _, key := range keys {
 		_, err := kv.Commit(t.Context(), store, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue(key)}}})
@@ -59,7 +58,7 @@ func TestBackupOfADirectoryAndBack(t *testing.T) {
 	r = call(t, "", "restore", file, target, "-o", "json", "--revision", "1")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `^\{"dir":".*","revision":1,"next_revision":\d+,"documents":0,"tokens":\[\]\}\n$`, r.stdout)
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(target), ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: datadir.State(target), ReserveBytes: 1}})
 	require.NoError(t, err)
 	defer store.Close()
 	a, _ := store.Get([]byte("ns"), []byte("a"))
@@ -202,21 +201,21 @@ func TestAnOldBackupIsRestored(t *testing.T) {
 // sessions end; and the tokens that are valid are named, since the backup knows of nothing after it.
 func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: datadir.State(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	near := embedded.New(store, nil)
-	tokens := auth.Open(near, auth.Config{})
-	made := map[string]*auth.Made{}
+	tokens := token.Open(near, token.Config{})
+	made := map[string]*token.Made{}
 	for _, name := range []string{"revoked", "valid"} {
-		made[name], err = tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: name, Groups: []string{"ops"}})
+		made[name], err = tokens.Make(t.Context(), nil, &token.MakeAsk{Name: name, Groups: []string{"ops"}})
 		require.NoError(t, err)
 	}
-	session := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: auth.SessionPrefix + "0123", Value: kv.JSONValue([]byte(`{"who":"person:ann"}`))}
+	session := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: token.SessionPrefix + "0123", Value: kv.JSONValue([]byte(`{"who":"person:ann"}`))}
 	then, err := kv.Commit(t.Context(), store, &kv.Txn{System: true, Then: []kv.Op{session}})
 	require.NoError(t, err)
-	_, err = tokens.Revoke(t.Context(), nil, &auth.RevokeAsk{ID: made["revoked"].ID})
+	_, err = tokens.Revoke(t.Context(), nil, &token.RevokeAsk{ID: made["revoked"].ID})
 	require.NoError(t, err)
-	_, err = tokens.Make(t.Context(), nil, &auth.MakeAsk{Name: "later"})
+	_, err = tokens.Make(t.Context(), nil, &token.MakeAsk{Name: "later"})
 	require.NoError(t, err)
 	near.Close()
 	require.NoError(t, store.Close())
@@ -231,7 +230,7 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 		}
 		r := call(t, "", args...)
 		require.Equal(t, exitOK, r.code, r.stderr)
-		var said struct{ Tokens []auth.Token }
+		var said struct{ Tokens []token.Token }
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &said))
 		var names []string
 		for _, token := range said.Tokens {
@@ -240,10 +239,10 @@ func TestARestoreBringsBackNoRevokedTokenAndNoSession(t *testing.T) {
 		slices.Sort(names)
 		require.Equal(t, want, names, at)
 		require.Equal(t, exitOK, call(t, "", "verify", dir).code)
-		restored, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: datadir.State(dir), ReserveBytes: 1}})
+		restored, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: datadir.State(dir), ReserveBytes: 1}})
 		require.NoError(t, err)
 		after := embedded.New(restored, nil)
-		again := auth.Open(after, auth.Config{})
+		again := token.Open(after, token.Config{})
 		_, _, err = again.Verify(made["revoked"].Text)
 		require.Equal(t, codes.NotIdentified, codes.Of(err), at)
 		_, _, err = again.Verify(made["valid"].Text)

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
-	"confcenter/state/history"
-	"confcenter/state/remote"
+	"confcenter/confstore/history"
+	"confcenter/confstore/log"
 )
 
 // showChange prints what a change has done, or would do.
@@ -93,9 +93,9 @@ func (a *app) rolledBack(ctx context.Context, connected *client.Client, question
 	if err := refusedBy(change); err != nil || change.Count == 0 {
 		return err
 	}
-	calls := remote.History(connected)
+	calls := calls.History(connected)
 	for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
-		if d.Kind == doclog.Deleted {
+		if d.Kind == log.Deleted {
 			continue
 		}
 		if d.Broken != "" {

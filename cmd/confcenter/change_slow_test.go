@@ -12,7 +12,7 @@ import (
 
 	"confcenter/clienttest"
 	"confcenter/codes"
-	"confcenter/state/history"
+	"confcenter/confstore/history"
 )
 
 func TestApplyOfALargeDirectoryOutlivesARestart(t *testing.T) {

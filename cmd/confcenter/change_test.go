@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/clienttest"
 	"confcenter/codes"
-	"confcenter/state/history"
-	"confcenter/state/remote"
+	"confcenter/confstore/history"
 )
 
 // told runs a verb and returns its exit code and what it printed.
@@ -177,7 +177,7 @@ func applyingTo(t *testing.T, s *clienttest.Server, ask *history.ApplyAsk, files
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	ask.Token = "t"
-	return &applying{calls: remote.History(c), files: files, ask: ask}
+	return &applying{calls: calls.History(c), files: files, ask: ask}
 }
 
 // A file that is created while a directory is applied with --prune is a conflict: it is in

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
-	"confcenter/state/history"
-	"confcenter/state/remote"
+	"confcenter/confstore/history"
 )
 
 func (a *app) clientsCommand() *cobra.Command {
@@ -30,7 +30,7 @@ inherits from it, and the revision that each was last told, as log has it.`,
 	c := a.connect(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		if len(args) > 0 {
-			uses, err := remote.History(connected).Uses(ctx, &history.UsesAsk{Name: args[0]})
+			uses, err := calls.History(connected).Uses(ctx, &history.UsesAsk{Name: args[0]})
 			if err != nil {
 				return err
 			}

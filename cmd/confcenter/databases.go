@@ -2,6 +2,6 @@ package main
 
 // The databases that landing can use, with that of sqlite.go.
 import (
-	_ "confcenter/storage/landing/mysql"
-	_ "confcenter/storage/landing/postgres"
+	_ "confcenter/player/landing/mysql"
+	_ "confcenter/player/landing/postgres"
 )

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/cmd/confcenter/serving"
 	"confcenter/codes"
+	"confcenter/confstore/history"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
-	"confcenter/state/history"
-	"confcenter/state/remote"
 )
 
 const (
@@ -78,14 +78,14 @@ func (a *app) diffTwo(ctx context.Context, connected *client.Client, command *co
 	case q.Offset != 0:
 		return false, usageError{fmt.Errorf("two files are compared as a whole: there is no offset")}
 	}
-	from, err := sideOf(ctx, remote.History(connected), q.Name, q.Resolved)
+	from, err := sideOf(ctx, calls.History(connected), q.Name, q.Resolved)
 	if err != nil {
 		return false, err
 	}
 	other := cmp.Or(q.From, q.Name)
 	var to *fileSide
 	if against == "" {
-		to, err = sideOf(ctx, remote.History(connected), other, q.Resolved)
+		to, err = sideOf(ctx, calls.History(connected), other, q.Resolved)
 		if codes.Of(err) == codes.NotFound {
 			err = fmt.Errorf("%w; as a revision it would be a number, '~N' or a time like 2026-11-23T05:00:00Z", err)
 		}
@@ -121,7 +121,7 @@ func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, t
 	if err != nil {
 		return nil, err
 	}
-	side, err := sideOf(ctx, remote.History(connected), name, resolved)
+	side, err := sideOf(ctx, calls.History(connected), name, resolved)
 	if closed := connected.Close(); err == nil {
 		err = closed
 	}
@@ -132,7 +132,7 @@ func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, t
 }
 
 // sideOf reads a file. With what it inherits its text has no lines of its own, and gets some.
-func sideOf(ctx context.Context, calls *remote.HistoryCalls, name string, resolved bool) (*fileSide, error) {
+func sideOf(ctx context.Context, calls *calls.HistoryCalls, name string, resolved bool) (*fileSide, error) {
 	show, err := whole(ctx, calls, history.ShowAsk{Name: name, Resolved: resolved})
 	if err != nil {
 		return nil, err

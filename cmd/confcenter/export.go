@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/confstore/doclog"
-	"confcenter/state/history"
-	"confcenter/state/remote"
+	"confcenter/confstore/history"
+	"confcenter/confstore/log"
 )
 
 // exported is an export in -o json.
@@ -55,7 +55,7 @@ files in it, or not at all.`,
 			a.repeatTime(q.Rev)
 		}
 		done := exported{Dir: args[0]}
-		if err := done.write(ctx, remote.History(connected), &q); err != nil {
+		if err := done.write(ctx, calls.History(connected), &q); err != nil {
 			return err
 		}
 		return c.show(done, func() error { return a.printf("%s: %d files as at revision %d\n", done.Dir, done.Files, done.At) })
@@ -63,7 +63,7 @@ files in it, or not at all.`,
 }
 
 // write makes the directory beside its place, and then puts it there.
-func (e *exported) write(ctx context.Context, calls *remote.HistoryCalls, q *history.ExportAsk) (err error) {
+func (e *exported) write(ctx context.Context, calls *calls.HistoryCalls, q *history.ExportAsk) (err error) {
 	dir := filepath.Clean(e.Dir)
 	if err := vacant(dir); err != nil {
 		return err
@@ -113,7 +113,7 @@ func vacant(dir string) error {
 }
 
 // files writes all files.
-func (e *exported) files(ctx context.Context, calls *remote.HistoryCalls, q *history.ExportAsk, root *os.Root) error {
+func (e *exported) files(ctx context.Context, calls *calls.HistoryCalls, q *history.ExportAsk, root *os.Root) error {
 	var text []byte // of the file that is being received
 	for {
 		page, err := calls.Export(ctx, q)
@@ -144,7 +144,7 @@ func writeExported(root *os.Root, d *history.Exported, text []byte) error {
 	if err := confstore.CheckName(d.Name); err != nil {
 		return fmt.Errorf("the server has a file that is not written: %w", err)
 	}
-	if doclog.DigestOf(text).String() != d.Hash {
+	if log.DigestOf(text).String() != d.Hash {
 		return codes.Errorf(codes.Internal, "%s: what the server has sent is not the file; try again", d.Name)
 	}
 	if err := root.MkdirAll(path.Dir(d.Name), 0o755); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
-	"confcenter/state/bench"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
+	"confcenter/models/bench"
+	"confcenter/models/flow"
 )
 
 // benchCommand is the group of verbs for nodes and jobs.
@@ -59,7 +59,7 @@ nodes, workers and schedulers of a cluster. An argument or flag that is a text o
 // followTree prints the tree again and again, until ctx ends. What is watched begins where the
 // answer ends, so that no change is missed.
 func followTree(ctx context.Context, connected *client.Client, scope string, answer *flow.TreeAnswer, ask func() (any, error), print func(any) error) error {
-	w, err := remote.Flow(connected).Watch(ctx, scope, "", answer.Revision)
+	w, err := calls.Flow(connected).Watch(ctx, scope, "", answer.Revision)
 	if err != nil {
 		return err
 	}

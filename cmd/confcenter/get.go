@@ -8,7 +8,7 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
@@ -58,7 +58,7 @@ to leave something sealed, which is printed as a mark.`,
 		if err := c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) }); err != nil {
 			return err
 		}
-		if reveal && seal.Has(d.Raw()) {
+		if reveal && secret.Has(d.Raw()) {
 			return stillSealed(d.Name)
 		}
 		return nil
@@ -97,7 +97,7 @@ func stillSealedOf(reveal bool, entries ...*kv.Entry) error {
 	}
 	var names []string
 	for _, e := range entries {
-		if e != nil && e.Value.Type == kv.JSON && seal.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
+		if e != nil && e.Value.Type == kv.JSON && secret.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
 			names = append(names, e.NS+"/"+e.Key)
 		}
 	}

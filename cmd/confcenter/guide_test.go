@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	cluster "confcenter/state"
-	"confcenter/state/bench"
-	"confcenter/state/flow"
+	"confcenter/models/bench"
+	"confcenter/models/flow"
+	"confcenter/op"
 )
 
 // The operator's guide has every flag of serve with its default, and no other.
@@ -48,16 +48,16 @@ func TestGuideHasEveryFlagOfServe(t *testing.T) {
 
 // What the guides call a verb with its arguments can be typed so.
 func TestGuidesOfModelsShowVerbsAsTheyAre(t *testing.T) {
-	for model, operations := range map[string][]cluster.Operation{"flow": flow.Operations, "bench": bench.Operations} {
+	for model, operations := range map[string][]op.Operation{"flow": flow.Operations, "bench": bench.Operations} {
 		guide, err := os.ReadFile("../../docs/" + model + ".md")
 		require.NoError(t, err)
 		for _, span := range regexp.MustCompile("`(?:confcenter )?(?:"+model+" )?([a-z-]+)((?: [A-Z]+)+)`").FindAllStringSubmatch(string(guide), -1) {
-			i := slices.IndexFunc(operations, func(o cluster.Operation) bool { return o.Name == span[1] })
+			i := slices.IndexFunc(operations, func(o op.Operation) bool { return o.Name == span[1] })
 			if i < 0 {
 				continue
 			}
 			needed, most := 0, 0
-			for _, m := range cluster.MembersOf(operations[i].Question()) {
+			for _, m := range op.MembersOf(operations[i].Question()) {
 				if m.Arg > 0 {
 					most++
 					if !m.Optional {

@@ -15,8 +15,8 @@ import (
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
+	"confcenter/confstore/history"
 	"confcenter/protocol"
-	"confcenter/state/history"
 )
 
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/gateway"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
+	gateway "confcenter/server/http"
 	"confcenter/server/tcp"
 )
 

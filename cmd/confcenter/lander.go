@@ -18,7 +18,7 @@ import (
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/internal/settings"
-	"confcenter/storage/landing"
+	"confcenter/player/landing"
 )
 
 // landerOptions are the flags of landing.

@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"confcenter/access/token"
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/kv"
+	"confcenter/models/bench"
+	"confcenter/models/flow"
+	"confcenter/op"
 	"confcenter/protocol"
-	cluster "confcenter/state"
-	"confcenter/state/auth"
-	"confcenter/state/bench"
-	"confcenter/state/flow"
 )
 
 // special is what a verb has that does not follow from the table.
@@ -40,7 +40,7 @@ type special struct {
 
 // modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
 // its table.
-func (a *app) modelCommand(group *cobra.Command, model string, operations []cluster.Operation, specials map[string]special) *cobra.Command {
+func (a *app) modelCommand(group *cobra.Command, model string, operations []op.Operation, specials map[string]special) *cobra.Command {
 	verbs := make([]*cobra.Command, len(operations))
 	for place := range operations {
 		o := &operations[place]
@@ -50,7 +50,7 @@ func (a *app) modelCommand(group *cobra.Command, model string, operations []clus
 }
 
 // operationCommand is the verb for one operation.
-func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more special) *cobra.Command {
+func (a *app) operationCommand(o *op.Operation, cmd protocol.Command, more special) *cobra.Command {
 	question := o.Ask()
 	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:], Example: more.example}
 	words := a.defineWords(command, o, question)
@@ -107,7 +107,7 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 // verdict is the error that makes the exit code say what an answer says, after it was printed.
 func verdict(answer any) error {
 	switch a := answer.(type) {
-	case *auth.CanAnswer:
+	case *token.CanAnswer:
 		if !a.Allowed {
 			return errMayNot
 		}
@@ -138,9 +138,9 @@ func as[A any](show func(*A) error) func(any) error {
 
 // defineWords gives a verb the usage line, help and flags that follow from its question, and
 // returns the members that are arguments.
-func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question any) (words []*word) {
-	members := slices.Clone(cluster.MembersOf(o.Question()))
-	slices.SortStableFunc(members, func(a, b cluster.Member) int { return a.Arg - b.Arg })
+func (a *app) defineWords(command *cobra.Command, o *op.Operation, question any) (words []*word) {
+	members := slices.Clone(op.MembersOf(o.Question()))
+	slices.SortStableFunc(members, func(a, b op.Member) int { return a.Arg - b.Arg })
 	use := []string{o.Name}
 	var help strings.Builder
 	command.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -166,14 +166,14 @@ func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question
 // word is a member of a question as an argument or a flag.
 type word struct {
 	app      *app
-	member   *cluster.Member
+	member   *op.Member
 	question any
 }
 
 // usage is the argument in the usage line.
 func (w *word) usage() string {
 	name := strings.ToUpper(w.member.Name)
-	if w.member.Form == cluster.ListForm {
+	if w.member.Form == op.ListForm {
 		name += "…"
 	}
 	if w.member.Optional {
@@ -198,7 +198,7 @@ func (w *word) define(command *cobra.Command) {
 		doc += "; or a duration such as 10m"
 	}
 	flag := command.Flags().VarPF(w, w.member.Name, letter, doc)
-	if w.member.Form == cluster.FlagForm {
+	if w.member.Form == op.FlagForm {
 		flag.NoOptDefVal = "true"
 	}
 	_ = command.RegisterFlagCompletionFunc(w.member.Name, cobra.NoFileCompletions)
@@ -206,12 +206,12 @@ func (w *word) define(command *cobra.Command) {
 
 // texts reports whether the member is a list of texts.
 func (w *word) texts() bool {
-	return w.member.Form == cluster.ListForm && cluster.FormOf(w.member.Type.Elem()) == cluster.TextForm
+	return w.member.Form == op.ListForm && op.FormOf(w.member.Type.Elem()) == op.TextForm
 }
 
 // duration reports whether the member is one, which its description begins with the unit of.
 func (w *word) duration() bool {
-	return w.member.Form == cluster.WholeForm && strings.HasPrefix(w.member.Doc, "ms ")
+	return w.member.Form == op.WholeForm && strings.HasPrefix(w.member.Doc, "ms ")
 }
 
 // Set sets the member: its text, @FILE, or - for standard input.
@@ -234,7 +234,7 @@ func (w *word) Set(text string) error {
 
 func (w *word) set(text string) error {
 	switch w.member.Form {
-	case cluster.WholeForm, cluster.NumberForm, cluster.FlagForm:
+	case op.WholeForm, op.NumberForm, op.FlagForm:
 	default:
 		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(w.app, text)
 		if err != nil {
@@ -254,16 +254,16 @@ func (w *word) String() string { return "" }
 // Type is how help shows the flag's argument.
 func (w *word) Type() string {
 	switch w.member.Form {
-	case cluster.TextForm:
+	case op.TextForm:
 		return "text"
-	case cluster.WholeForm, cluster.NumberForm:
+	case op.WholeForm, op.NumberForm:
 		if w.duration() {
 			return "duration"
 		}
 		return "N"
-	case cluster.FlagForm:
+	case op.FlagForm:
 		return "bool" // which help shows as what needs no argument
-	case cluster.ListForm:
+	case op.ListForm:
 		if w.texts() {
 			return "list"
 		}
@@ -275,21 +275,21 @@ func (w *word) Type() string {
 // for each list of objects.
 func (a *app) showAnswer(answer any) error {
 	v := reflect.ValueOf(answer).Elem()
-	members := cluster.MembersOf(v.Type())
+	members := op.MembersOf(v.Type())
 	for _, m := range members {
 		field := v.FieldByIndex(m.Index)
 		switch {
-		case m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.ObjectForm:
+		case m.Form == op.ListForm && op.FormOf(m.Type.Elem()) == op.ObjectForm:
 			if err := a.showRows(field); err != nil {
 				return err
 			}
-		case m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.TextForm:
+		case m.Form == op.ListForm && op.FormOf(m.Type.Elem()) == op.TextForm:
 			for i := range field.Len() {
 				fmt.Fprintln(a.stdout, textOf(field.Index(i)))
 			}
 		case len(members) == 1:
 			fmt.Fprintln(a.stdout, textOf(field))
-		case !field.IsZero(), m.Form == cluster.FlagForm && !m.Optional: // which is the answer
+		case !field.IsZero(), m.Form == op.FlagForm && !m.Optional: // which is the answer
 			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}
@@ -302,9 +302,9 @@ func (a *app) showRows(list reflect.Value) error {
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
-	var columns []cluster.Member
+	var columns []op.Member
 	var header []string
-	for _, m := range cluster.MembersOf(of) {
+	for _, m := range op.MembersOf(of) {
 		for i := range list.Len() {
 			if !reflect.Indirect(list.Index(i)).FieldByIndex(m.Index).IsZero() {
 				columns, header = append(columns, m), append(header, strings.ToUpper(m.Name))
@@ -327,8 +327,8 @@ var times = map[string]int64{"in ms since 1970": 1, "in ns since 1970": 1e6, "in
 
 // shown is the value of a member for people: the time of day, the texts of a list, or textOf; of what
 // has not happened it is empty.
-func shown(m cluster.Member, v reflect.Value) string {
-	if m.Form == cluster.ListForm && cluster.FormOf(m.Type.Elem()) == cluster.TextForm {
+func shown(m op.Member, v reflect.Value) string {
+	if m.Form == op.ListForm && op.FormOf(m.Type.Elem()) == op.TextForm {
 		var texts []string
 		for i := range v.Len() {
 			texts = append(texts, textOf(v.Index(i)))
@@ -354,7 +354,7 @@ func textOf(v reflect.Value) string {
 		return err.Error()
 	}
 	var text string
-	if cluster.FormOf(v.Type()) == cluster.TextForm && jsoniter.Unmarshal(raw, &text) == nil && fmt.Sprintf("%q", text) == string(raw) {
+	if op.FormOf(v.Type()) == op.TextForm && jsoniter.Unmarshal(raw, &text) == nil && fmt.Sprintf("%q", text) == string(raw) {
 		return text
 	}
 	return string(raw)

@@ -7,21 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	cluster "confcenter/state"
-	"confcenter/state/bench"
-	"confcenter/state/flow"
+	"confcenter/models/bench"
+	"confcenter/models/flow"
+	"confcenter/op"
 )
 
 func TestEveryOperationOfAModelIsAVerb(t *testing.T) {
 	root := (&app{}).root()
-	for model, operations := range map[string][]cluster.Operation{"flow": flow.Operations, "bench": bench.Operations} {
+	for model, operations := range map[string][]op.Operation{"flow": flow.Operations, "bench": bench.Operations} {
 		for i := range operations {
 			o := &operations[i]
 			verb, _, err := root.Find([]string{model, o.Name})
 			require.NoError(t, err)
 			require.Equal(t, o.Name, verb.Name())
 			arguments := 0
-			for _, m := range cluster.MembersOf(o.Question()) {
+			for _, m := range op.MembersOf(o.Question()) {
 				if m.Arg > 0 {
 					arguments++
 				} else {

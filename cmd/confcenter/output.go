@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/confstore/history"
 	"confcenter/internal/settings"
-	"confcenter/state/history"
 )
 
 // chooses adds a choice to a command as a flag, with completion.

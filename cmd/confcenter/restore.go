@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/token"
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/state/auth"
+	"confcenter/kvstore/disk"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -78,7 +78,7 @@ func (a *app) printRestored(done datadir.Restored) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
-	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", screen.RowsOf(tokens, func(t auth.Token) []any {
+	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", screen.RowsOf(tokens, func(t token.Token) []any {
 		return []any{t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires)}
 	}))
 }

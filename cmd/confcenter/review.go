@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"confcenter/state/review"
+	"confcenter/access/review"
 )
 
 // reviewCommand is the group of verbs for changes that wait for approval.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/secret"
 	"confcenter/client"
 	"confcenter/codes"
-	"confcenter/state/secret"
 )
 
 // secretCommand is the group of verbs for the keys of sealed values.

@@ -3,4 +3,4 @@
 package main
 
 // Of all that a first build compiles, this takes longest.
-import _ "confcenter/storage/landing/sqlite"
+import _ "confcenter/player/landing/sqlite"

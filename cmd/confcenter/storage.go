@@ -19,7 +19,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/kv"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // storageCommand is the group of verbs for player storage.

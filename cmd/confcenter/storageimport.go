@@ -13,8 +13,8 @@ import (
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/internal/settings"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
+	"confcenter/player/field"
+	"confcenter/player/landing"
 )
 
 // variableFrom is the environment variable of --from.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/kv"
 )
 
@@ -20,7 +20,7 @@ type Request struct {
 	Actor *access.Actor
 	// Asked identifies what was asked for, if Documents follow from that and from what there was, so
 	// that they are others when it is asked for again; zero: Documents are what was asked for.
-	Asked doclog.Digest
+	Asked log.Digest
 	// Behind, unless it is 0, is the revision at which the caller looked at all documents to find
 	// which to change. If any document was changed after it the change is refused with
 	// codes.Conflict.
@@ -42,7 +42,7 @@ type Document struct {
 	Keep bool
 	// Base, unless it is nil, is the digest of the file that the change is based on, zero if there
 	// was none. If another one is served by then, the change is refused with codes.Conflict.
-	Base *doclog.Digest
+	Base *log.Digest
 }
 
 // Result is what a change has done.
@@ -77,17 +77,17 @@ type Held struct {
 	Linked []string
 	Actor  *access.Actor
 	// Asked identifies what was asked for: with the Actor's token it is held only once.
-	Asked doclog.Digest
+	Asked log.Digest
 }
 
 // Changed is what a change makes of a document.
 type Changed struct {
 	Name  string
-	Kind  doclog.Kind
+	Kind  log.Kind
 	Mtime int32 // the version served
 	Size  int   // of the file
-	Hash  doclog.Digest
-	Was   doclog.Digest // the file that is replaced; zero: there was no document
+	Hash  log.Digest
+	Was   log.Digest // the file that is replaced; zero: there was no document
 
 	Broken *Broken // the file that is replaced, if it cannot be served
 }
@@ -102,10 +102,10 @@ type Refusal struct {
 // made a mistake or not finished yet.
 type Broken struct {
 	Name   string
-	Reason string        // why it cannot be served
-	Never  bool          // no version of it was ever served
-	Hash   doclog.Digest // of the bytes that are there; zero: they cannot be read
-	Text   []byte        // these bytes; nil: they cannot be read, or no one may see them
+	Reason string     // why it cannot be served
+	Never  bool       // no version of it was ever served
+	Hash   log.Digest // of the bytes that are there; zero: they cannot be read
+	Text   []byte     // these bytes; nil: they cannot be read, or no one may see them
 }
 
 // Error is what every interface says of it.

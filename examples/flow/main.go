@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/kv"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
+	"confcenter/models/flow"
 )
 
 // lifetime is how long one of the programs is believed to live after it last said so.
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
-	p := &program{model: remote.Flow(c)}
+	p := &program{model: calls.Flow(c)}
 	switch {
 	case args[1] == "scheduler":
 		p.me = "sche." + args[2]
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 
 // program is a scheduler or a worker.
 type program struct {
-	model *remote.FlowCalls
+	model *calls.FlowCalls
 	me    string
 	takes time.Duration // a task of a worker
 }

@@ -6,16 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client/calls"
 	"confcenter/clienttest"
 	"confcenter/codes"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
+	"confcenter/models/flow"
 )
 
 // A write whose answer is lost is sent again on the next connection, and done once.
 func TestACallIsSentAgainAndDoneOnce(t *testing.T) {
 	srv, c := real(t, clienttest.Options{})
-	model := remote.Flow(c)
+	model := calls.Flow(c)
 	ask := &flow.RegisterAsk{App: "A", Parts: []flow.Part{{Key: "sess.S"}, {Key: "flow.F", Parent: "sess.S"}, {Key: "node.N", Parent: "flow.F"}}}
 	_, err := model.Register(t.Context(), ask)
 	require.NoError(t, err)
@@ -38,11 +38,11 @@ func TestACallIsSentAgainAndDoneOnce(t *testing.T) {
 
 func TestACallIsRefusedWithTheServersCode(t *testing.T) {
 	_, c := real(t, clienttest.Options{})
-	_, err := remote.Flow(c).Show(t.Context(), &flow.ShowAsk{Key: "node.N"})
+	_, err := calls.Flow(c).Show(t.Context(), &flow.ShowAsk{Key: "node.N"})
 	require.Equal(t, codes.NotFound, codes.Of(err))
 	require.ErrorContains(t, err, "there is no node.N")
-	_, err = remote.Flow(c).Show(t.Context(), nil)
+	_, err = calls.Flow(c).Show(t.Context(), nil)
 	require.Equal(t, codes.BadKey, codes.Of(err), "nil asks for nothing: %v", err)
-	_, err = remote.Flow(c).Register(t.Context(), nil)
+	_, err = calls.Flow(c).Register(t.Context(), nil)
 	require.Error(t, err)
 }

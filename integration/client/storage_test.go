@@ -15,7 +15,7 @@ import (
 	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage/field"
+	"confcenter/player/field"
 )
 
 // The checks H1 to H16 and H33 of player storage, which any client of the five operations can

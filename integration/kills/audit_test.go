@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
@@ -22,11 +22,11 @@ import (
 const auditKillRounds = 60 // in full; make test does five
 
 // auditLines are all lines that a server has, which has checked them.
-func auditLines(t *testing.T, p *process.Process) (lines []trail.Line) {
+func auditLines(t *testing.T, p *process.Process) (lines []audit.Line) {
 	t.Helper()
 	process.Must(t, "audit", "verify", "--addr", p.Addr)
 	for text := range strings.Lines(process.Must(t, "audit", "--addr", p.Addr, "--last", "100000000", "-o", "json")) {
-		l, err := trail.ParseLine([]byte(strings.TrimSuffix(text, "\n")))
+		l, err := audit.ParseLine([]byte(strings.TrimSuffix(text, "\n")))
 		require.NoError(t, err, text)
 		lines = append(lines, l)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
-	"confcenter/state/bench"
-	"confcenter/state/remote"
+	"confcenter/models/bench"
 )
 
 // killedJob has a stage on two nodes, and then another.
@@ -49,7 +49,7 @@ type benchProgram struct {
 }
 
 func (p *benchProgram) step(ctx context.Context, c *client.Client) error {
-	model := remote.Bench(c)
+	model := calls.Bench(c)
 	switch n := p.rand.IntN(10); {
 	case p.waiting != "":
 		return p.submit(ctx, model) // again: the same token is one job
@@ -78,7 +78,7 @@ func (p *benchProgram) info() bench.NodeInfo {
 	return bench.NodeInfo{ID: p.name, Config: bench.NodeConfig{Role: bench.LoaderRole}, Capacity: bench.NodeCapacity{Cores: p.tell}}
 }
 
-func (p *benchProgram) submit(ctx context.Context, model *remote.BenchCalls) error {
+func (p *benchProgram) submit(ctx context.Context, model *calls.BenchCalls) error {
 	got, err := model.SubmitJob(ctx, &bench.SubmitAsk{Spec: killedJob, Token: p.waiting})
 	if err == nil {
 		p.jobs[got.ID], p.waiting = append(p.jobs[got.ID], "submitted"), ""
@@ -87,7 +87,7 @@ func (p *benchProgram) submit(ctx context.Context, model *remote.BenchCalls) err
 }
 
 // take takes a job and starts it, if it gets the nodes for it.
-func (p *benchProgram) take(ctx context.Context, model *remote.BenchCalls) error {
+func (p *benchProgram) take(ctx context.Context, model *calls.BenchCalls) error {
 	got, err := model.TakeJob(ctx, &bench.TakeAsk{TTL: 3000}) // a job that no one knows of is soon free again
 	if err != nil || got.Empty {
 		return err
@@ -132,7 +132,7 @@ func (p *benchProgram) end(_ *bench.UpdateAnswer, err error) error {
 }
 
 // report reports on the first task that is left.
-func (p *benchProgram) report(ctx context.Context, model *remote.BenchCalls) error {
+func (p *benchProgram) report(ctx context.Context, model *calls.BenchCalls) error {
 	at := p.todo[0]
 	p.asked = bench.TaskRunning
 	if p.tasks[at] == bench.TaskRunning {
@@ -154,7 +154,7 @@ func (p *benchProgram) acknowledged(status bench.TaskStatus) {
 
 // faults implements asker.
 func (p *benchProgram) faults(ctx context.Context, c *client.Client) (list []string, err error) {
-	model := remote.Bench(c)
+	model := calls.Bench(c)
 	n, err := model.Node(ctx, &bench.NodeIDAsk{ID: p.name})
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (p *benchProgram) faults(ctx context.Context, c *client.Client) (list []str
 }
 
 // compare compares the tasks of its job with what was acknowledged.
-func (p *benchProgram) compare(ctx context.Context, model *remote.BenchCalls) (list []string, err error) {
+func (p *benchProgram) compare(ctx context.Context, model *calls.BenchCalls) (list []string, err error) {
 	j, err := model.Job(ctx, &bench.JobIDAsk{ID: p.job})
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (p *benchProgram) compare(ctx context.Context, model *remote.BenchCalls) (l
 // benchIsSound looks at all nodes and jobs: each job that runs has its nodes to itself, and
 // histories have no gap and end with what is.
 func benchIsSound(ctx context.Context, c *client.Client) (faults []string, err error) {
-	model := remote.Bench(c)
+	model := calls.Bench(c)
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	nodes, err := model.Nodes(ctx, &bench.NodesAsk{})
 	if err != nil {
@@ -292,7 +292,7 @@ func TestSoakKillBench(t *testing.T) {
 	withClient(t, p, servertest.Patience, func(ctx context.Context, c *client.Client) {
 		for i, name := range []string{"a", "b", "c", "d", "e"} {
 			one := &benchProgram{name: name, rand: rand.New(rand.NewPCG(seed, uint64(i)+2)), jobs: map[string][]string{}}
-			_, err := remote.Bench(c).AddNode(ctx, &bench.NodeAsk{Node: one.info(), TTL: time.Hour.Milliseconds()})
+			_, err := calls.Bench(c).AddNode(ctx, &bench.NodeAsk{Node: one.info(), TTL: time.Hour.Milliseconds()})
 			require.NoError(t, err)
 			askers = append(askers, one)
 		}

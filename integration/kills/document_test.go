@@ -17,11 +17,11 @@ import (
 
 	"confcenter/access"
 	"confcenter/client"
+	"confcenter/client/calls"
+	"confcenter/confstore/history"
 	"confcenter/integration/ledger"
 	"confcenter/integration/process"
 	"confcenter/kv"
-	"confcenter/state/history"
-	"confcenter/state/remote"
 )
 
 // documentKills is how often the server is killed under watches on documents, in full.
@@ -159,7 +159,7 @@ func (r *documentRecord) apply(ctx context.Context, names []string, contents str
 	for _, name := range names {
 		q.Documents = append(q.Documents, history.Wanted{Name: name, Text: contents, Delete: contents == ""})
 	}
-	answer, err := remote.History(r.c).Apply(ctx, q)
+	answer, err := calls.History(r.c).Apply(ctx, q)
 	if err != nil {
 		return false
 	}
@@ -172,7 +172,7 @@ func (r *documentRecord) apply(ctx context.Context, names []string, contents str
 // returns has documents go back. The author says which: that tells one from all in the log.
 func (r *documentRecord) returns(ctx context.Context, q history.RollbackAsk) {
 	q.Author = cmp.Or(q.Name, allDocuments)
-	answer, err := remote.History(r.c).Rollback(ctx, &q)
+	answer, err := calls.History(r.c).Rollback(ctx, &q)
 	if err != nil || answer.Revision == 0 {
 		return
 	}
@@ -188,7 +188,7 @@ const allDocuments = "all"
 // too that were not acknowledged.
 func (r *documentRecord) made() (applied int, returns []ledger.Return) {
 	for q := (history.LogAsk{Limit: 1000}); ; {
-		page, err := remote.History(r.c).Log(r.t.Context(), &q)
+		page, err := calls.History(r.c).Log(r.t.Context(), &q)
 		require.NoError(r.t, err)
 		for _, c := range page.Changes {
 			switch {
@@ -215,7 +215,7 @@ func (r *documentRecord) whole() {
 	var page *history.ExportAnswer
 	require.Eventually(r.t, func() (done bool) {
 		var err error
-		page, err = remote.History(r.c).Export(r.t.Context(), &history.ExportAsk{})
+		page, err = calls.History(r.c).Export(r.t.Context(), &history.ExportAsk{})
 		return err == nil
 	}, time.Minute, time.Millisecond)
 	require.Empty(r.t, page.Next)

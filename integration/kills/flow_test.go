@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/client/calls"
 	"confcenter/codes"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
-	"confcenter/state/flow"
-	"confcenter/state/remote"
-	"confcenter/state/statetest"
+	"confcenter/models/flow"
+	"confcenter/models/modeltest"
 )
 
 // cluster is what a scheduler knows of the applications that it has registered and of its
@@ -74,7 +74,7 @@ func (p *flowProgram) wants(change func(s *cluster), ask func() error) error {
 }
 
 func (p *flowProgram) step(ctx context.Context, c *client.Client) error {
-	model, worker := remote.Flow(c), "wokr."+p.name
+	model, worker := calls.Flow(c), "wokr."+p.name
 	if p.dead {
 		return p.wants(func(*cluster) { p.dead = false }, func() error {
 			_, err := model.Join(ctx, &flow.JoinAsk{Key: worker, TTL: 600_000})
@@ -118,7 +118,7 @@ func (p *flowProgram) step(ctx context.Context, c *client.Client) error {
 }
 
 // change changes the status of a task that it has.
-func (p *flowProgram) change(ctx context.Context, model *remote.FlowCalls, key string) error {
+func (p *flowProgram) change(ctx context.Context, model *calls.FlowCalls, key string) error {
 	to := map[flow.Status][]flow.Status{
 		flow.Pending: {flow.Starting, flow.Starting, flow.Stopping, flow.Waiting}, flow.Starting: {flow.Working}, flow.Working: {flow.Exited, flow.Stopping}, flow.Stopping: {flow.Exited},
 	}[p.known.claims[key]]
@@ -142,7 +142,7 @@ func (p *flowProgram) change(ctx context.Context, model *remote.FlowCalls, key s
 }
 
 // register makes an application: at once, small or large, or staged; or copies of a task.
-func (p *flowProgram) register(ctx context.Context, model *remote.FlowCalls) error {
+func (p *flowProgram) register(ctx context.Context, model *calls.FlowCalls) error {
 	p.made++
 	id := fmt.Sprint(p.name, p.made)
 	nodes := []int{3, 10, 400}[p.rand.IntN(3)]
@@ -172,7 +172,7 @@ func (p *flowProgram) register(ctx context.Context, model *remote.FlowCalls) err
 	})
 }
 
-func (p *flowProgram) stage(ctx context.Context, model *remote.FlowCalls, id string, parts []flow.Part) error {
+func (p *flowProgram) stage(ctx context.Context, model *calls.FlowCalls, id string, parts []flow.Part) error {
 	// What is left of a stage goes away within its time.
 	if _, err := model.Stage(ctx, &flow.StageAsk{App: id, TTL: (5 * time.Second).Milliseconds()}); err != nil {
 		return err
@@ -197,7 +197,7 @@ func nodesOf(id string, n int) []flow.Part {
 
 // faults implements asker. It goes on with what is there.
 func (p *flowProgram) faults(ctx context.Context, c *client.Client) (list []string, err error) {
-	there, alive, err := p.look(ctx, remote.Flow(c))
+	there, alive, err := p.look(ctx, calls.Flow(c))
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (s cluster) differs(there cluster) string {
 }
 
 // look reads what is there, and whether its worker lives.
-func (p *flowProgram) look(ctx context.Context, model *remote.FlowCalls) (there cluster, alive bool, err error) {
+func (p *flowProgram) look(ctx context.Context, model *calls.FlowCalls) (there cluster, alive bool, err error) {
 	there = cluster{map[string]int{}, map[string]flow.Status{}, map[string]bool{}}
 	for after, more := "", true; more; more = after != "" {
 		a, err := model.Tasks(ctx, &flow.TasksAsk{After: after, Limit: flow.MaxLines})
@@ -293,7 +293,7 @@ func flowIsClean(ctx context.Context, c *client.Client) ([]string, error) {
 func flowFaults(ctx context.Context, c *client.Client) (faults, left []string, err error) {
 	values := map[string]string{}
 	for after, more := "", true; more; more = after != "" {
-		a, err := remote.Flow(c).Read(ctx, &flow.ReadAsk{After: after, Limit: flow.MaxLines})
+		a, err := calls.Flow(c).Read(ctx, &flow.ReadAsk{After: after, Limit: flow.MaxLines})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -303,7 +303,7 @@ func flowFaults(ctx context.Context, c *client.Client) (faults, left []string, e
 		after = a.Next
 	}
 	listed, holder := map[flow.Member]bool{}, map[flow.Member]string{}
-	faults = statetest.FlowFaults(values)
+	faults = modeltest.FlowFaults(values)
 	for key := range values {
 		switch k, _ := flow.ParseKey(key); {
 		case k.Form == flow.ListMember:
@@ -331,9 +331,9 @@ func TestSoakKillFlow(t *testing.T) {
 	random, p := rand.New(rand.NewPCG(seed, 1)), process.Start(t, emptyConf(t))
 	var askers []asker
 	withClient(t, p, servertest.Patience, func(ctx context.Context, c *client.Client) {
-		_, err := remote.Flow(c).Register(ctx, &flow.RegisterAsk{App: "pool", Parts: nodesOf("pool", 300)})
+		_, err := calls.Flow(c).Register(ctx, &flow.RegisterAsk{App: "pool", Parts: nodesOf("pool", 300)})
 		for i, name := range []string{"a", "b", "c", "d"} {
-			_, again := remote.Flow(c).Join(ctx, &flow.JoinAsk{Key: "wokr." + name, TTL: 600_000})
+			_, again := calls.Flow(c).Join(ctx, &flow.JoinAsk{Key: "wokr." + name, TTL: 600_000})
 			err = errors.Join(err, again)
 			askers = append(askers, &flowProgram{name: name, rand: rand.New(rand.NewPCG(seed, uint64(i)+2)), known: cluster{map[string]int{}, map[string]flow.Status{}, map[string]bool{}}})
 		}

@@ -21,9 +21,9 @@ import (
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
-	_ "confcenter/storage/landing/mysql" // the database that is landed in
+	"confcenter/player/field"
+	"confcenter/player/landing"
+	_ "confcenter/player/landing/mysql" // the database that is landed in
 )
 
 const (

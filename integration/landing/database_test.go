@@ -8,9 +8,9 @@ import (
 
 	"confcenter/codes"
 	"confcenter/integration/dbtest"
-	"confcenter/storage"
-	"confcenter/storage/field"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player"
+	"confcenter/player/field"
+	"confcenter/player/landing/landingtest"
 )
 
 // Homo's own tables compare keys without case: rows would overwrite each other.
@@ -35,10 +35,10 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 		require.Contains(t, w.Failed[0].Reason, "alter it")
 		_, err = d.All(ctx, someone)
 		if strings.Contains(test.why, "keys are equal") {
-			require.ErrorAs(t, err, new(*storage.Unusable))
+			require.ErrorAs(t, err, new(*player.Unusable))
 			require.Contains(t, codes.Message(err), test.why)
 			_, err = d.Fields(ctx, someone, []string{"a"})
-			require.ErrorAs(t, err, new(*storage.Unusable))
+			require.ErrorAs(t, err, new(*player.Unusable))
 		} else if strings.Contains(test.table, "owner_id") {
 			require.NoError(t, err, "it can be read")
 		}

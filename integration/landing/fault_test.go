@@ -11,8 +11,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/integration/dbtest"
-	"confcenter/storage/field"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player/field"
+	"confcenter/player/landing/landingtest"
 )
 
 // of is the element for a database's kind.

@@ -5,7 +5,7 @@ package landing_test
 import (
 	"testing"
 
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player/landing/landingtest"
 )
 
 func TestAnInterruptedImportGoesOnWhereItWas(t *testing.T) {

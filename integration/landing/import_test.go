@@ -9,10 +9,10 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/storage"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player"
+	"confcenter/player/field"
+	"confcenter/player/landing"
+	"confcenter/player/landing/landingtest"
 )
 
 // foreignTable is the DDL of homo's landers.
@@ -191,5 +191,5 @@ func TestARowOfOthersIsNotRemovedUnlessItSaysSo(t *testing.T) {
 	write(t, d, row(someone, "a", "1", 1))
 	exec(t, d, "ALTER TABLE `1_1` MODIFY is_del INTEGER NULL")
 	exec(t, d, "UPDATE `1_1` SET is_del = NULL")
-	require.Equal(t, []string{"user:100"}, landingtest.Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10}))
+	require.Equal(t, []string{"user:100"}, landingtest.Owners(t, d, player.OwnerQuery{App: "1", Region: "1", Limit: 10}))
 }

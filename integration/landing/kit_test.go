@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/dbtest"
-	"confcenter/storage/landing/landingtest"
-	_ "confcenter/storage/landing/mysql" // the databases of these tests, with SQLite of landingtest
-	_ "confcenter/storage/landing/postgres"
+	"confcenter/player/landing/landingtest"
+	_ "confcenter/player/landing/mysql" // the databases of these tests, with SQLite of landingtest
+	_ "confcenter/player/landing/postgres"
 )
 
-// What landing does on real MariaDB and PostgreSQL: all that storage/landing tests on SQLite, and
+// What landing does on real MariaDB and PostgreSQL: all that player/landing tests on SQLite, and
 // what is about these only.
 
 var ctx = context.Background()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/dbtest"
-	"confcenter/storage/field"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player/field"
+	"confcenter/player/landing/landingtest"
 )
 
 // H27, with the database killed as kill -9 does.

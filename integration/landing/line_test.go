@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player/field"
+	"confcenter/player/landing"
+	"confcenter/player/landing/landingtest"
 )
 
 // line is a way to a database that breaks after some bytes.

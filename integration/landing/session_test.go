@@ -9,10 +9,10 @@ import (
 
 	"confcenter/integration/dbtest"
 	"confcenter/kvstore/memory"
-	"confcenter/storage"
-	"confcenter/storage/field"
-	"confcenter/storage/landing"
-	"confcenter/storage/landing/landingtest"
+	"confcenter/player"
+	"confcenter/player/field"
+	"confcenter/player/landing"
+	"confcenter/player/landing/landingtest"
 )
 
 // The sessions that databases may begin: each would lose rows, cut or convert them, or leave some
@@ -57,7 +57,7 @@ func TestWhateverSessionsBeginWithWhatIsWrittenIsThere(t *testing.T) {
 				s.Agree(t, direct) // over other connections, which are as they should be
 				s.Agree(t, d)
 				require.Len(t, all(t, d, someone), len(names))
-				require.Len(t, landingtest.Owners(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10}), 1)
+				require.Len(t, landingtest.Owners(t, d, player.OwnerQuery{App: "1", Region: "1", Limit: 10}), 1)
 				if with == "synchronous_commit = off" {
 					var is string
 					require.NoError(t, d.DB.QueryRow("SELECT current_setting('synchronous_commit')").Scan(&is))
@@ -76,7 +76,7 @@ func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 	d := mariaDB.Open(t)
 	name := d.Address.Database()
 	store := memory.New(memory.Config{})
-	s, err := storage.Open(storage.Config{Store: store, Backing: d.Database})
+	s, err := player.Open(player.Config{Store: store, Backing: d.Database})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
@@ -97,7 +97,7 @@ func TestADatabaseThatIsMadeAgainUnderOpenConnectionsIsNotTaken(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = d.All(ctx, someone)
-	require.ErrorAs(t, err, new(*storage.Unusable))
+	require.ErrorAs(t, err, new(*player.Unusable))
 	update("2")
 	l.Pass(t, "it is told", func() bool { return strings.Contains(l.Log.String(), "nothing is landed until this is put right") })
 	tables, err := d.Again(t).Tables(ctx)

@@ -6,17 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
+	"confcenter/kvstore/disk"
+	"confcenter/kvstore/disk/disktest"
 	"confcenter/kvstore/memory"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/pebblekv/disk/disktest"
-	"confcenter/kvstore/replica"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
@@ -77,13 +75,13 @@ func openMemory(t testing.TB) instance {
 // openPebble opens the embedded engine in a file system that loses what was not synced when it crashes.
 func openPebble(t testing.TB) instance {
 	files, dice := disktest.New(), rand.New(rand.NewPCG(1, 2))
-	cfg := pebblekv.StoreConfig{
-		Engine: replica.Config{Clock: clocktest.NewFake(noon), PauseAfter: 500 * time.Millisecond},
+	cfg := disk.StoreConfig{
+		Engine: kvstore.Config{Clock: clocktest.NewFake(noon), PauseAfter: 500 * time.Millisecond},
 		Disk:   disk.Config{Dir: "data", Free: func() (uint64, error) { return 100 << 30, nil }, TableDelay: 100 * time.Millisecond},
 	}
 	open := func() kvstore.Engine {
 		cfg.Disk.FS = files
-		s, err := pebblekv.Open(cfg)
+		s, err := disk.Open(cfg)
 		require.NoError(t, err)
 		return s
 	}

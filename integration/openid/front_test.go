@@ -18,11 +18,10 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/openid"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/integration/openidtest"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 	"confcenter/server"
+	gateway "confcenter/server/http"
 	"confcenter/server/tcp"
 )
 
@@ -62,7 +61,7 @@ func peopleOf(t testing.TB, provider *openidtest.Provider) *front {
 	t.Cleanup(sign.Close)
 
 	dir := t.TempDir()
-	keys, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
+	keys, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	srv, err := server.Open(server.Config{State: keys, Documents: confstore.Config{Dir: t.TempDir(), DataDir: filepath.Join(dir, "data"), SetTimeout: time.Minute}, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)})
 	require.NoError(t, err)

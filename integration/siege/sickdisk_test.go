@@ -117,7 +117,7 @@ func (s *sick) another() {
 func TestDiskThatHangs(t *testing.T) {
 	d := newDevice(t, 400<<20)
 	if d == nil {
-		t.Log("a hanging disk is proven by the tests of confstore and kvstore/replica alone")
+		t.Log("a hanging disk is proven by the tests of confstore and kvstore alone")
 		return
 	}
 	s := nurse(t, confDir(t), filepath.Join(d.dir, "data"))
@@ -187,7 +187,7 @@ func TestConfDiskThatHangs(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	d := newDevice(t, 400<<20)
 	if d == nil {
-		t.Log("a full disk is proven by the tests of confstore and kvstore/pebblekv/disk alone")
+		t.Log("a full disk is proven by the tests of confstore and kvstore/disk alone")
 		return
 	}
 	s := nurse(t, confDir(t), filepath.Join(d.dir, "data"))

@@ -11,14 +11,14 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/embedded"
-	"confcenter/state/statetest"
+	"confcenter/models/modeltest"
 )
 
 const ns = "model"
 
 func TestAStoreReadsWritesAndWatches(t *testing.T) {
-	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
-		ctx := statetest.Context(t)
+	modeltest.Each(t, func(t *testing.T, b *modeltest.Bed) {
+		ctx := modeltest.Context(t)
 		e := b.Get(ns, "a")
 		require.Nil(t, e)
 
@@ -77,8 +77,8 @@ func TestAStoreReadsWritesAndWatches(t *testing.T) {
 
 // A watch that is slower than the changes misses none of them.
 func TestAWatchThatFallsBehindReadsBack(t *testing.T) {
-	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
-		ctx := statetest.Context(t)
+	modeltest.Each(t, func(t *testing.T, b *modeltest.Bed) {
+		ctx := modeltest.Context(t)
 		w, err := b.Watch(ctx, kv.Filter{NS: ns}, 0)
 		require.NoError(t, err)
 		defer w.Stop()
@@ -106,9 +106,9 @@ func TestAWatchThatFallsBehindReadsBack(t *testing.T) {
 }
 
 func TestModelsWriteToGuardedNamespaces(t *testing.T) {
-	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
+	modeltest.Each(t, func(t *testing.T, b *modeltest.Bed) {
 		for _, guarded := range []string{kv.FlowPrefix + "cl", kv.BenchNamespace} {
-			_, err := b.Txn(statetest.Context(t), kv.PutTxn(guarded, "k", kv.IntValue(1)))
+			_, err := b.Txn(modeltest.Context(t), kv.PutTxn(guarded, "k", kv.IntValue(1)))
 			require.NoError(t, err)
 		}
 	})

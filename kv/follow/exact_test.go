@@ -16,8 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 )
 
 // exactKit is an Exact on a real store.
@@ -28,7 +27,7 @@ type exactKit struct {
 
 func startExact(t testing.TB, wrap func(kv.Store) kv.Store) *exactKit {
 	t.Helper()
-	engine, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(t.TempDir(), "state"), ReserveBytes: 1}})
+	engine, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: filepath.Join(t.TempDir(), "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	store := kv.Store(engine)
 	if wrap != nil {

@@ -11,7 +11,7 @@ import (
 // A reader who meets a name finds what it is.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	var text []byte
-	for _, file := range []string{"../../PROTOCOL.md", "../../gateway/openapi.json"} {
+	for _, file := range []string{"../../PROTOCOL.md", "../../server/http/openapi.json"} {
 		more, err := os.ReadFile(file)
 		require.NoError(t, err)
 		text = append(text, more...)

@@ -12,7 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/health"
 	"confcenter/kv"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore"
 )
 
 // log is a log that keeps all commits in a list. It never drops any, but refuses to return
@@ -26,7 +26,7 @@ type log struct {
 	mu sync.Mutex
 
 	// guarded by mu
-	commits []replica.Commit
+	commits []kvstore.Commit
 	first   int   // of commits that Changes tells
 	bytes   int64 // of those
 	full    bool
@@ -38,11 +38,11 @@ type log struct {
 // name is a key with its namespace.
 type name struct{ ns, key string }
 
-func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+func (l *log) Load(_ context.Context, load kvstore.Loader) (newest kv.Revision, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.commits {
-		c = commitCopied(c) // the replica that was before may have readers yet
+		c = commitCopied(c) // the Store that was before may have readers yet
 		c.Events = slices.DeleteFunc(c.Events, func(e kv.Event) bool {
 			return e.Entry.Mod <= l.forgotten[name{e.Entry.NS, e.Entry.Key}]
 		})
@@ -52,7 +52,7 @@ func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, 
 }
 
 // commitCopied returns a copy of a commit, which the receiver may keep and change.
-func commitCopied(c replica.Commit) replica.Commit {
+func commitCopied(c kvstore.Commit) kvstore.Commit {
 	c.Events, c.Archive = slices.Clone(c.Events), nil
 	for i := range c.Events {
 		e := *c.Events[i].Entry
@@ -71,8 +71,8 @@ func (l *log) newestLocked() kv.Revision {
 // errPulled is why nothing is taken any more.
 var errPulled = errors.New("the plug was pulled")
 
-// Append implements replica.Log.
-func (l *log) Append(group []replica.Commit) error {
+// Append implements kvstore.Log.
+func (l *log) Append(group []kvstore.Commit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pulled {
@@ -89,7 +89,7 @@ func (l *log) Append(group []replica.Commit) error {
 	return nil
 }
 
-func changeSize(c *replica.Commit) int64 {
+func changeSize(c *kvstore.Commit) int64 {
 	const overhead = 64
 	size := overhead
 	for i := range c.Events {
@@ -98,7 +98,7 @@ func changeSize(c *replica.Commit) int64 {
 	return int64(size)
 }
 
-// Forget implements replica.Log: what is forgotten is not loaded again.
+// Forget implements kvstore.Log: what is forgotten is not loaded again.
 func (l *log) Forget(entries []*kv.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,17 +110,17 @@ func (l *log) Forget(entries []*kv.Entry) {
 	}
 }
 
-func (l *log) Writable(uses replica.Room) error {
+func (l *log) Writable(uses kvstore.Room) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.full && uses == replica.Ordinary {
+	if l.full && uses == kvstore.Ordinary {
 		return codes.Errorf(codes.Storage, "the disk is full: delete something or free space")
 	}
 	return nil
 }
 
 func (l *log) Trouble() *health.Trouble {
-	if err := l.Writable(replica.Ordinary); err != nil {
+	if err := l.Writable(kvstore.Ordinary); err != nil {
 		return &health.Trouble{Kind: health.Full, Err: err}
 	}
 	return nil
@@ -236,7 +236,7 @@ func (l *log) Floors() (changes, versions kv.Revision) {
 func (l *log) Copy() (kv.Copy, error) {
 	return nil, codes.Errorf(codes.NotImplemented, "a store in memory cannot be backed up")
 }
-func (l *log) Stats() replica.LogStats               { return replica.LogStats{FreeBytes: -1} }
+func (l *log) Stats() kvstore.LogStats               { return kvstore.LogStats{FreeBytes: -1} }
 func (l *log) Failed() <-chan struct{}               { return nil }
 func (l *log) Damage() *health.Trouble               { return nil }
 func (l *log) DropTokens(kv.Revision, []kv.Revision) {}

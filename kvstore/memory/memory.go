@@ -1,4 +1,4 @@
-// Package memory is the state store's engine without a disk: a replica, like every engine, over a
+// Package memory is the state store's engine without a disk: a kvstore.Store, like every engine, over a
 // log that is a list. It is for tests, and for the server of clienttest.
 package memory
 
@@ -13,13 +13,13 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore"
 )
 
 // Config sets up a Store. The zero value works.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
-	// Store is what its entries may take; nil: as a replica has it.
+	// Store is what its entries may take; nil: as kvstore has it.
 	Store *memory.Pool
 	// LogBytes is how much of the change log is kept, in bytes of entries, rounded
 	// up to whole changes; 0: all.
@@ -30,7 +30,7 @@ type Config struct {
 
 // Store is an engine in memory. Make it with New.
 type Store struct {
-	*replica.Store
+	*kvstore.Store
 	cfg Config
 	log *log
 }
@@ -48,7 +48,7 @@ func identity() string {
 
 func open(cfg Config, list *log) *Store {
 	// A list does not hang, however far a test turns its clock in the middle of a write.
-	s, err := replica.Open(context.Background(), replica.Config{Clock: cfg.Clock, Store: cfg.Store, WriteTimeout: 10_000 * time.Hour}, list)
+	s, err := kvstore.Open(context.Background(), kvstore.Config{Clock: cfg.Clock, Store: cfg.Store, WriteTimeout: 10_000 * time.Hour}, list)
 	if err != nil {
 		panic(err) // a list can always be read
 	}
@@ -72,7 +72,7 @@ func (s *Store) Clone() *Store {
 
 // Kill ends the store like a crash, and opens another with what it has acknowledged, less what
 // lose, unless it is nil, takes away. Close ends it.
-func (s *Store) Kill(lose func([]replica.Commit) []replica.Commit) *Store {
+func (s *Store) Kill(lose func([]kvstore.Commit) []kvstore.Commit) *Store {
 	rest := s.log.copied(true, lose)
 	_ = s.Close()
 	return open(s.cfg, rest)
@@ -87,7 +87,7 @@ func (s *Store) SetFull(full bool) {
 }
 
 // copied is another list with the same commits. pull: this one takes no more.
-func (l *log) copied(pull bool, lose func([]replica.Commit) []replica.Commit) *log {
+func (l *log) copied(pull bool, lose func([]kvstore.Commit) []kvstore.Commit) *log {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pulled = l.pulled || pull

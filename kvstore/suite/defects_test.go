@@ -7,7 +7,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore"
 )
 
 // defect is a fault that the suite has to find, and the checks that find it.
@@ -16,7 +16,7 @@ type defect struct {
 	caught []string
 	plant  func(b *broken)
 	// lose is what a kill leaves of what was committed.
-	lose func([]replica.Commit) []replica.Commit
+	lose func([]kvstore.Commit) []kvstore.Commit
 }
 
 var defects = []defect{
@@ -95,20 +95,20 @@ var defects = []defect{
 	{name: "torn read of several keys", caught: []string{"ReadsOfSeveralKeysAreNeverTorn"}, plant: func(b *broken) { b.oneByOne = true }},
 	{name: "early read", caught: []string{"WhatWasReadLasts"}, plant: readEarly},
 	{name: "half a batch", caught: []string{"FailureLeavesNothing", "BatchIsOneRevision", "BatchesSurviveWhole"}, plant: oneByOne},
-	{name: "half a batch after a kill", caught: []string{"BatchesSurviveWhole"}, lose: func(log []replica.Commit) []replica.Commit {
+	{name: "half a batch after a kill", caught: []string{"BatchesSurviveWhole"}, lose: func(log []kvstore.Commit) []kvstore.Commit {
 		if n := len(log); n > 0 {
 			events := log[n-1].Events
 			log[n-1].Events = events[:len(events)/2]
 		}
 		return log
 	}},
-	{name: "archive that a kill empties", caught: []string{"ArchivedIsFoundInTheArchiveOnly", "ArchiveAgreesWithAMap"}, lose: func(log []replica.Commit) []replica.Commit {
+	{name: "archive that a kill empties", caught: []string{"ArchivedIsFoundInTheArchiveOnly", "ArchiveAgreesWithAMap"}, lose: func(log []kvstore.Commit) []kvstore.Commit {
 		for i := range log {
 			log[i].Archive = nil
 		}
 		return log
 	}},
-	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts"}, lose: func(log []replica.Commit) []replica.Commit {
+	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts"}, lose: func(log []kvstore.Commit) []kvstore.Commit {
 		return log[:len(log)*9/10]
 	}},
 	{name: "reused revision", caught: []string{"RevisionsNeverGoBack", "AgreesWithAPlainMap"}, plant: answerOld},

@@ -7,7 +7,6 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore"
 	"confcenter/kvstore/memory"
-	"confcenter/kvstore/replica"
 )
 
 // A moment long after 1970 and not a whole second.
@@ -17,7 +16,7 @@ var start = time.Date(2018, 10, 15, 9, 49, 12, 345_000_000, time.UTC)
 type machine struct {
 	clock *clocktest.Fake
 	store *memory.Store
-	lose  func([]replica.Commit) []replica.Commit // what a kill leaves; nil: everything
+	lose  func([]kvstore.Commit) []kvstore.Commit // what a kill leaves; nil: everything
 }
 
 func newMachine(opts options) *machine {

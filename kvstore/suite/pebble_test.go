@@ -9,15 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/pebblekv/disk/disktest"
-	"confcenter/kvstore/replica"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/stretchr/testify/require"
+	"confcenter/kvstore/disk"
+	"confcenter/kvstore/disk/disktest"
 )
 
 func openPebble(t testing.TB, opts options) instance {
@@ -40,7 +39,7 @@ type power struct {
 	full  atomic.Bool
 
 	fs    *disktest.FS
-	store *replica.Store
+	store *kvstore.Store
 	disk  *pluggedDisk
 }
 
@@ -53,7 +52,7 @@ func (p *power) open() kvstore.Engine {
 		cfg.TableBytes, cfg.RingBytes = p.opts.LogBytes/4, p.opts.LogBytes/4
 	}
 	p.disk = &pluggedDisk{cfg: cfg}
-	s, err := replica.Open(p.t.Context(), replica.Config{Clock: p.clock, PauseAfter: 500 * time.Millisecond}, p.disk)
+	s, err := kvstore.Open(p.t.Context(), kvstore.Config{Clock: p.clock, PauseAfter: 500 * time.Millisecond}, p.disk)
 	require.NoError(p.t, err)
 	p.store = s
 	p.t.Cleanup(func() { _ = s.Close() })
@@ -83,7 +82,7 @@ func (p *power) kill() kvstore.Engine {
 
 // plugged is a store that is not heard of any more after the plug is pulled.
 type plugged struct {
-	*replica.Store
+	*kvstore.Store
 	disk *pluggedDisk
 }
 
@@ -104,7 +103,7 @@ type pluggedDisk struct {
 	pulled     bool // guarded by mu
 }
 
-func (d *pluggedDisk) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+func (d *pluggedDisk) Load(_ context.Context, load kvstore.Loader) (newest kv.Revision, err error) {
 	d.Disk, newest, err = disk.OpenLog(d.cfg, load)
 	return newest, err
 }
@@ -122,7 +121,7 @@ func (d *pluggedDisk) gone() bool {
 	return d.pulled
 }
 
-func (d *pluggedDisk) Append(group []replica.Commit) error {
+func (d *pluggedDisk) Append(group []kvstore.Commit) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pulled {

@@ -8,8 +8,8 @@ import (
 
 	"confcenter/internal/roster"
 	"confcenter/kv"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // Limits of what Census lists. The page is the smaller, the more its clients have.

@@ -11,7 +11,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/protocol"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 // Handlers serve the commands about clients themselves.

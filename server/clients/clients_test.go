@@ -13,9 +13,9 @@ import (
 
 	"confcenter/internal/roster"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 func newClientBench(t gatetest.T) (*gatetest.Bench, *Handlers) {

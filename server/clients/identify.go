@@ -7,7 +7,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 // whoami identifies a connection, or updates an identified one. Every reply has a svrid,

@@ -2,7 +2,7 @@ package clients
 
 import (
 	"confcenter/protocol"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/loop"
 )
 
 // askSlice is how many sessions a keep-alive sweep looks at in one turn.

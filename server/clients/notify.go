@@ -7,8 +7,8 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // notify handles a client's EVNOTIFY. It is for the server if it names no target or the

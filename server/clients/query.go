@@ -14,8 +14,8 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/op"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // getClients answers GETCLI: all clients or one, or a page of them, with all properties or one.

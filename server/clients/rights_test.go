@@ -9,9 +9,9 @@ import (
 
 	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // crowd is a bench with self, who asks, and others named seen and hidden.

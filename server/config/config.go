@@ -17,8 +17,8 @@ import (
 	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // Handlers serve configurations: reads, writes, and pushes to subscribers.

@@ -17,10 +17,10 @@ import (
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // docKit is a session without a socket on documents.

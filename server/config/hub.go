@@ -9,8 +9,8 @@ import (
 	"confcenter/internal/roster"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // hub has the subscriptions of one loop: which of its sessions follow which file. It

@@ -10,7 +10,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
+	"confcenter/server/tcp/gate/gatetest"
 )
 
 // revealed is what GETCONFIG answers to a caller with these rights, of documents with sealed values.

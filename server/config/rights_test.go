@@ -10,7 +10,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
+	"confcenter/server/tcp/gate/gatetest"
 )
 
 var family = map[string]string{

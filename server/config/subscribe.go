@@ -11,8 +11,8 @@ import (
 	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // subscription is one session's subscription to one file.

@@ -17,11 +17,10 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/access/quota"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/op"
-	"confcenter/state"
 )
 
 // Edge is what all requests of a server share, by whichever way they come. Nothing of it changes once a
@@ -32,19 +31,19 @@ type Edge struct {
 	Log     zerolog.Logger                              // of what goes wrong
 	Quotas  *quota.Book                                 // nil: nothing is counted
 	Audit   access.Notes                                // nil: no one takes notes
-	Ring    func() *seal.Ring                           // the keys of sealed values, now; it may return nil: there are none
+	Ring    func() *secret.Ring                         // the keys of sealed values, now; it may return nil: there are none
 	Stages  []Stage                                     // further ones, in their order
 }
 
 // New is the edge of a server with access control, or of one without if c is nil. audit may be nil, and so may
 // ring and what it returns.
-func New(c *control.Control, audit access.Notes, ring func() *seal.Ring, log zerolog.Logger) *Edge {
+func New(c *control.Control, audit access.Notes, ring func() *secret.Ring, log zerolog.Logger) *Edge {
 	e := &Edge{Control: c, Quotas: c.Quotas(), Audit: audit, Ring: ring, Log: log}
 	if c != nil {
 		e.LetIn = c.Admit
 	}
 	if ring == nil {
-		e.Ring = func() *seal.Ring { return nil }
+		e.Ring = func() *secret.Ring { return nil }
 	}
 	return e
 }
@@ -193,7 +192,7 @@ func (r *Request) Watch(ns string) (Watch, error) {
 func (r *Request) May() op.May { return r.Rights.May() }
 
 // Ask has a model answer a question that has been read, as a JSON object, unless the sender may not ask it.
-func (r *Request) Ask(ctx context.Context, now time.Time, m *state.Model, o *state.Operation, by *access.Actor, question any) ([]byte, error) {
+func (r *Request) Ask(ctx context.Context, now time.Time, m *op.Model, o *op.Operation, by *access.Actor, question any) ([]byte, error) {
 	if err := r.Judge(now, o.Things(question, r.Things())); err != nil {
 		return nil, err
 	}

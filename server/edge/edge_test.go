@@ -11,13 +11,13 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/access/quota"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/op"
+	"confcenter/player/field"
 	"confcenter/server/edge"
-	"confcenter/storage/field"
 )
 
 var start = time.Unix(1_700_000_000, 0)
@@ -85,7 +85,7 @@ func limited(t *testing.T, what ...string) *edge.Edge {
 	require.NoError(t, err)
 	book := quota.New(clocktest.NewFake(start))
 	book.Set(policy.New(role))
-	return &edge.Edge{Quotas: book, Ring: func() *seal.Ring { return nil }}
+	return &edge.Edge{Quotas: book, Ring: func() *secret.Ring { return nil }}
 }
 
 func TestEachNamespacePaysOnceForARequest(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"confcenter/access/guard"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -15,7 +15,7 @@ import (
 func (r *Request) Revealed(valid []byte) []byte { return r.Revealer(true).text(valid) }
 
 // Hides reports whether there may be sealed values in a text, if they can be revealed at all.
-func (r *Request) Hides(text []byte) bool { return seal.Has(text) && r.Ring() != nil }
+func (r *Request) Hides(text []byte) bool { return secret.Has(text) && r.Ring() != nil }
 
 // AppendRevealed is Revealed for JSON that is known to have sealed values.
 func (r *Request) AppendRevealed(dst, valid []byte) []byte {
@@ -41,7 +41,7 @@ func (r *Request) Seal(t *kv.Txn) error {
 				}
 				continue
 			}
-			if !op.Seal && (op.Value.Type != kv.JSON || !seal.Asks(op.Value.Data)) {
+			if !op.Seal && (op.Value.Type != kv.JSON || !secret.Asks(op.Value.Data)) {
 				continue
 			}
 			if !asked && t.Token != "" && ring.Seals() {
@@ -63,8 +63,8 @@ func (r *Request) Seal(t *kv.Txn) error {
 }
 
 // sealedValue is the JSON that stands for the value of a put, or for what is to be sealed in it.
-func sealedValue(ring *seal.Ring, op *kv.Op) ([]byte, error) {
-	origin := seal.OfKey(op.NS, op.Key)
+func sealedValue(ring *secret.Ring, op *kv.Op) ([]byte, error) {
+	origin := secret.OfKey(op.NS, op.Key)
 	if !op.Seal {
 		return ring.Seal(origin, op.Value.Data)
 	}
@@ -81,7 +81,7 @@ func sealedValue(ring *seal.Ring, op *kv.Op) ([]byte, error) {
 // Unsealed refuses a value to be sealed where none can be: in a comparison, for it is sealed to
 // something else each time, and in a lock, whose value tells everyone who holds it.
 func Unsealed(v kv.Value) error {
-	if v.Type == kv.JSON && seal.Asks(v.Data) {
+	if v.Type == kv.JSON && secret.Asks(v.Data) {
 		return codes.Errorf(codes.BadRequest, "a value to be sealed ($seal) can only be put: compare mod or version instead, and keep secrets out of locks; nothing was written")
 	}
 	return nil
@@ -118,7 +118,7 @@ func spelled(t *kv.Txn) []byte {
 // What it returns is the caller's alone.
 type Revealer struct {
 	caller *guard.Caller
-	ring   func() *seal.Ring
+	ring   func() *secret.Ring
 }
 
 // Revealer reveals sealed values to the sender, if that is asked for.
@@ -131,7 +131,7 @@ func (r *Request) Revealer(asked bool) *Revealer {
 
 // text reveals what is sealed in valid JSON.
 func (r *Revealer) text(valid []byte) []byte {
-	if ring := r.ring(); ring != nil && seal.Has(valid) {
+	if ring := r.ring(); ring != nil && secret.Has(valid) {
 		return ring.AppendRevealed(nil, valid, r.caller.Reveals)
 	}
 	return valid
@@ -150,7 +150,7 @@ func (r *Revealer) Entry(e *kv.Entry) *kv.Entry {
 
 // document reveals an entry that stays JSON whatever was sealed.
 func (r *Revealer) document(e *kv.Entry) *kv.Entry {
-	if r == nil || e == nil || !seal.Has(e.Value.Data) || r.ring() == nil {
+	if r == nil || e == nil || !secret.Has(e.Value.Data) || r.ring() == nil {
 		return e
 	}
 	return with(e, kv.Value{Type: e.Value.Type, Data: r.text(e.Value.Data)})
@@ -205,7 +205,7 @@ func eachEntry(list []kv.Event, one func(*kv.Entry) *kv.Entry) []kv.Event {
 // opened is the value of a type of its own that a mark stands for, if valid is nothing else.
 func (r *Revealer) opened(valid []byte) (v kv.Value, ok bool) {
 	ring := r.ring()
-	if ring == nil || !seal.Has(valid) {
+	if ring == nil || !secret.Has(valid) {
 		return v, false
 	}
 	o, ok := ring.OpenWhole(valid, r.caller.Reveals)

@@ -8,7 +8,7 @@ import (
 
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/server/edge"
@@ -38,8 +38,8 @@ func TestASecretIsRevealedToThoseWithTheRightToWhereItComesFrom(t *testing.T) {
 }
 
 // asked is a request of a caller, where there are such keys.
-func asked(c *guard.Caller, ring *seal.Ring) *edge.Request {
-	return &edge.Request{Edge: &edge.Edge{Ring: func() *seal.Ring { return ring }}, Room: new(edge.Room), Rights: c}
+func asked(c *guard.Caller, ring *secret.Ring) *edge.Request {
+	return &edge.Request{Edge: &edge.Edge{Ring: func() *secret.Ring { return ring }}, Room: new(edge.Room), Rights: c}
 }
 
 func put(ns, key string) kv.Op {
@@ -98,7 +98,7 @@ func TestATokenStandsForWhatWasAskedToBeSealed(t *testing.T) {
 func TestWhatCannotBeSealedInKeysIsRefused(t *testing.T) {
 	ask := `{"$seal":"hunter2"}`
 	for _, c := range []struct {
-		ring *seal.Ring
+		ring *secret.Ring
 		txn  kv.Txn
 		code codes.Code
 	}{

@@ -12,9 +12,9 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 // granted makes leases of ten seconds.

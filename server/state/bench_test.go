@@ -8,17 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 // What a get costs among many keys is mostly what their memory costs.
 func BenchmarkKVGetAmongMany(b *testing.B) {
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1}})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, store.Close()) }()
 	const keys = 100_000
@@ -51,7 +50,7 @@ func BenchmarkKVGetAmongMany(b *testing.B) {
 
 // What a put costs is, beside the disk, mostly what is allocated for it.
 func BenchmarkKVPut(b *testing.B) {
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1, AckBeforeDisk: true}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1, AckBeforeDisk: true}})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, store.Close()) }()
 	for _, depth := range []int{1, 16} {

@@ -6,7 +6,7 @@ import (
 	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 // How many recent grants are remembered for a connection.

@@ -7,11 +7,11 @@ import (
 	"context"
 
 	"confcenter/kv"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // Limits of what the handlers do on the loop; a worker does anything larger.
@@ -28,7 +28,7 @@ const maxReply = kv.MaxTxnBytes
 type Handlers struct {
 	// set at open
 	store kv.Store
-	locks *kvlock.Manager
+	locks *lock.Manager
 	stats func() kv.Stats // must be cheap
 }
 
@@ -45,7 +45,7 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
 // only its revision is known.
-func Add(g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() kv.Stats) *Handlers {
+func Add(g *gate.Gate, store kv.Store, locks *lock.Manager, stats func() kv.Stats) *Handlers {
 	f := &Handlers{store: store, locks: locks, stats: stats}
 	if stats == nil {
 		f.stats = func() kv.Stats { return kv.Stats{Revision: store.Revision()} }

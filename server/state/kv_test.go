@@ -13,13 +13,13 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // text200 is a value of usual length.
@@ -38,7 +38,7 @@ func newStateKit(t gatetest.T, limits loop.Limits) *stateKit {
 	k := &stateKit{Bench: gatetest.NewBench(t, limits)}
 	store := memory.New(memory.Config{Clock: k.Clock})
 	k.state = &gatetest.HeldState{Store: store, Room: 1 << 20}
-	locks := kvlock.New(store, kvlock.Config{}) // it has the store to itself
+	locks := lock.New(store, lock.Config{}) // it has the store to itself
 	t.Cleanup(func() {
 		locks.Close()
 		require.NoError(t, store.Close())
@@ -306,8 +306,8 @@ func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
 	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
 	waiter := &lockWait{s: s.Session, slot: s.Reserve(protocol.KVLock), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
 	holdingsOf(s.Session).waits[waiter] = struct{}{}
-	waiter.done(kvlock.Outcome{Revision: 1}, nil)
-	waiter.granted(kvlock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})
+	waiter.done(lock.Outcome{Revision: 1}, nil)
+	waiter.granted(lock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})
 	s.Loop.Wake()
 	require.Empty(t, gatetest.Frames(t, s.w), "the put is not answered yet")
 	require.Empty(t, holdingsOf(s.Session).waits)

@@ -3,8 +3,8 @@ package state
 import (
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // gets are KVGETs that are looked up together.

@@ -4,11 +4,11 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/roster"
 	"confcenter/kv"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // lockWait is one KVLOCK from the request until it is refused or granted. Grants are pushed
@@ -18,12 +18,12 @@ type lockWait struct {
 	s    *gate.Session
 	slot uint64
 	h    protocol.Header
-	req  kvlock.Request
+	req  lock.Request
 	raw  bool // the holder's value may follow the reply's JSON
 
 	// loop only
-	waiter *kvlock.Waiter // nil: not queued, or not known yet
-	grant  []byte         // the push, if it came before the reply left
+	waiter *lock.Waiter // nil: not queued, or not known yet
+	grant  []byte       // the push, if it came before the reply left
 }
 
 // kvLock requests a lock, which is granted or queued at once.
@@ -47,7 +47,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Refuse(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up first", limit))
 		return true
 	}
-	w := &lockWait{s: s, h: h, slot: s.Reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait, Actor: s.Actor()}}
+	w := &lockWait{s: s, h: h, slot: s.Reserve(h.Command), raw: q.Raw, req: lock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait, Actor: s.Actor()}}
 	err = f.locks.Lock(w.req, w.done, w.granted)
 	if err == nil && q.Wait {
 		holdingsOf(s).waits[w] = struct{}{}
@@ -56,7 +56,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 }
 
 // done is called by the locks' manager, before granted.
-func (w *lockWait) done(out kvlock.Outcome, err error) {
+func (w *lockWait) done(out lock.Outcome, err error) {
 	w.s.Loop.Post(loop.MailFunc(func(l *loop.Loop) {
 		l.HasRoom()
 		w.answer(out, err)
@@ -65,7 +65,7 @@ func (w *lockWait) done(out kvlock.Outcome, err error) {
 }
 
 // answer sends the reply: granted, queued or refused.
-func (w *lockWait) answer(out kvlock.Outcome, err error) {
+func (w *lockWait) answer(out lock.Outcome, err error) {
 	s := w.s
 	if s.Gone() {
 		if out.Waiter != nil {
@@ -93,12 +93,12 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 }
 
 // granted is called by the locks' manager.
-func (w *lockWait) granted(g kvlock.Grant) {
+func (w *lockWait) granted(g lock.Grant) {
 	w.s.Loop.Post(loop.MailFunc(func(l *loop.Loop) { w.push(g) }))
 }
 
 // push tells the peer that its turn has come, or that it never will.
-func (w *lockWait) push(g kvlock.Grant) {
+func (w *lockWait) push(g lock.Grant) {
 	s := w.s
 	delete(holdingsOf(s).waits, w)
 	if s.Ending() {

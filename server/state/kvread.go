@@ -7,7 +7,7 @@ import (
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 // kvGet answers from memory, without waiting and without allocating; a worker reads past

@@ -8,8 +8,8 @@ import (
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // kvWriting is a transaction on its way through the store and back; it then makes the reply.

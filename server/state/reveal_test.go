@@ -9,8 +9,8 @@ import (
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 func TestASealedKeyIsRevealedToWhoAsksAndMayKnowIt(t *testing.T) {

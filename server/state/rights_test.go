@@ -12,8 +12,8 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 // needed has for each command of the state store, with a body that names n/k, the rights that it

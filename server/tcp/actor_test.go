@@ -12,11 +12,11 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/kv"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
 	"confcenter/server/config"
-	"confcenter/server/gate/gatetest"
+	"confcenter/server/tcp/gate/gatetest"
 )
 
 // named is a store that remembers who asked it, and refuses unless it is to pass on
@@ -93,7 +93,7 @@ func TestWritersAreNamed(t *testing.T) {
 // A lock is taken by the client that asks for it, and given back by the one that does that.
 func TestLockersAreNamed(t *testing.T) {
 	state := &named{Store: memory.New(memory.Config{}), pass: true}
-	locks := kvlock.New(state, kvlock.Config{})
+	locks := lock.New(state, lock.Config{})
 	t.Cleanup(locks.Close)
 	s, _ := identifiedWire(t, Stores{Config: gatetest.Documents(t, nil), State: state, Locks: locks})
 	granted := make(chan kv.LeaseID, 1)

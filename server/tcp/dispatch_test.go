@@ -9,7 +9,7 @@ import (
 	"confcenter/access/guard"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
+	"confcenter/server/tcp/gate/gatetest"
 )
 
 func TestRoutesAreTheTable(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/protocol"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 func TestAStoppedServerHearsOfNoChange(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // wired is a session without a socket, on a loop that does not run.

@@ -9,9 +9,9 @@ import (
 
 	"confcenter/internal/authority"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 // Identities will be taken from certificates.

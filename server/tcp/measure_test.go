@@ -12,8 +12,8 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/metric"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // slowly is a socket that takes its time.

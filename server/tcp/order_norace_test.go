@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
+	"confcenter/server/tcp/gate/gatetest"
 )
 
 // However requests arrive, and whatever is ready first, they are answered as if each

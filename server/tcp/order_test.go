@@ -14,13 +14,13 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
+	"confcenter/player"
 	"confcenter/protocol"
 	"confcenter/server/config"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
-	"confcenter/server/loop/looptest"
-	"confcenter/storage"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // heldConfig does what Set is given only when the test says so.
@@ -59,19 +59,19 @@ func (h *heldConfig) finish() {
 
 // heldPlayers is player storage that makes each change only when the test says so.
 type heldPlayers struct {
-	*storage.Storage
+	*player.Storage
 	held []func()
 }
 
-func (h *heldPlayers) DoEach(by *storage.Caller, calls []*storage.Call) {
+func (h *heldPlayers) DoEach(by *player.Caller, calls []*player.Call) {
 	for _, call := range calls {
 		h.held = append(h.held, func() {
 			finished := make(chan struct{})
-			alone := &storage.Caller{Done: func(done []*storage.Call) {
+			alone := &player.Caller{Done: func(done []*player.Call) {
 				by.Done(done)
 				close(finished)
 			}}
-			h.Storage.DoEach(alone, []*storage.Call{call})
+			h.Storage.DoEach(alone, []*player.Call{call})
 			<-finished
 		})
 	}
@@ -94,7 +94,7 @@ func converse(t testing.TB, store config.Store) *conversation {
 	keys := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	// The revisions of one store depend on what is finished first: players have another one.
 	fields := memory.New(memory.Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
-	players, err := storage.Open(storage.Config{Store: fields, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
+	players, err := player.Open(player.Config{Store: fields, Clock: clocktest.NewFake(time.Unix(1_000_000, 0))})
 	require.NoError(t, err)
 	c := &conversation{state: &gatetest.HeldState{Store: keys, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
 	cfg := Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}

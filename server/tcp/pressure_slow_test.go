@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
-	"confcenter/server/loop"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/loop"
 )
 
 // A client may pipeline any number of requests before it reads: it is not read either

@@ -17,8 +17,8 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
-	"confcenter/server/loop"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/loop"
 )
 
 // pipelined is a peer that sends all its requests before it reads a reply.

@@ -18,18 +18,17 @@ import (
 	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kv/follow"
-	"confcenter/kvlock"
+	"confcenter/kv/lock"
+	"confcenter/op"
 	"confcenter/server/clients"
 	"confcenter/server/config"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
-	"confcenter/server/model"
-	"confcenter/server/netio"
+	"confcenter/server/player"
 	"confcenter/server/state"
-	"confcenter/server/storage"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/netio"
 	"confcenter/server/watch"
-	cluster "confcenter/state"
 )
 
 // Config are a Server's settings. The zero value listens on DefaultListen and behaves like
@@ -131,13 +130,13 @@ type Stores struct {
 	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
 	StateStats func() kv.Stats
 	// Locks is made on State; nil only without State. It is closed before State.
-	Locks *kvlock.Manager
+	Locks *lock.Manager
 	// Storage is made on State and answers the commands of player storage; nil: they get
 	// codes.NotImplemented. It is closed before State.
-	Storage storage.Store
+	Storage player.Store
 	// Models are models of a cluster's state. The commands of those that are not there get
 	// codes.NotImplemented.
-	Models []cluster.Model
+	Models []op.Model
 }
 
 // Server is the TCP side of confcenter. Make one with New.
@@ -181,8 +180,8 @@ func New(cfg Config, stores Stores) *Server {
 	if documents := watch.AddDocuments(s.gate, stores.Revisions); documents != nil {
 		s.watches = append(s.watches, documents)
 	}
-	storage.Add(s.gate, stores.Storage)
-	model.Add(s.gate, stores.Models)
+	player.Add(s.gate, stores.Storage)
+	Add(s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
 		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Connections.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },

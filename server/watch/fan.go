@@ -5,8 +5,8 @@ import (
 
 	"confcenter/kv"
 	"confcenter/kv/follow"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // Follow starts posting every batch of the state store to the loops.

@@ -4,7 +4,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/loop"
 )
 
 // frameBytes is about the size of a frame of events. A single event may be longer.

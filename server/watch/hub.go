@@ -5,8 +5,8 @@ import (
 
 	"confcenter/kv"
 	"confcenter/kv/follow"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // hub has the watches of one loop: which of its sessions watch which keys.

@@ -14,11 +14,11 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
-	"confcenter/server/loop/looptest"
 	"confcenter/server/state"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // watchKit is a server without sockets on a store in memory, whose one loop is run

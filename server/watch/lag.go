@@ -9,7 +9,7 @@ import (
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/loop"
 )
 
 // Sizes of one step of catching up.

@@ -14,8 +14,8 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 // follow runs the loop, with p reading n bytes at a time, until w has been told

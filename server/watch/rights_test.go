@@ -10,8 +10,8 @@ import (
 	"confcenter/codes"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 func TestAWatchNeedsTheRightsToAllThatItTells(t *testing.T) {

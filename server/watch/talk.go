@@ -6,8 +6,8 @@ import (
 	"confcenter/op"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/loop"
 )
 
 // talk is how watches of one kind are asked for and told.

@@ -13,10 +13,10 @@ import (
 	"confcenter/confstore"
 	"confcenter/kv"
 	"confcenter/protocol"
-	"confcenter/server/gate"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
-	"confcenter/server/loop/looptest"
+	"confcenter/server/tcp/gate"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
+	"confcenter/server/tcp/loop/looptest"
 )
 
 // docKit serves watches on documents without sockets; its one loop is run by the test.

@@ -12,7 +12,7 @@ import (
 	"confcenter/kv/follow"
 	"confcenter/protocol"
 	"confcenter/server/edge"
-	"confcenter/server/gate"
+	"confcenter/server/tcp/gate"
 )
 
 // watch is one session's watch on some keys of the state store. It belongs to the

@@ -12,8 +12,8 @@ import (
 
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {

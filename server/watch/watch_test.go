@@ -11,8 +11,8 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
-	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
+	"confcenter/server/tcp/gate/gatetest"
+	"confcenter/server/tcp/loop"
 )
 
 func TestAWatchTellsOfItsKeysOnly(t *testing.T) {

@@ -12,10 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 	"confcenter/protocol"
 )
 
@@ -202,20 +201,20 @@ const agedTogether, agedAtOnce = 30, 64
 // age changes all files as often as it takes to have all their versions, without a server. The
 // last change leaves them as they are on the disk.
 func (b *bench) age(s *served) {
-	store := must(pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: filepath.Join(s.data, "state")}}))
+	store := must(disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: filepath.Join(s.data, "state")}}))
 	defer func() { check(store.Close()) }()
-	history := must(doclog.Open(b.ctx, kv.Archive(store), ""))
-	var list []doclog.Change
+	history := must(log.Open(b.ctx, kv.Archive(store), ""))
+	var list []log.Change
 	for n := 2; n <= b.of(versions); n++ {
 		for some := range slices.Chunk(fileNames(b.of(startFiles)), agedTogether) {
-			c := doclog.Change{By: doclog.By{Origin: "bench", Time: time.Now().UnixMilli()}}
+			c := log.Change{By: log.By{Origin: "bench", Time: time.Now().UnixMilli()}}
 			for _, name := range some {
 				known := must(history.Document(name))
 				file := must(os.ReadFile(filepath.Join(s.conf, name)))
 				if n < b.of(versions) {
 					file = fmt.Appendf(nil, `{"version":%d}`, n)
 				}
-				c.Versions = append(c.Versions, doclog.Version{Name: name, Served: known.Served + 1, Given: known.Given, File: file})
+				c.Versions = append(c.Versions, log.Version{Name: name, Served: known.Served + 1, Given: known.Given, File: file})
 			}
 			if list = append(list, c); len(list) == agedAtOnce {
 				must(history.Commit(b.ctx, list))

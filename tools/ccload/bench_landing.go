@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/player/field"
 	"confcenter/protocol"
-	"confcenter/storage/field"
 )
 
 // How landing is measured.

@@ -13,19 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
-	"confcenter/gateway"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
+	"confcenter/server/http"
 )
 
 // realHTTP is the address of the real HTTP side on an empty store.
 func realHTTP(t *testing.T) string {
 	t.Helper()
-	state, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: t.TempDir()}})
+	state, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: t.TempDir()}})
 	require.NoError(t, err)
 	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir(), State: state, SetTimeout: time.Minute})
 	require.NoError(t, err)
-	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: store, State: state}, nil)
+	g, err := http.New(http.Config{Listen: "127.0.0.1:0"}, http.Stores{Config: store, State: state}, nil)
 	require.NoError(t, err)
 	require.NoError(t, g.Start())
 	t.Cleanup(func() {

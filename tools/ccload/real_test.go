@@ -16,19 +16,18 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/token"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/internal/clock"
 	"confcenter/internal/servertest"
 	"confcenter/internal/tlsfiles"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
+	"confcenter/player"
+	_ "confcenter/player/landing/mysql" // the database that is measured
 	"confcenter/server"
-	"confcenter/server/gate"
+	"confcenter/server/http"
 	"confcenter/server/tcp"
-	"confcenter/state/auth"
-	"confcenter/storage"
-	_ "confcenter/storage/landing/mysql" // the database that is measured
+	"confcenter/server/tcp/gate"
 )
 
 // Here the measurements run against a real server, which checks what it is asked.
@@ -70,13 +69,13 @@ func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
 }
 
 // guardReal writes the tokens of the benchmark beside where confcenter writes the administrator's.
-func guardReal(place, data string, tokens *auth.Tokens) (*control.Config, error) {
+func guardReal(place, data string, tokens *token.Tokens) (*control.Config, error) {
 	p, err := control.ParsePlace(place, []string{gate.PlainListener})
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range []string{neighborName, limitedName} {
-		made, err := tokens.Make(context.Background(), &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: name})
+		made, err := tokens.Make(context.Background(), &access.Actor{Origin: access.Server}, &token.MakeAsk{Name: name})
 		if err == nil {
 			err = os.WriteFile(filepath.Join(data, name+".token"), []byte(made.Text+"\n"), 0o600)
 		}
@@ -105,13 +104,13 @@ func serveReal(args []string) (err error) {
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	state, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: *data + "-state"}})
+	state, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: *data + "-state"}})
 	if err != nil {
 		return err
 	}
 	s, err := server.Open(server.Config{
 		State: state, Documents: confstore.Config{Dir: *conf, DataDir: *data, SetTimeout: time.Minute},
-		Players: storage.Config{Moved: *moved}, Landing: server.Landing{DSN: *dsn, Elsewhere: !*lands},
+		Players: player.Config{Moved: *moved}, Landing: server.Landing{DSN: *dsn, Elsewhere: !*lands},
 	})
 	if err != nil {
 		return err
@@ -130,7 +129,7 @@ func serveReal(args []string) (err error) {
 		s.Own(fronts.Certificates.Close)
 	}
 	if *web != "" {
-		fronts.HTTP = &gateway.Config{Listen: *web, MaxConnections: *streams}
+		fronts.HTTP = &http.Config{Listen: *web, MaxConnections: *streams}
 	}
 	if err := s.Start(ctx, fronts); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
+	"confcenter/access/secret"
 )
 
 // Caller is token:a, who may do what rules say: "read kv:a/*" allows to read, and "-read kv:a/b" denies it.
@@ -31,10 +31,10 @@ func Caller(t require.TestingT, rules ...string) *guard.Caller {
 }
 
 // Ring has one key, by which values of tests are sealed.
-func Ring() *seal.Ring {
-	k := seal.Key{ID: "k", Made: 1}
+func Ring() *secret.Ring {
+	k := secret.Key{ID: "k", Made: 1}
 	copy(k.Key[:], "a key of tests")
-	return seal.NewRing([]seal.Key{k})
+	return secret.NewRing([]secret.Key{k})
 }
 
 // Sealed is JSON with the values sealed that ask for it, as in a place called origin.

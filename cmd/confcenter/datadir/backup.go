@@ -13,11 +13,11 @@ import (
 	"strings"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/kv"
+	"confcenter/kvstore"
 	"confcenter/kvstore/backup"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore/disk"
 )
 
 // partial is what the name of a backup ends with that is not complete.
@@ -107,7 +107,7 @@ func Copy(ctx context.Context, data string, to io.Writer, version string) (total
 		return totals, err
 	}
 	defer func() { err = errors.Join(err, taken.Close()) }()
-	store, _, err := disk.OpenLog(disk.Config{Dir: State(data), ReadOnly: true}, replica.Loader{})
+	store, _, err := disk.OpenLog(disk.Config{Dir: State(data), ReadOnly: true}, kvstore.Loader{})
 	if err != nil {
 		return totals, err
 	}
@@ -148,7 +148,7 @@ func Verify(dir string) (v Verdict, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, taken.Close()) }()
-	documents := doclog.NewChecker()
+	documents := log.NewChecker()
 	found, err := disk.Verify(disk.Config{Dir: State(dir)}, noting(documents))
 	if err != nil {
 		return v, err
@@ -158,7 +158,7 @@ func Verify(dir string) (v Verdict, err error) {
 	return v, nil
 }
 
-func noting(c *doclog.Checker) func(*kv.Entry) error {
+func noting(c *log.Checker) func(*kv.Entry) error {
 	return func(e *kv.Entry) error {
 		c.Entry(e)
 		return nil
@@ -166,7 +166,7 @@ func noting(c *doclog.Checker) func(*kv.Entry) error {
 }
 
 // judge adds what is wrong with the documents.
-func (v *Verdict) judge(c *doclog.Checker) {
+func (v *Verdict) judge(c *log.Checker) {
 	var faults []string
 	faults, v.Documents, v.Versions = c.End()
 	v.Faults, v.settled = append(v.Faults, faults...), c.Settled()
@@ -190,7 +190,7 @@ func VerifyBackup(ctx context.Context, name string, stdin io.Reader, told io.Wri
 	if how := compression(head); how != "" {
 		return v, codes.Errorf(codes.Storage, "%s %s", called, how)
 	}
-	documents := doclog.NewChecker()
+	documents := log.NewChecker()
 	rows := disk.Inspector{Entry: noting(documents)}
 	totals, err := backup.Read(io.TeeReader(from, io.MultiWriter(until{ctx}, told)), noHead, rows.Row)
 	if err == nil {

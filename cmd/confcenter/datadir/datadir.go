@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 )
 
 // lockName is the file in --data that a running server has locked, beside the directory itself.
@@ -191,14 +190,14 @@ func Renumber(ctx context.Context, dir string) (documents int, served int32, err
 	defer func() { err = errors.Join(err, taken.Close()) }()
 	// Nothing is given up here because of its age or number: that is for the server's settings.
 	const years = 100 * 365 * 24 * time.Hour
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{
 		Dir: State(dir), LogBytes: math.MaxInt64, LogAge: years, HistoryVersions: math.MaxInt32, HistoryBytes: math.MaxInt64, HistoryAge: years, TokenAge: years,
 	}})
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	log, err := doclog.Open(ctx, store, "")
+	log, err := log.Open(ctx, store, "")
 	if err != nil {
 		return 0, 0, err
 	}

@@ -12,16 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/confstore/doclog"
+	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/kv"
+	"confcenter/kvstore"
 	"confcenter/kvstore/backup"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
-	"confcenter/state/auth"
-	"confcenter/storage"
+	"confcenter/kvstore/disk"
+	"confcenter/player"
 )
 
 // Restored is what is said of a restore.
@@ -31,7 +31,7 @@ type Restored struct {
 	Next      int64  `json:"next_revision"`
 	Documents int    `json:"documents"` // of the backup
 
-	Tokens []auth.Token `json:"tokens"` // that are valid in it
+	Tokens []token.Token `json:"tokens"` // that are valid in it
 }
 
 // Restore makes a data directory of a backup file, of which v was found, as of the point to; told is told of
@@ -43,9 +43,9 @@ func Restore(ctx context.Context, name, dir string, v Verdict, to disk.Point, to
 	if to.Time > v.Time {
 		return done, codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", timeOf(to.Time), timeOf(v.Time))
 	}
-	to.Ended, to.Drop = auth.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: auth.SessionPrefix}}
+	to.Ended, to.Drop = token.Revocable, []disk.Keys{{NS: kv.AccessNamespace, Prefix: token.SessionPrefix}}
 	to.Stays = func(ns, key string) bool { // the audit tells of what is undone, too
-		return kv.OfAudit(ns) || storage.Stays(ns, key) || v.settled && doclog.Stays(ns, key)
+		return kv.OfAudit(ns) || player.Stays(ns, key) || v.settled && log.Stays(ns, key)
 	}
 	t, err := newTarget(dir)
 	if err != nil {
@@ -63,11 +63,11 @@ func Restore(ctx context.Context, name, dir string, v Verdict, to disk.Point, to
 }
 
 // tokensIn lists the tokens that are valid in a data directory which no one serves.
-func tokensIn(dir string) (tokens []auth.Token, err error) {
-	tokens = []auth.Token{}
+func tokensIn(dir string) (tokens []token.Token, err error) {
+	tokens = []token.Token{}
 	now := time.Now()
-	d, _, err := disk.OpenLog(disk.Config{Dir: State(dir), ReadOnly: true}, replica.Loader{Entry: func(e *kv.Entry) {
-		if t, valid := auth.TokenOf(e, now); valid {
+	d, _, err := disk.OpenLog(disk.Config{Dir: State(dir), ReadOnly: true}, kvstore.Loader{Entry: func(e *kv.Entry) {
+		if t, valid := token.TokenOf(e, now); valid {
 			tokens = append(tokens, t)
 		}
 	}})

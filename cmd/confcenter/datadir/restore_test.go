@@ -12,15 +12,14 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore/backup"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/disk"
 )
 
 // dataWithKeys makes a data directory with a state store.
 func dataWithKeys(t *testing.T, keys ...string) string {
 	t.Helper()
 	data := t.TempDir()
-	store, err := pebblekv.Open(pebblekv.StoreConfig{Disk: disk.Config{Dir: State(data), ReserveBytes: 1}})
+	store, err := disk.Open(disk.StoreConfig{Disk: disk.Config{Dir: State(data), ReserveBytes: 1}})
 	require.NoError(t, err)
 	for _, key := range keys {
 		_, err := kv.Commit(t.Context(), store, &kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue(key)}}})

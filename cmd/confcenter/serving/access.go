@@ -15,17 +15,16 @@ import (
 	"confcenter/access/control"
 	"confcenter/access/openid"
 	"confcenter/access/policy"
-	"confcenter/access/seal"
-	"confcenter/gateway"
+	"confcenter/access/review"
+	"confcenter/access/secret"
+	"confcenter/access/token"
 	"confcenter/internal/admission"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/server"
-	"confcenter/server/gate"
-	"confcenter/state/auth"
-	"confcenter/state/review"
-	"confcenter/state/secret"
+	"confcenter/server/http"
+	"confcenter/server/tcp/gate"
 )
 
 // accessOptions are the settings of access control.
@@ -58,7 +57,7 @@ func (o *reviewOptions) config() review.Config {
 }
 
 // listenerNames are what --listen-as calls the listeners: their settings.
-var listenerNames = []string{gate.PlainListener, gate.TLSListener, gateway.PlainListener, gateway.TLSListener}
+var listenerNames = []string{gate.PlainListener, gate.TLSListener, http.PlainListener, http.TLSListener}
 
 // parsed are the places that the settings name.
 func (o *accessOptions) parsed() (places []control.Place, err error) {
@@ -157,21 +156,21 @@ const TokenFile = "administrator.token"
 // ensureAdministrator makes a token for an administrator if there is none, for otherwise no one
 // could make one: those whom the settings name need a provider or certificates that work. Anyone
 // who can read the data directory has everything in any case.
-func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
+func ensureAdministrator(tokens *token.Tokens, data string, log zerolog.Logger) error {
 	ctx := context.Background()
-	for q := (auth.ListAsk{}); ; {
+	for q := (token.ListAsk{}); ; {
 		page, err := tokens.List(ctx, nil, &q)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(page.Tokens, func(t auth.Token) bool { return slices.Contains(t.Groups, policy.Administrators) }) {
+		if slices.ContainsFunc(page.Tokens, func(t token.Token) bool { return slices.Contains(t.Groups, policy.Administrators) }) {
 			return nil
 		}
 		if q.After = page.Next; q.After == "" {
 			break
 		}
 	}
-	made, err := tokens.Make(ctx, &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: "administrator", Groups: []string{policy.Administrators}})
+	made, err := tokens.Make(ctx, &access.Actor{Origin: access.Server}, &token.MakeAsk{Name: "administrator", Groups: []string{policy.Administrators}})
 	if err != nil {
 		return err
 	}
@@ -294,8 +293,8 @@ func (o *signInOptions) open(log zerolog.Logger) (*openid.Provider, error) {
 	})
 }
 
-func (o *signInOptions) limits() auth.SessionLimits {
-	return auth.SessionLimits{Idle: o.Idle, Age: o.Age, Most: int64(o.Most), Issuer: o.Issuer}
+func (o *signInOptions) limits() token.SessionLimits {
+	return token.SessionLimits{Idle: o.Idle, Age: o.Age, Most: int64(o.Most), Issuer: o.Issuer}
 }
 
 // KeyVariable has the secret key. It is no flag: everyone on the machine sees those.
@@ -327,11 +326,11 @@ const keyEvery = time.Second
 func (o *secretOptions) config(log zerolog.Logger) (cfg secret.Config) {
 	switch {
 	case o.File != "":
-		cfg.Source, cfg.Every = seal.FromFile(o.File), keyEvery
+		cfg.Source, cfg.Every = secret.FromFile(o.File), keyEvery
 	case o.Command != "":
-		cfg.Source = seal.FromCommand(o.Command, log)
+		cfg.Source = secret.FromCommand(o.Command, log)
 	case o.text != "":
-		cfg.Source = seal.FromText(KeyVariable, o.text)
+		cfg.Source = secret.FromText(KeyVariable, o.text)
 	}
 	return cfg
 }

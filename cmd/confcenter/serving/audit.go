@@ -3,9 +3,8 @@ package serving
 import (
 	"time"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
 	"confcenter/internal/settings"
-	"confcenter/state/audit"
 )
 
 // What --audit can be.
@@ -61,7 +60,7 @@ func (o *auditOptions) level(control bool) string {
 func (o *auditOptions) names() time.Duration { return time.Duration(o.Days+1) * 24 * time.Hour }
 
 // config is how the audit works that t takes the lines of; nil: there is none.
-func (o *auditOptions) config(t *trail.Trail) audit.Config {
+func (o *auditOptions) config(t *audit.Trail) audit.Config {
 	cfg := audit.Config{Trail: t, Age: time.Duration(o.Days) * 24 * time.Hour, Bytes: int64(o.Bytes)}
 	if o.File != "" {
 		cfg.Sinks = append(cfg.Sinks, audit.NewFile(o.File))

@@ -2,8 +2,8 @@ package serving
 
 import (
 	"confcenter/internal/settings"
+	"confcenter/player/landing"
 	"confcenter/server"
-	"confcenter/storage/landing"
 )
 
 // landingOptions are the settings of landing.

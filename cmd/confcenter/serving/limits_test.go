@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/gateway"
+	"confcenter/server/http"
 )
 
 func TestConnectionLimit(t *testing.T) {
@@ -52,7 +52,7 @@ func TestShareOfHTTPInOpenFiles(t *testing.T) {
 	}{
 		{"", 0, 1024, 0}, {"", 10, 1024, 0}, {"127.0.0.1:0", 0, 1024, 256}, {"127.0.0.1:0", 0, 1 << 20, 8192}, {"127.0.0.1:0", 10, 1 << 20, 10},
 	} {
-		o := httpOptions{Config: gateway.Config{Listen: c.listen, MaxConnections: c.asked}}
+		o := httpOptions{Config: http.Config{Listen: c.listen, MaxConnections: c.asked}}
 		require.Equal(t, c.want, o.connections(c.files), c)
 	}
 }

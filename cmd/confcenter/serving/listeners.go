@@ -7,10 +7,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"confcenter/gateway"
 	"confcenter/internal/clock"
 	"confcenter/internal/settings"
 	"confcenter/internal/tlsfiles"
+	"confcenter/server/http"
 )
 
 // DefaultHTTP is the default address of the HTTP side.
@@ -18,8 +18,8 @@ const DefaultHTTP = "127.0.0.1:8080"
 
 // httpOptions are the settings of the HTTP side.
 type httpOptions struct {
-	gateway.Config      // without addresses: none
-	given          bool // Listen was set, even to the default
+	http.Config      // without addresses: none
+	given       bool // Listen was set, even to the default
 }
 
 func (o *httpOptions) define(f *pflag.FlagSet) {
@@ -42,7 +42,7 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 		}
 	}
 	for _, origin := range o.CORSOrigins {
-		if err := gateway.CheckOrigin(origin); err != nil {
+		if err := http.CheckOrigin(origin); err != nil {
 			refuse("http-cors-origin: %w", err)
 		}
 	}

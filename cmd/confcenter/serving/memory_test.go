@@ -8,9 +8,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"confcenter/gateway"
 	"confcenter/internal/memory"
 	"confcenter/internal/settings"
+	"confcenter/server/http"
 	"confcenter/server/tcp"
 )
 
@@ -75,7 +75,7 @@ func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
-			o := Options{tcp: tcp.Config{MaxConnections: c.asked}, http: httpOptions{Config: gateway.Config{Listen: "127.0.0.1:0"}}}
+			o := Options{tcp: tcp.Config{MaxConnections: c.asked}, http: httpOptions{Config: http.Config{Listen: "127.0.0.1:0"}}}
 			require.NoError(t, o.limitConnections(files, memory.Divide(c.budget).Connections.Limit(), zerolog.New(&log)))
 			require.Equal(t, []int{c.tcp, c.web, c.unidentified}, []int{o.tcp.MaxConnections, o.http.MaxConnections, o.admission.Unidentified})
 			require.Equal(t, c.warns, bytes.Contains(log.Bytes(), []byte("raise --memory")), log.String())

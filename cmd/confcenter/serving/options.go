@@ -16,8 +16,8 @@ import (
 
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/internal/settings"
-	"confcenter/server/netio"
 	"confcenter/server/tcp"
+	"confcenter/server/tcp/netio"
 )
 
 // Prefix begins the environment variables of every verb.

@@ -21,9 +21,9 @@ import (
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/confstore"
-	"confcenter/gateway"
 	"confcenter/internal/memory"
 	"confcenter/server"
+	"confcenter/server/http"
 )
 
 // Serve returns when the server has stopped and everything is closed. out is told where the console is,
@@ -89,7 +89,7 @@ func (o *Options) Serve(ctx context.Context, out, messages io.Writer, version st
 }
 
 // showConsole says where people look.
-func showConsole(out io.Writer, web *gateway.Gateway) {
+func showConsole(out io.Writer, web *http.Gateway) {
 	if web == nil {
 		return
 	}

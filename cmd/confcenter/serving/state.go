@@ -7,18 +7,17 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"confcenter/access/trail"
+	"confcenter/access/audit"
+	"confcenter/access/token"
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/confstore"
 	"confcenter/internal/memory"
 	"confcenter/internal/settings"
-	"confcenter/kvstore/pebblekv"
-	"confcenter/kvstore/pebblekv/disk"
-	"confcenter/kvstore/replica"
+	"confcenter/kvstore"
+	"confcenter/kvstore/disk"
+	"confcenter/player"
 	"confcenter/server"
-	"confcenter/state/auth"
-	"confcenter/state/host"
-	"confcenter/storage"
+	"confcenter/server/host"
 )
 
 // stateOptions are the settings of the state store.
@@ -67,17 +66,17 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 
 // openEngine opens the state store; --data exists and belongs to this process. lines are those of
 // the audit; nil: there is none.
-func openEngine(o *Options, budget *memory.Budget, log zerolog.Logger) (store *replica.Store, lines *trail.Trail, err error) {
+func openEngine(o *Options, budget *memory.Budget, log zerolog.Logger) (store *kvstore.Store, lines *audit.Trail, err error) {
 	if o.state.AckBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
-	cfg := pebblekv.StoreConfig{Disk: o.state.Config, Engine: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
+	cfg := disk.StoreConfig{Disk: o.state.Config, Engine: kvstore.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log}}
 	cfg.Disk.Dir, cfg.Disk.Engine = datadir.State(o.data), budget.Engine
 	if o.audit.level(o.access.On) != auditOff {
-		lines = trail.New(recentAudit)
+		lines = audit.New(recentAudit)
 	}
 	cfg.Engine.Trail, cfg.Engine.TrailNotesOnly = lines, o.audit.level(o.access.On) == auditNoKeys
-	if store, err = pebblekv.Open(cfg); err != nil {
+	if store, err = disk.Open(cfg); err != nil {
 		return nil, nil, err
 	}
 	if err := datadir.Mark(o.data); err != nil {
@@ -87,14 +86,14 @@ func openEngine(o *Options, budget *memory.Budget, log zerolog.Logger) (store *r
 }
 
 // serverConfig is what the settings say of a server on an open state store.
-func (o *Options) serverConfig(engine *replica.Store, lines *trail.Trail, budget *memory.Budget, log zerolog.Logger) server.Config {
+func (o *Options) serverConfig(engine *kvstore.Store, lines *audit.Trail, budget *memory.Budget, log zerolog.Logger) server.Config {
 	return server.Config{
 		State:     engine,
 		Documents: confstore.Config{Dir: o.conf, DataDir: o.data},
-		Players:   storage.Config{Moved: o.landing.Moved},
+		Players:   player.Config{Moved: o.landing.Moved},
 		Models: host.Config{
 			Audit:  o.audit.config(lines),
-			Auth:   auth.Config{Sessions: o.access.SignIn.limits(), Names: o.audit.names(), Waiting: o.access.Reviews.Keep},
+			Auth:   token.Config{Sessions: o.access.SignIn.limits(), Names: o.audit.names(), Waiting: o.access.Reviews.Keep},
 			Secret: o.secret.config(log),
 			Review: o.access.Reviews.config(),
 		},

@@ -21,7 +21,7 @@ import (
 	"slices"
 	"strings"
 
-	"confcenter/state"
+	"confcenter/op"
 )
 
 func main() {
@@ -39,31 +39,31 @@ func main() {
 }
 
 // generate returns the contents of all files by their names below root.
-func generate(root string, models []state.Model) (map[string][]byte, error) {
+func generate(root string, models []op.Model) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	writers := map[string]func(old []byte, models []state.Model) ([]byte, error){
-		"protocol/modelcommands.go": func(old []byte, models []state.Model) ([]byte, error) { return rows(old, tables(models)) },
-		codesPath:                   func([]byte, []state.Model) ([]byte, error) { return codeTable(), nil },
-		commandsPath:                func(_ []byte, models []state.Model) ([]byte, error) { return commandTable(models), nil },
-		kvCallsPath: func([]byte, []state.Model) ([]byte, error) {
+	writers := map[string]func(old []byte, models []op.Model) ([]byte, error){
+		"protocol/modelcommands.go": func(old []byte, models []op.Model) ([]byte, error) { return rows(old, tables(models)) },
+		codesPath:                   func([]byte, []op.Model) ([]byte, error) { return codeTable(), nil },
+		commandsPath:                func(_ []byte, models []op.Model) ([]byte, error) { return commandTable(models), nil },
+		kvCallsPath: func([]byte, []op.Model) ([]byte, error) {
 			byHand, err := os.ReadFile(filepath.Join(root, "client", "kvop.go"))
 			if err != nil {
 				return nil, err
 			}
 			return kvCalls(byHand)
 		},
-		kvPagePath: func([]byte, []state.Model) ([]byte, error) {
+		kvPagePath: func([]byte, []op.Model) ([]byte, error) {
 			specification, err := os.ReadFile(filepath.Join(root, "PROTOCOL.md"))
 			return kvPage(specification), err
 		},
-		"gateway/openapi.json": func(old []byte, models []state.Model) ([]byte, error) {
+		"server/http/openapi.json": func(old []byte, models []op.Model) ([]byte, error) {
 			return openapi(kvPaths(old), models)
 		},
-		"state/remote/calls.go": calls,
+		"client/calls/calls.go": calls,
 	}
 	for i := range models {
-		writers[referencePath(&models[i])] = func([]byte, []state.Model) ([]byte, error) { return reference(&models[i]), nil }
-		writers[strings.TrimPrefix(packageOf(&models[i]), "confcenter/")+"/asked_test.go"] = func([]byte, []state.Model) ([]byte, error) { return asked(&models[i]) }
+		writers[referencePath(&models[i])] = func([]byte, []op.Model) ([]byte, error) { return reference(&models[i]), nil }
+		writers[strings.TrimPrefix(packageOf(&models[i]), "confcenter/")+"/asked_test.go"] = func([]byte, []op.Model) ([]byte, error) { return asked(&models[i]) }
 	}
 	for name, write := range writers {
 		old, err := os.ReadFile(filepath.Join(root, name))

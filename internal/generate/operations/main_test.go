@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/op"
+	"confcenter/op/sampletest"
 	"confcenter/protocol"
-	"confcenter/state"
-	"confcenter/state/sampletest"
 )
 
 const root = "../../.."
@@ -44,7 +44,7 @@ func TestTablesAreSound(t *testing.T) {
 			require.Contains(t, rights, o.Right, o.Name)
 			require.False(t, o.Writes() && strings.HasPrefix(o.Route, "GET "), "%s %s: what browsers do by themselves must not write", m.Name, o.Name)
 			require.Regexp(t, `^[a-z].*[^.]$`, o.Doc, o.Name)
-			for _, member := range state.MembersOf(o.Answer()) {
+			for _, member := range op.MembersOf(o.Answer()) {
 				require.NotContains(t, []string{"code", "desc", "retry_after"}, member.Name, "%s: these say how it went", o.Name)
 			}
 		}
@@ -60,7 +60,7 @@ func TestMembersAreDocumented(t *testing.T) {
 			types = append(types, m.Operations[k].Question(), m.Operations[k].Answer())
 		}
 		for _, of := range types {
-			for _, member := range state.MembersOf(of) {
+			for _, member := range op.MembersOf(of) {
 				require.Regexp(t, `^[A-Za-z][A-Za-z0-9_]*$`, member.Name, of)
 				require.NotEmpty(t, member.Doc, "%v.%s", of, member.Name)
 			}
@@ -68,7 +68,7 @@ func TestMembersAreDocumented(t *testing.T) {
 	}
 }
 
-var sample = []state.Model{sampletest.Model(nil)}
+var sample = []op.Model{sampletest.Model(nil)}
 
 func TestOperationsKeepTheirIDs(t *testing.T) {
 	text, err := rows(nil, sample)
@@ -79,11 +79,11 @@ func TestOperationsKeepTheirIDs(t *testing.T) {
 	require.Equal(t, string(text), string(again))
 
 	moved := sample[0]
-	moved.Operations = []state.Operation{moved.Operations[1], moved.Operations[0]}
-	_, err = rows(text, []state.Model{moved})
+	moved.Operations = []op.Operation{moved.Operations[1], moved.Operations[0]}
+	_, err = rows(text, []op.Model{moved})
 	require.ErrorContains(t, err, `command 0x0400 was FLADDUP and would be "FLLIST"`)
 	moved.Operations = sample[0].Operations[:1]
-	_, err = rows(text, []state.Model{moved})
+	_, err = rows(text, []op.Model{moved})
 	require.ErrorContains(t, err, `command 0x0401 was FLLIST and would be ""`)
 }
 
@@ -101,9 +101,9 @@ func TestThePageOfAModel(t *testing.T) {
 // The author of a client finds in both documents what it has to expect.
 func TestRefusalsAreDocumented(t *testing.T) {
 	refusing := sample[0]
-	refusing.Operations = []state.Operation{refusing.Operations[0].Refuses(codes.Conflict, "somebody else counts").Refuses(codes.TokenReused, "it is taken").Refuses(codes.Older, "it is old")}
+	refusing.Operations = []op.Operation{refusing.Operations[0].Refuses(codes.Conflict, "somebody else counts").Refuses(codes.TokenReused, "it is taken").Refuses(codes.Older, "it is old")}
 	require.Contains(t, string(reference(&refusing)), "\n| refused with | when |\n|---|---|\n| 412 conflict | somebody else counts |\n| 1019 token_reused | it is taken |\n| 409 older | it is old |\n")
-	document, err := openapi([]byte(`{"paths":{},"components":{"schemas":{}}}`), []state.Model{refusing})
+	document, err := openapi([]byte(`{"paths":{},"components":{"schemas":{}}}`), []op.Model{refusing})
 	require.NoError(t, err)
 	var doc struct {
 		Paths map[string]map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"confcenter/internal/jsontext"
-	"confcenter/state"
+	"confcenter/op"
 )
 
 // maxBody is the gateway's default limit of a body.
@@ -61,7 +61,7 @@ func separate(dst []byte, i int) []byte {
 }
 
 // openapi replaces what the document has about the models.
-func openapi(old []byte, models []state.Model) ([]byte, error) {
+func openapi(old []byte, models []op.Model) ([]byte, error) {
 	var paths, schemas object
 	for i := range models {
 		paths = append(paths, pathsOf(&models[i])...)
@@ -70,7 +70,7 @@ func openapi(old []byte, models []state.Model) ([]byte, error) {
 		}
 	}
 	of := func(f field) bool {
-		return slices.ContainsFunc(models, func(m state.Model) bool {
+		return slices.ContainsFunc(models, func(m op.Model) bool {
 			return strings.HasPrefix(f.name, "/v1/"+m.Name+"/") || strings.HasPrefix(f.name, m.Name+".")
 		})
 	}
@@ -112,7 +112,7 @@ func edit(document text, change func(object) object, path ...string) text {
 }
 
 // pathsOf are the paths of a model, in the order of its table.
-func pathsOf(m *state.Model) (paths object) {
+func pathsOf(m *op.Model) (paths object) {
 	for i := range m.Operations {
 		o := &m.Operations[i]
 		method, path, _ := strings.Cut(o.Route, " ")
@@ -137,7 +137,7 @@ func content(schema object) object {
 	return object{{"application/json", object{{"schema", schema}}}}
 }
 
-func operation(m *state.Model, o *state.Operation) object {
+func operation(m *op.Model, o *op.Operation) object {
 	out := object{{"operationId", m.Name + "." + o.Name}, {"tags", list{m.Name}}, {"summary", strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}}
 	responses := object{{"200", object{{"description", "done"}, {"content", content(objectSchema(m, o.Answer()))}}}}
 	if strings.HasPrefix(o.Route, "POST ") {
@@ -158,8 +158,8 @@ func operation(m *state.Model, o *state.Operation) object {
 	return append(out, field{"responses", append(responses, field{"default", ref("responses/Error")})})
 }
 
-func parametersOf(m *state.Model, t reflect.Type) (all list) {
-	for _, member := range state.MembersOf(t) {
+func parametersOf(m *op.Model, t reflect.Type) (all list) {
+	for _, member := range op.MembersOf(t) {
 		all = append(all, object{
 			{"name", member.Name}, {"in", "query"}, {"description", member.Doc}, {"required", false}, {"schema", schema(m, member.Type)}, {"example", example(member.Type)},
 		})
@@ -169,12 +169,12 @@ func parametersOf(m *state.Model, t reflect.Type) (all list) {
 
 // example is a value that a parameter may have.
 func example(t reflect.Type) any {
-	switch form := state.FormOf(t); {
-	case form == state.WholeForm || form == state.NumberForm:
+	switch form := op.FormOf(t); {
+	case form == op.WholeForm || form == op.NumberForm:
 		return 1
-	case form == state.FlagForm:
+	case form == op.FlagForm:
 		return true
-	case form == state.ListForm:
+	case form == op.ListForm:
 		return example(t.Elem())
 	case choices(t) != nil:
 		return choices(t)[0]
@@ -190,12 +190,12 @@ func choices(t reflect.Type) []string {
 	return nil
 }
 
-func schema(m *state.Model, t reflect.Type) object {
+func schema(m *op.Model, t reflect.Type) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch form := state.FormOf(t); form {
-	case state.TextForm:
+	switch form := op.FormOf(t); form {
+	case op.TextForm:
 		out := object{{"type", "string"}}
 		if names := choices(t); names != nil {
 			all := list{}
@@ -205,26 +205,26 @@ func schema(m *state.Model, t reflect.Type) object {
 			out = append(out, field{"enum", all})
 		}
 		return out
-	case state.WholeForm:
+	case op.WholeForm:
 		return object{{"type", "integer"}, {"format", "int64"}}
-	case state.NumberForm:
+	case op.NumberForm:
 		return object{{"type", "number"}}
-	case state.FlagForm:
+	case op.FlagForm:
 		return object{{"type", "boolean"}}
-	case state.ListForm:
+	case op.ListForm:
 		return object{{"type", "array"}, {"items", schema(m, t.Elem())}}
-	case state.TableForm:
+	case op.TableForm:
 		return object{{"type", "object"}, {"additionalProperties", schema(m, t.Elem())}}
-	case state.ObjectForm:
+	case op.ObjectForm:
 		return ref(fmt.Sprintf("schemas/%s.%s", m.Name, t.Name()))
 	}
 	return object{}
 }
 
 // objectSchema describes a struct by its members.
-func objectSchema(m *state.Model, t reflect.Type) object {
+func objectSchema(m *op.Model, t reflect.Type) object {
 	properties := object{}
-	for _, member := range state.MembersOf(t) {
+	for _, member := range op.MembersOf(t) {
 		s := schema(m, member.Type)
 		if indexOf(s, "$ref") < 0 && member.Doc != "" {
 			s = append(s, field{"description", member.Doc})

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"confcenter/codes"
+	"confcenter/op"
 	"confcenter/protocol"
-	"confcenter/state"
 )
 
 // codesPath is the page of the error codes.
@@ -31,7 +31,7 @@ func codeTable() []byte {
 const commandsPath = "docs/reference/commands.md"
 
 // commandTable is the page of the commands that are no model's.
-func commandTable(models []state.Model) []byte {
+func commandTable(models []op.Model) []byte {
 	ofModels := map[protocol.Command]bool{}
 	for i := range models {
 		for place := range models[i].Operations {
@@ -54,10 +54,10 @@ func writeRows(out *bytes.Buffer, rows []protocol.Row) {
 }
 
 // referencePath is the page of a model in the reference.
-func referencePath(m *state.Model) string { return "docs/reference/" + m.Name + ".md" }
+func referencePath(m *op.Model) string { return "docs/reference/" + m.Name + ".md" }
 
 // reference is the page of a model: what can be asked of it over TCP.
-func reference(m *state.Model) []byte {
+func reference(m *op.Model) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!-- written by go generate ./internal/generate/operations -->\n\n# %s: its commands\n\n", strings.ToUpper(m.Name[:1])+m.Name[1:])
 	out.WriteString("Requests and replies are as [PROTOCOL.md](../../PROTOCOL.md#commands-of-models) says of all commands of models.\n")
@@ -90,7 +90,7 @@ func dash(text string) string {
 }
 
 func memberTable(out *bytes.Buffer, what string, t reflect.Type) {
-	members := state.MembersOf(t)
+	members := op.MembersOf(t)
 	if len(members) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func memberTable(out *bytes.Buffer, what string, t reflect.Type) {
 	}
 }
 
-func refusalTable(out *bytes.Buffer, list []state.Refusal) {
+func refusalTable(out *bytes.Buffer, list []op.Refusal) {
 	if len(list) == 0 {
 		return
 	}
@@ -115,20 +115,20 @@ func typeText(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch state.FormOf(t) {
-	case state.TextForm:
+	switch op.FormOf(t) {
+	case op.TextForm:
 		return "string"
-	case state.WholeForm:
+	case op.WholeForm:
 		return "integer"
-	case state.NumberForm:
+	case op.NumberForm:
 		return "number"
-	case state.FlagForm:
+	case op.FlagForm:
 		return "boolean"
-	case state.ListForm:
+	case op.ListForm:
 		return "array of " + typeText(t.Elem())
-	case state.TableForm:
+	case op.TableForm:
 		return "object of " + typeText(t.Elem())
-	case state.ObjectForm:
+	case op.ObjectForm:
 		return t.Name()
 	}
 	return "any"
@@ -136,21 +136,21 @@ func typeText(t reflect.Type) string {
 
 // objectsOf are the structs in the questions and answers of a model, in the order in which they
 // are met.
-func objectsOf(m *state.Model) (list []reflect.Type) {
+func objectsOf(m *op.Model) (list []reflect.Type) {
 	seen := map[reflect.Type]bool{}
 	var walk func(t reflect.Type, top bool)
 	walk = func(t reflect.Type, top bool) {
-		switch form := state.FormOf(t); {
+		switch form := op.FormOf(t); {
 		case t.Kind() == reflect.Pointer:
 			walk(t.Elem(), top)
-		case form == state.ListForm || form == state.TableForm:
+		case form == op.ListForm || form == op.TableForm:
 			walk(t.Elem(), false)
-		case form == state.ObjectForm && !seen[t]:
+		case form == op.ObjectForm && !seen[t]:
 			if !top {
 				seen[t] = true
 				list = append(list, t)
 			}
-			for _, member := range state.MembersOf(t) {
+			for _, member := range op.MembersOf(t) {
 				walk(member.Type, false)
 			}
 		}

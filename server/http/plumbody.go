@@ -1,0 +1,213 @@
+package http
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// The members of bodies of Plum's API: a batch has only the first, an item of it
+// the others, and a put the others without the key.
+const (
+	plumItemsMember = iota
+	plumKeyMember
+	plumValueMember
+	plumTypeMember
+	plumTTLMember
+	plumTTLMsMember
+)
+
+var plumNames = [...]string{"items", "key", "value", "type", "ttl", "ttl_ms"}
+
+// plumObject is an object of a body, indexed by the constants above. An absent
+// member has no key.
+type plumObject [len(plumNames)]jsontext.Member
+
+// readPlum reads the object at the beginning of body, which may have the members
+// from one constant up to, but not including, another. Like Plum it ignores what
+// follows the object, takes null for an empty object, and accepts names in any
+// case: what Plum stores must not become an empty value here.
+func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, err error) {
+	var space [4]jsontext.Member
+	members, kind, _, err := jsontext.ScanPrefix(space[:0], body)
+	switch {
+	case err != nil:
+		return o, badPlum("the body is not valid JSON (%v)", err)
+	case kind != jsontext.Object && kind != jsontext.Null:
+		return o, badPlum("an object is expected, with the members %s, and this is a JSON %s", strings.Join(plumNames[from:to], ", "), kind)
+	}
+	for i := range members {
+		key := members[i].Key
+		f := from + slices.IndexFunc(plumNames[from:to], func(name string) bool { return strings.EqualFold(name, string(key)) })
+		switch {
+		case f < from:
+			ignored.add(key)
+		case o[f].Key == nil, string(key) == plumNames[f] && string(o[f].Key) != plumNames[f]:
+			o[f] = members[i]
+		}
+	}
+	return o, nil
+}
+
+// given reports whether a member is present and not null.
+func (o *plumObject) given(f int) bool { return o[f].Key != nil && o[f].Kind != jsontext.Null }
+
+// text returns the raw text of a member that must be a string, null or absent.
+func (o *plumObject) text(f int) ([]byte, error) {
+	switch {
+	case !o.given(f):
+		return nil, nil
+	case o[f].Kind != jsontext.String:
+		return nil, badPlum("%s must be a string, in quotes, and is a JSON %s", plumNames[f], o[f].Kind)
+	}
+	return o[f].Raw, nil
+}
+
+// put returns the put that an item of a batch describes.
+func (o *plumObject) put(ns string) (kv.Op, error) {
+	key, err := o.text(plumKeyMember)
+	if err != nil {
+		return kv.Op{}, err
+	}
+	return o.putOf(ns, string(jsontext.Unquote(key)))
+}
+
+// putOf returns the put of a key that the object describes.
+func (o *plumObject) putOf(ns, key string) (kv.Op, error) {
+	value, err := o.value()
+	if err != nil {
+		return kv.Op{}, err
+	}
+	ttl, err := o.ttl()
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: value, TTL: ttl}, err
+}
+
+// value returns a copy of the value. The store checks it against its type.
+func (o *plumObject) value() (kv.Value, error) {
+	text, err := o.text(plumValueMember)
+	if err != nil {
+		return kv.Value{}, err
+	}
+	typed, err := o.text(plumTypeMember)
+	if err != nil {
+		return kv.Value{}, err
+	}
+	value := kv.Value{Type: kv.String, Data: jsontext.AppendUnquote(make([]byte, 0, len(text)), text)}
+	if name := jsontext.Unquote(typed); len(name) > 0 {
+		if value.Type = plumTypeOf(string(name)); value.Type == 0 {
+			return kv.Value{}, errPlumType
+		}
+	}
+	if value.Type == kv.Bytes {
+		n, err := base64.StdEncoding.Decode(value.Data, value.Data)
+		if err != nil {
+			return kv.Value{}, codes.Errorf(codes.BadValue, "the value is not base64, as bytes must be")
+		}
+		value.Data = value.Data[:n]
+	}
+	return value, nil
+}
+
+// ttl returns the time to live, 0 for none: ttl in seconds, or ttl_ms. Plum has
+// neither.
+func (o *plumObject) ttl() (time.Duration, error) {
+	seconds, err := o.duration(plumTTLMember, time.Second)
+	if err != nil {
+		return 0, err
+	}
+	ttl, err := o.duration(plumTTLMsMember, time.Millisecond)
+	switch {
+	case err != nil:
+		return 0, err
+	case !o.given(plumTTLMsMember):
+		return seconds, nil
+	case o.given(plumTTLMember) && seconds != ttl:
+		return 0, codes.Errorf(codes.BadTTL, "ttl and ttl_ms differ: give one of them")
+	}
+	return ttl, nil
+}
+
+func (o *plumObject) duration(f int, unit time.Duration) (time.Duration, error) {
+	if !o.given(f) {
+		return 0, nil
+	}
+	raw := o[f].Raw
+	if o[f].Kind == jsontext.String {
+		raw = jsontext.Unquote(raw)
+	}
+	n, ok := jsontext.Int64(raw)
+	if most := int64(kv.MaxTTL / unit); !ok || n < 1 || n > most {
+		return 0, codes.Errorf(codes.BadTTL, "%s must be a whole number from 1 to %d; leave it out for a key that stays", plumNames[f], most)
+	}
+	return time.Duration(n) * unit, nil
+}
+
+// plumItems returns the puts of a batch, all of them or none.
+func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err error) {
+	batch, err := readPlum(body, plumItemsMember, plumKeyMember, &ignored)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !batch.given(plumItemsMember):
+		return nil, nil, errPlumItems
+	case batch[plumItemsMember].Kind != jsontext.Array:
+		return nil, nil, badPlum("items must be an array of objects, and is a JSON %s", batch[plumItemsMember].Kind)
+	}
+	for it := jsontext.Iterate(batch[plumItemsMember].Raw); it.Next(); {
+		if len(ops) == kv.MaxOps {
+			return nil, nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
+		}
+		item, err := readPlum(it.Raw(), plumKeyMember, len(plumNames), &ignored)
+		if err != nil {
+			return nil, nil, err
+		}
+		op, err := item.put(ns)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, op)
+	}
+	switch {
+	case slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Key == "" }):
+		return nil, nil, errPlumItemKey
+	case len(ops) == 0:
+		return nil, nil, errPlumItems
+	}
+	return ops, ignored, nil
+}
+
+// plumIgnored are the names of unknown members. Plum accepts any, so none may be
+// refused; the reply names them, because a client with a misspelt member would
+// otherwise believe that it took effect. Plum's clients look only at the status.
+type plumIgnored []string
+
+// Bounds of what a reply says about ignored members.
+const (
+	maxIgnored     = 16
+	maxIgnoredName = 64
+)
+
+func (names *plumIgnored) add(key []byte) {
+	name := strings.ToValidUTF8(string(key[:min(len(key), maxIgnoredName)]), "")
+	if len(*names) < maxIgnored && !slices.Contains(*names, name) {
+		*names = append(*names, name)
+	}
+}
+
+// append appends the member that lists them, if there are any.
+func (names plumIgnored) append(b []byte) []byte {
+	begin := `,"ignored":[`
+	for _, name := range names {
+		b = appendPlumText(append(b, begin...), name)
+		begin = ","
+	}
+	if len(names) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}

@@ -1,0 +1,78 @@
+package http
+
+import (
+	"net/http"
+
+	"confcenter/codes"
+	"confcenter/op"
+)
+
+// count has the connection be counted among those of who asks, and w have their account. Probes,
+// metrics and status are answered in any case.
+func (p *peer) count(w *reply) error {
+	who := w.Rights.Identity()
+	if p == nil || who == nil {
+		return nil
+	}
+	conn := &p.socket.conn
+	err := conn.Enter(w.Edge, who)
+	if err == nil {
+		err = conn.Connect()
+	}
+	switch {
+	case err == nil:
+		w.Account = conn.Account
+	case !w.route.quiet:
+		w.Header().Set("Connection", "close")
+		return err
+	}
+	return nil
+}
+
+// pays charges a request, or refuses one beyond the rate of the connection, its address or its
+// sender. Probes, metrics and status are free. A body of unknown length is paid for as it is read.
+func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
+	if p == nil || w.route.quiet {
+		return nil
+	}
+	w.Meter = p.socket.Place.Meter
+	w.Size = min(max(0, r.ContentLength), w.route.body) // more is refused unread
+	if !w.Metered() {
+		return nil
+	}
+	if r.ContentLength < 0 {
+		charged := w.Request // the reply may serve another when the rest of the body comes
+		r.Body = &paidBody{r.Body, func(n int) { charged.Charge(g.clock.Now(), 0, int64(n)) }}
+	}
+	return w.Pay(g.clock.Now())
+}
+
+// judge decides about all that the request reads, changes or learns of.
+func (g *Gateway) judge(w *reply, things []op.Thing) error { return w.Judge(g.clock.Now(), things) }
+
+// asks ends the reading of a query, and decides about what that is about.
+func (g *Gateway) asks(w *reply, p *parameters, things ...op.Thing) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	return g.judge(w, append(w.Things(), things...))
+}
+
+// tire has a connection that is refused again and again wait for its next request, until ctx ends.
+func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
+	if p == nil {
+		return
+	}
+	wait := p.socket.conn.Tire(w.Account, g.clock.Now())
+	if wait == 0 {
+		return
+	}
+	_ = http.NewResponseController(w).Flush()
+	g.traffic.rests.Add(1)
+	g.traffic.rest.Add(1)
+	defer g.traffic.rest.Add(-1)
+	g.pause(w, r, wait)
+}
+
+// tires reports whether a refusal is of those that have a connection wait.
+func tires(err error) bool { return codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 }

@@ -1,0 +1,46 @@
+package http
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/clock/clocktest"
+)
+
+func (k *kit) sampled(t *testing.T) (got struct {
+	Now     int64 `json:"now_ms"`
+	Started int64 `json:"started_ms"`
+	Samples []moment
+}) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status/samples").body), &got))
+	return got
+}
+
+func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
+	began := time.UnixMilli(1_700_000_000_000)
+	fake := clocktest.NewFake(began)
+	k := startFleet(t, newFakeFleet(began), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
+	got := k.sampled(t)
+	require.Equal(t, began.UnixMilli(), got.Started)
+	require.Equal(t, []any{1, int64(3), int64(9), int64(7)}, []any{len(got.Samples), got.Samples[0].Connections, got.Samples[0].Requests, got.Samples[0].Pushes})
+	for n := 2; n < maxSamples+5; n++ {
+		if n == maxSamples {
+			k.get("/livez")
+		}
+		fake.Advance(sampleEvery)
+		at := began.Add(time.Duration(n-1) * sampleEvery).UnixMilli()
+		require.Eventually(t, func() bool {
+			return k.samples.Newest(1)[0].At == at
+		}, patience, time.Millisecond)
+	}
+	got = k.sampled(t)
+	require.Len(t, got.Samples, maxSamples, "older ones are forgotten")
+	for i, s := range got.Samples {
+		require.Equal(t, got.Now-int64(maxSamples-1-i)*sampleEvery.Milliseconds(), s.At)
+	}
+	require.Equal(t, got.Samples[0].HTTP+1, got.Samples[maxSamples-1].HTTP)
+}

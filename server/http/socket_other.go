@@ -1,0 +1,9 @@
+//go:build !linux
+
+package http
+
+import "errors"
+
+// No server runs here: see tcp.RunsOn.
+func holdLittle(uintptr)                    {}
+func transmit(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -1,0 +1,195 @@
+package http
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	jsoniter "github.com/json-iterator/go"
+
+	"confcenter/access"
+	"confcenter/confstore"
+	"confcenter/internal/metric"
+	"confcenter/op"
+	"confcenter/protocol"
+)
+
+// adminRoutes are for operators: health, metrics, and the current figures that the
+// console shows.
+func (g *Gateway) adminRoutes() []route {
+	const get = http.MethodGet
+	return []route{
+		{method: get, pattern: "/livez", name: "livez", right: access.Anyone, quiet: true, handle: g.health("livez", g.liveChecks())},
+		{method: get, pattern: "/readyz", name: "readyz", right: access.Anyone, quiet: true, handle: g.health("readyz", g.readyChecks())},
+		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
+		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.status},
+		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
+		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
+		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
+		of(protocol.GetCli, route{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients}),
+	}
+}
+
+// The bodies of /v1/status and /v1/clients. Times are in ms, points in time since
+// 1970.
+type (
+	// statusBody is the answer of /v1/status.
+	//
+	// wide: figures.
+	statusBody struct {
+		Version     string        `json:"version"`
+		Started     int64         `json:"started_ms"`
+		Uptime      int64         `json:"uptime_ms"`
+		Connections int64         `json:"connections" metric:"server_connections"`
+		Clients     int64         `json:"clients" metric:"server_clients"`
+		Watches     int64         `json:"watches" metric:"server_watches"`
+		Memory      int64         `json:"memory_bytes" metric:"server_memory_bytes"`
+		Requests    int64         `json:"requests_total" metric:"server_requests_total"`
+		Replies     int64         `json:"replies_total" metric:"server_replies_total"`
+		Pushes      int64         `json:"pushes_total"` // of configurations and of the state store
+		Budget      int64         `json:"memory_budget_bytes" metric:"memory_budget_bytes"`
+		Pools       []poolBody    `json:"pools"` // of the budget
+		HTTP        httpBody      `json:"http"`
+		Troubles    []troubleBody `json:"troubles"`
+		Open        []string      `json:"open"` // addresses that anyone can reach, without access control
+		Store       *storeBody    `json:"store,omitempty"`
+		Config      *configBody   `json:"config,omitempty"`
+		Landing     *landingBody  `json:"landing,omitempty"` // of player storage
+		Latency     []latencyBody `json:"latency"`
+		Slow        []slowBody    `json:"slow"`
+	}
+	poolBody struct {
+		Name    string `json:"name"`
+		Bytes   int64  `json:"bytes"`
+		Limit   int64  `json:"limit_bytes"`
+		Refused uint64 `json:"refused_total"`
+	}
+	httpBody struct {
+		Connections int64 `json:"connections" metric:"http_connections"`
+		Streams     int64 `json:"streams" metric:"http_streams"`
+		Requests    int64 `json:"requests_total" metric:"http_requests_total"`
+	}
+	storeBody struct {
+		Namespaces int64 `json:"namespaces" metric:"store_namespaces"`
+		Keys       int64 `json:"keys" metric:"store_keys"`
+		Bytes      int64 `json:"bytes" metric:"store_bytes"`
+		Leases     int64 `json:"leases" metric:"store_leases"`
+		Revision   int64 `json:"revision" metric:"store_revision"`
+		DiskBytes  int64 `json:"disk_bytes" metric:"store_disk_bytes"`
+		FreeBytes  int64 `json:"free_bytes" metric:"store_disk_free_bytes"`
+		Queue      int64 `json:"queue" metric:"store_queued_transactions"`
+		Commits    int64 `json:"commits_total" metric:"store_commits_total"`
+	}
+	configBody struct {
+		Files    int64         `json:"files" metric:"config_files"`
+		Broken   int64         `json:"broken" metric:"config_broken_files"`
+		Deleted  int64         `json:"deleted" metric:"config_deleted_files"`
+		Bytes    int64         `json:"bytes" metric:"config_bytes"`
+		Seq      int64         `json:"seq" metric:"config_sequence"`
+		Problems []problemBody `json:"problems"`
+	}
+	problemBody struct {
+		Kind  confstore.Kind `json:"kind"`
+		Name  string         `json:"name"`
+		Text  string         `json:"text"`
+		Since int64          `json:"since_ms"`
+	}
+	latencyBody struct {
+		Kind    string       `json:"kind"` // memory, worker, write or http
+		Count   uint64       `json:"count"`
+		Mean    float64      `json:"mean_ms"`
+		P50     float64      `json:"p50_ms"`
+		P99     float64      `json:"p99_ms"`
+		Buckets []bucketBody `json:"buckets"`
+	}
+	bucketBody struct {
+		UpTo  float64 `json:"le_ms"`
+		Count uint64  `json:"count"` // above the previous bucket
+	}
+	slowBody struct {
+		When     int64   `json:"when_ms"`
+		Kind     string  `json:"kind"` // http or tcp
+		Name     string  `json:"name"` // of the route or the command
+		Duration float64 `json:"duration_ms"`
+	}
+)
+
+func (g *Gateway) status(w *reply, _ *http.Request) error {
+	now, numbers := g.clock.Now(), g.readings()
+	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Troubles: g.troubles(), Open: append([]string{}, g.cfg.Open...), Slow: []slowBody{}}
+	numbers.Fill(&body)
+	numbers.Fill(&body.HTTP)
+	for name, pool := range g.cfg.Memory.Pools() {
+		body.Pools = append(body.Pools, poolBody{name, pool.Held(), pool.Limit(), pool.Refused()})
+	}
+	if g.stores.StateStats != nil {
+		body.Store = &storeBody{}
+		numbers.Fill(body.Store)
+	}
+	if g.stores.Config != nil {
+		body.Config = &configBody{Problems: g.problems(w.May())}
+		numbers.Fill(body.Config)
+	}
+	if g.stores.Storage != nil {
+		body.Landing = g.landingBody()
+	}
+	slow := slowBodies(nil, "http", g.traffic.lately())
+	if g.fleet != nil {
+		body.Pushes = pushes(numbers)
+		for _, r := range numbers {
+			if r.Name == tcpDurations {
+				body.Latency = append(body.Latency, latencyOf(r.Labels[0].Value, r.Times))
+			}
+		}
+		slow = slowBodies(slow, "tcp", g.fleet.Slow())
+	}
+	_, times := g.traffic.requests()
+	body.Latency = append(body.Latency, latencyOf("http", &times))
+	slices.SortStableFunc(slow, func(a, b slowBody) int { return int(b.When - a.When) })
+	body.Slow = append(body.Slow, slow[:min(len(slow), maxSlow)]...)
+	return w.sendStruct(&body)
+}
+
+// pushes adds up those of both stores.
+func pushes(fleet metric.Readings) int64 {
+	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
+}
+
+// problems are those of what who asks may read: figures are for more people than names are.
+func (g *Gateway) problems(may op.May) []problemBody {
+	list := []problemBody{}
+	for _, p := range g.stores.Config.Problems() {
+		if !may.Names(p.Name) {
+			continue
+		}
+		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})
+	}
+	return list
+}
+
+func latencyOf(kind string, t *metric.Times) latencyBody {
+	body := latencyBody{Kind: kind, Count: t.Count, Mean: inMS(t.Mean()), P50: inMS(t.Quantile(0.5)), P99: inMS(t.Quantile(0.99)), Buckets: []bucketBody{}}
+	for _, b := range t.Buckets {
+		body.Buckets = append(body.Buckets, bucketBody{UpTo: inMS(b.UpTo), Count: b.Count})
+	}
+	return body
+}
+
+func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
+	for _, s := range slow {
+		list = append(list, slowBody{When: s.When.UnixMilli(), Kind: kind, Name: s.Name, Duration: inMS(s.Duration)})
+	}
+	return list
+}
+
+func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// sendStruct answers with v as JSON that caches must not store. HTML characters are
+// escaped.
+func (w *reply) sendStruct(v any) error {
+	body, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.sendFresh(body)
+}
