@@ -3,7 +3,9 @@ package confcenter_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -148,4 +150,22 @@ func TestRoomsKeepTheirBudgets(t *testing.T) {
 	text, err := os.ReadFile("PROTOCOL.md")
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(strings.Fields(string(text))), mostWords, "words of PROTOCOL.md: what follows from a table belongs into docs/reference")
+}
+
+// What was built, or is as large, belongs into no commit: everyone who clones the tree pays for it for ever.
+func TestFilesAreSmall(t *testing.T) {
+	const most = 1 << 20
+	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name == "bin" || name == ".git" {
+			return fs.SkipDir
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && info.Size() > most {
+			t.Errorf("%s has %d bytes, the limit is %d", name, info.Size(), most)
+		}
+		return err
+	}))
 }

@@ -1,7 +1,7 @@
 package confcenter_test
 
 import (
-	"fmt"
+	"go/ast"
 	"io/fs"
 	"maps"
 	"os"
@@ -230,16 +230,15 @@ func TestAddingAnOperationIsShort(t *testing.T) {
 	require.ElementsMatch(t, written, files)
 }
 
-// A comment that says whoever means the client, the caller, the operator: it can say which.
-func TestCommentsSayWhoIsMeant(t *testing.T) {
-	vague := regexp.MustCompile(`(?:^|[^.\w])([Ww]hoever|[Ww]homever|[Ss]omebody|[Nn]obody|[Aa]nybody|[Ee]verybody)\b`)
-	var complaints []string
+// TestOnlySettingsAreToBeRaised: a text that tells people to raise a limit names the setting.
+func TestOnlySettingsAreToBeRaised(t *testing.T) {
 	for _, s := range sources(t) {
-		for _, group := range s.ast.Comments {
-			if word := vague.FindString(group.Text()); word != "" && s.path != "documents_test.go" {
-				complaints = append(complaints, fmt.Sprintf("%s:%d: %q", s.path, s.line(group.Pos()), word))
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			text, ok := node.(*ast.BasicLit)
+			if ok && !s.test && (strings.Contains(text.Value, "raise the limit") || strings.Contains(text.Value, "raise its limit")) && !strings.Contains(text.Value, "--") {
+				t.Errorf("%s:%d: %s: name the setting that raises the limit; if there is none, say so", s.path, s.line(text.Pos()), text.Value)
 			}
-		}
+			return true
+		})
 	}
-	complain(t, complaints)
 }

@@ -302,78 +302,6 @@ func TestPackageNamesSaySomething(t *testing.T) {
 	complain(t, wrong)
 }
 
-func TestPackagesHaveComments(t *testing.T) {
-	documented := map[string]bool{}
-	for _, s := range sources(t) {
-		if !s.test {
-			documented[s.dir] = documented[s.dir] || s.ast.Doc != nil
-		}
-	}
-	var wrong []string
-	for dir, ok := range documented {
-		if !ok {
-			wrong = append(wrong, dir+": the package has no comment")
-		}
-	}
-	complain(t, wrong)
-}
-
-func TestExportedNamesHaveComments(t *testing.T) {
-	var wrong []string
-	for _, s := range sources(t) {
-		if s.test {
-			continue
-		}
-		for _, declaration := range s.ast.Decls {
-			for _, name := range undocumented(declaration) {
-				wrong = append(wrong, fmt.Sprintf("%s:%d: %s has no comment", s.path, s.line(name.Pos()), name.Name))
-			}
-		}
-	}
-	complain(t, wrong)
-}
-
-// undocumented lists the exported names that declaration introduces without a
-// comment. A comment on a group covers its constants and variables, a comment
-// behind a line covers that line.
-func undocumented(declaration ast.Decl) []*ast.Ident {
-	switch d := declaration.(type) {
-	case *ast.FuncDecl:
-		if d.Doc == nil && d.Name.IsExported() && exportedReceiver(d) && !wellKnown(d) {
-			return []*ast.Ident{d.Name}
-		}
-	case *ast.GenDecl:
-		var names []*ast.Ident
-		for _, spec := range d.Specs {
-			names = append(names, undocumentedSpec(d, spec)...)
-		}
-		return names
-	}
-	return nil
-}
-
-func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
-	switch s := spec.(type) {
-	case *ast.TypeSpec:
-		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && d.Doc == nil {
-			return []*ast.Ident{s.Name}
-		}
-	case *ast.ValueSpec:
-		if s.Doc != nil || s.Comment != nil || d.Doc != nil {
-			return nil
-		}
-		return slices.DeleteFunc(slices.Clone(s.Names), func(name *ast.Ident) bool { return !name.IsExported() })
-	}
-	return nil
-}
-
-// wellKnown methods mean the same on every type.
-func wellKnown(d *ast.FuncDecl) bool {
-	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap"}, d.Name.Name)
-}
-
-func exportedReceiver(d *ast.FuncDecl) bool { return d.Recv == nil || ast.IsExported(receiverName(d)) }
-
 // receiverName is the name of the type that a method is of.
 func receiverName(d *ast.FuncDecl) string {
 	receiver := d.Recv.List[0].Type
@@ -416,19 +344,6 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 // messages are long by nature; their comment says so in a line that begins with "wide: ".
 func TestTypesAreNarrow(t *testing.T) {
 	complain(t, wideTypes(sources(t)))
-}
-
-// TestOnlySettingsAreToBeRaised: a text that tells people to raise a limit names the setting.
-func TestOnlySettingsAreToBeRaised(t *testing.T) {
-	for _, s := range sources(t) {
-		ast.Inspect(s.ast, func(node ast.Node) bool {
-			text, ok := node.(*ast.BasicLit)
-			if ok && !s.test && (strings.Contains(text.Value, "raise the limit") || strings.Contains(text.Value, "raise its limit")) && !strings.Contains(text.Value, "--") {
-				t.Errorf("%s:%d: %s: name the setting that raises the limit; if there is none, say so", s.path, s.line(text.Pos()), text.Value)
-			}
-			return true
-		})
-	}
 }
 
 // wideTypes lists the types with too many fields or methods and no reason beside them, and
