@@ -261,11 +261,11 @@ type Refusals struct {
 	bucket *admission.Bucket // of a connection without an account; nil: it was not refused yet
 }
 
-// Tire is called after a refusal, for each, and returns how long the connection has to wait until its
+// Backoff is called after a refusal, for each, and returns how long the connection has to wait until its
 // next request is looked at; 0: not at all. To refuse a request costs nearly as much as to answer it:
 // however many connections an account has, they are refused so often together. A connection of the nil
 // Account stands for itself.
-func (r *Refusals) Tire(a *Account, now time.Time) time.Duration {
+func (r *Refusals) Backoff(a *Account, now time.Time) time.Duration {
 	bucket := r.bucket
 	switch {
 	case a != nil:

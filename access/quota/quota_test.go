@@ -336,27 +336,27 @@ func TestConnectionsOfAnIdentityAreRefusedTogether(t *testing.T) {
 	var refusals quota.Refusals
 	at := time.Duration(0)
 	for i := range 50 {
-		require.Zero(t, refusals.Tire([]*quota.Account{one, two}[i%2], c.Now()))
+		require.Zero(t, refusals.Backoff([]*quota.Account{one, two}[i%2], c.Now()))
 	}
 	for i := range 20 {
 		before := at
-		at = refusals.Tire([]*quota.Account{one, two}[i%2], c.Now())
+		at = refusals.Backoff([]*quota.Account{one, two}[i%2], c.Now())
 		require.Equal(t, 20*time.Millisecond, at-before)
 	}
-	require.Zero(t, refusals.Tire(other, c.Now()))
+	require.Zero(t, refusals.Backoff(other, c.Now()))
 	for range 1000 {
-		require.LessOrEqual(t, refusals.Tire(one, c.Now()), time.Second, "not longer than a peer waits for an answer")
+		require.LessOrEqual(t, refusals.Backoff(one, c.Now()), time.Second, "not longer than a peer waits for an answer")
 	}
 	c.Advance(2 * time.Second)
-	require.Zero(t, refusals.Tire(two, c.Now()))
+	require.Zero(t, refusals.Backoff(two, c.Now()))
 }
 
 func TestConnectionsOfNobodyAreRefusedEachForItself(t *testing.T) {
 	_, c := open(t, `[]`)
 	var one, other quota.Refusals
 	for range 50 {
-		require.Zero(t, one.Tire(nil, c.Now()))
+		require.Zero(t, one.Backoff(nil, c.Now()))
 	}
-	require.Equal(t, 20*time.Millisecond, one.Tire(nil, c.Now()))
-	require.Zero(t, other.Tire(nil, c.Now()))
+	require.Equal(t, 20*time.Millisecond, one.Backoff(nil, c.Now()))
+	require.Zero(t, other.Backoff(nil, c.Now()))
 }

@@ -91,9 +91,9 @@ func (f *Handlers) Census(after int32, most int, stopped <-chan struct{}) (list 
 // if they have stopped.
 func (f *Handlers) ask(page []*gate.Client, stopped <-chan struct{}) (found []counted, room int, ok bool) {
 	room = maxListedAtOnce
-	for _, d := range f.gate.Desks() {
+	for _, d := range f.gate.Locals() {
 		answer := make(chan *census, 1)
-		mine := slices.DeleteFunc(slices.Clone(page), func(c *gate.Client) bool { return c.Session().Desk != d })
+		mine := slices.DeleteFunc(slices.Clone(page), func(c *gate.Client) bool { return c.Session().Local != d })
 		if len(mine) == 0 {
 			continue
 		}

@@ -109,7 +109,7 @@ func keepAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 // AskSilent makes every loop probe its silent sessions and close those that have been
 // silent for two intervals.
 func (f *Handlers) AskSilent(now time.Time, interval time.Duration) {
-	for _, d := range f.gate.Desks() {
+	for _, d := range f.gate.Locals() {
 		d.Loop.Post(&keepAliveSweep{now: now.UnixNano(), interval: interval.Nanoseconds()})
 	}
 }

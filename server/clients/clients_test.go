@@ -28,7 +28,7 @@ func newClientBench(t gatetest.T) (*gatetest.Bench, *Handlers) {
 func TestNothingIsRoutedToAConnectionThatIsBeingClosed(t *testing.T) {
 	b, _ := newClientBench(t)
 	from, _ := b.Peer(gatetest.Unlimited)
-	to, w := gatetest.Connect(t, b.Desk, 0)
+	to, w := gatetest.Connect(t, b.Local, 0)
 	require.NoError(t, to.Identify(7, nil))
 	w.Room = 0
 	to.Out.SendFrame(make([]byte, 8<<10))
@@ -55,7 +55,7 @@ func TestHungupTellsWhenAClientLeft(t *testing.T) {
 	b, _ := newClientBench(t)
 	s, w := b.Peer(gatetest.Unlimited)
 	time0 := b.Clock.Now()
-	other, _ := gatetest.Connect(t, b.Desk, 0)
+	other, _ := gatetest.Connect(t, b.Local, 0)
 	require.NoError(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}}))
 	b.Clock.Advance(90 * time.Second)
 	other.Abort("test")
@@ -69,7 +69,7 @@ func TestHungupTellsWhenAClientLeft(t *testing.T) {
 func TestHungupSaysWhichProgramLeft(t *testing.T) {
 	b, _ := newClientBench(t)
 	s, w := b.Peer(gatetest.Unlimited)
-	other, _ := gatetest.Connect(t, b.Desk, 0)
+	other, _ := gatetest.Connect(t, b.Local, 0)
 	require.NoError(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}, {Name: "svrname", Value: "first"}, {Name: "progi", Value: "own"}}))
 	other.Receive(protocol.AppendFrame(nil, protocol.SetArgs, 1, []byte(`{"svrname":"second"}`)))
 	other.Abort("test")
@@ -152,7 +152,7 @@ func TestClientsAreBounded(t *testing.T) {
 	require.Equal(t, 2, turns, "a turn has a budget")
 	require.Same(t, ask, <-answer)
 	other.Reset()
-	gatetest.Sweep(b.Desk)
+	gatetest.Sweep(b.Local)
 	ask = &census{clients: []*gate.Client{other.Client}, answer: answer}
 	ask.Deliver(s.Loop, 100)
 	require.Empty(t, ask.found, "who has left is not listed")
@@ -165,7 +165,7 @@ func TestListsOfClientsAreBounded(t *testing.T) {
 	b.Open()
 	s, w := b.Peer(gatetest.Unlimited)
 	for i := range 100 {
-		other, _ := gatetest.Connect(t, b.Desk, 0)
+		other, _ := gatetest.Connect(t, b.Local, 0)
 		require.NoError(t, other.Identify(int32(5000+i), []protocol.Property{{Name: "svrname", Value: fmt.Sprint("app", i)}, {Name: "note", Value: strings.Repeat("x", 1000)}}))
 	}
 	ask := func(body string) string {
@@ -174,7 +174,7 @@ func TestListsOfClientsAreBounded(t *testing.T) {
 		for b.Group.Jobs() > 0 {
 			b.Group.DoJob(0)
 		}
-		gatetest.Sweep(b.Desk)
+		gatetest.Sweep(b.Local)
 		return w.Got.String()[protocol.HeaderSize:]
 	}
 	held := b.Group.Memory.Held()

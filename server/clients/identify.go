@@ -13,7 +13,7 @@ import (
 // whoami identifies a connection, or updates an identified one. Every reply has a svrid,
 // without which Python clients crash.
 func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool {
-	req := &s.Desk.Req
+	req := &s.Local.Req
 	if err := req.Parse(body); err != nil {
 		refuse(s, h, int(codes.NotFound), "body json invalid: "+err.Error())
 		return true
@@ -103,7 +103,7 @@ func (f *Handlers) welcome(s *gate.Session, h protocol.Header) {
 
 // setArgs changes properties and the client's place on the warn list.
 func (f *Handlers) setArgs(s *gate.Session, h protocol.Header, _ []byte) bool {
-	req := &s.Desk.Req
+	req := &s.Local.Req
 	props, fits := req.Properties()
 	if !fits || !s.Gate.Registry.Merge(s.Client, props, s.Limits().Properties) {
 		s.Result(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",

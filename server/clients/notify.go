@@ -14,7 +14,7 @@ import (
 // notify handles a client's EVNOTIFY. It is for the server if it names no target or the
 // server itself, otherwise for another client.
 func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool {
-	req := &s.Desk.Req
+	req := &s.Local.Req
 	to, routed := targetOf(req)
 	kind := req.Text("notify")
 	// Everyone reads this log, so what one client says to another is not in it.
@@ -36,7 +36,7 @@ func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool 
 
 // closeLink closes the client that the request names, without notice.
 func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
-	id, ok := s.Desk.Req.Int("svrid")
+	id, ok := s.Local.Req.Int("svrid")
 	if !ok {
 		return -2, false
 	}
@@ -59,12 +59,12 @@ func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
 func (f *Handlers) route(s *gate.Session, h protocol.Header, to int32) {
 	if to == s.Client.ID || !forward(s, h, to, f.appendRouted) {
 		s.End(protocol.AppendRouteError(s.Begin(h.Command.Reply(), h.Seq),
-			f.serverID, s.Client.ID, s.Desk.Req.Text("path")))
+			f.serverID, s.Client.ID, s.Local.Req.Text("path")))
 	}
 }
 
 func (f *Handlers) appendRouted(dst []byte, from *gate.Session) []byte {
-	return protocol.AppendRouted(dst, &from.Desk.Req, from.Client.ID, f.serverID)
+	return protocol.AppendRouted(dst, &from.Local.Req, from.Client.ID, f.serverID)
 }
 
 // forward posts the frame that appendBody makes to client `to`, under the same
@@ -95,14 +95,14 @@ func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst [
 // routeReply passes an answer to its target. Answers are never answered, so one without a
 // target is dropped.
 func (f *Handlers) routeReply(s *gate.Session, h protocol.Header) {
-	if to, present := targetOf(&s.Desk.Req); present && to != s.Client.ID {
+	if to, present := targetOf(&s.Local.Req); present && to != s.Client.ID {
 		forward(s, h, to, f.appendRouted)
 	}
 }
 
 // appRunLog is only ever routed.
 func (f *Handlers) appRunLog(s *gate.Session, h protocol.Header, _ []byte) bool {
-	if to, present := targetOf(&s.Desk.Req); present {
+	if to, present := targetOf(&s.Local.Req); present {
 		f.route(s, h, to)
 	}
 	return true
@@ -117,8 +117,8 @@ func (f *Handlers) exchange(s *gate.Session, h protocol.Header, body []byte) boo
 }
 
 func relay(s *gate.Session, h protocol.Header) bool {
-	to, ok := s.Desk.Req.Int("to")
+	to, ok := s.Local.Req.Int("to")
 	return ok && forward(s, h, to, func(dst []byte, from *gate.Session) []byte {
-		return jsontext.AppendCompact(dst, from.Desk.Req.Body())
+		return jsontext.AppendCompact(dst, from.Local.Req.Body())
 	})
 }

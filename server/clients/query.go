@@ -20,10 +20,10 @@ import (
 
 // getClients answers GETCLI: all clients or one, or a page of them, with all properties or one.
 func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool {
-	id, _ := s.Desk.Req.IntOrText("svrid")
-	after, _ := s.Desk.Req.IntOrText("after")
-	limit, paged := s.Desk.Req.IntOrText("limit")
-	key := string(s.Desk.Req.Text("key"))
+	id, _ := s.Local.Req.IntOrText("svrid")
+	after, _ := s.Local.Req.IntOrText("after")
+	limit, paged := s.Local.Req.IntOrText("limit")
+	key := string(s.Local.Req.Text("key"))
 	switch {
 	case id > 0 && s.Reach(policy.Read, id) == nil:
 		s.Result(h, int(codes.NotFound), "no exit svrid="+strconv.Itoa(int(id)))
@@ -48,7 +48,7 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 // getWarnings answers GETWARN: the clients on the warn list whose property filter_key is
 // filter_val.
 func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
-	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
+	key, value := string(s.Local.Req.Text("filter_key")), string(s.Local.Req.Text("filter_val"))
 	l := listing{group: s.Group(), who: s.Taker(), remedy: "ask for fewer by filter_key and filter_val"}
 	sees := seenBy(s)
 	s.Later(h, func(dst []byte) []byte {
@@ -137,7 +137,7 @@ func (l *listing) records(found []gate.Seen) iter.Seq[[]protocol.Property] {
 
 // hungup answers HUNGUP: which clients of type server have left.
 func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
-	req := &s.Desk.Req
+	req := &s.Local.Req
 	id, _ := req.IntOrText("svrid")
 	switch string(req.Text("op")) {
 	case "get":
@@ -220,7 +220,7 @@ func wallTime(unix int64) string { return time.Unix(unix, 0).Format("2006-01-02 
 
 // getLog answers GETLOGR: the newest lines of the operation log first.
 func (f *Handlers) getLog(s *gate.Session, h protocol.Header, _ []byte) bool {
-	size, ok := s.Desk.Req.IntOrText("size")
+	size, ok := s.Local.Req.IntOrText("size")
 	if !ok {
 		size = 10
 	}
@@ -231,7 +231,7 @@ func (f *Handlers) getLog(s *gate.Session, h protocol.Header, _ []byte) bool {
 
 // testing answers only what CppCloud's own tools request.
 func (f *Handlers) testing(s *gate.Session, h protocol.Header, _ []byte) bool {
-	if string(s.Desk.Req.Text("cmd")) == "broadshow" {
+	if string(s.Local.Req.Text("cmd")) == "broadshow" {
 		s.Reply(h, nil)
 	}
 	return true

@@ -30,7 +30,7 @@ func newCrowd(t *testing.T, rules ...string) *crowd {
 	b, _ := newClientBench(t)
 	c := &crowd{Bench: b, t: t, inbox: map[*gate.Session]*looptest.Wire{}}
 	enter := func(id int32, name string) *gate.Session {
-		s, w := gatetest.Connect(t, b.Desk, gatetest.Unlimited)
+		s, w := gatetest.Connect(t, b.Local, gatetest.Unlimited)
 		require.NoError(t, s.Identify(id, []protocol.Property{{Name: "svrname", Value: name}, {Name: "clitype", Value: "1"}}))
 		s.Receive(gatetest.Requests(protocol.SetArgs, `{"warn":"ng"}`))
 		w.Got.Reset()
@@ -38,7 +38,7 @@ func newCrowd(t *testing.T, rules ...string) *crowd {
 		return s
 	}
 	c.self, c.seen, c.hidden = enter(selfID, "self"), enter(seenID, "seen"), enter(hiddenID, "hidden")
-	gatetest.Connect(t, b.Desk, gatetest.Unlimited) // has not said who it is
+	gatetest.Connect(t, b.Local, gatetest.Unlimited) // has not said who it is
 	c.w = c.inbox[c.self]
 	c.self.Rights = guardtest.Caller(t, rules...)
 	return c
@@ -51,7 +51,7 @@ func (c *crowd) ask(cmd protocol.Command, body string, args ...any) string {
 	for c.Group.Jobs() > 0 {
 		c.Group.DoJob(0)
 	}
-	gatetest.Sweep(c.Desk)
+	gatetest.Sweep(c.Local)
 	if c.w.Got.Len() == 0 {
 		return ""
 	}

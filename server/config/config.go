@@ -65,7 +65,7 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true},
 		protocol.BookCfgChange: {Handle: f.subscribe},
 	})
-	g.Keep(gate.OfConfig, func(*gate.Desk) any {
+	g.Keep(gate.OfConfig, func(*gate.Local) any {
 		return &hub{subs: make(map[string][]*subscription), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
 	})
 	return f
@@ -83,7 +83,7 @@ func (f *Handlers) Unfollow() {
 
 // getConfig answers from the snapshot, without waiting and without allocating.
 func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q := s.Desk.Req.ConfigQuery()
+	q := s.Local.Req.ConfigQuery()
 	node, _ := s.TakePrepared().(*confstore.Node)
 	if node == nil {
 		node = f.store.Snapshot().Find(q.File)
@@ -198,7 +198,7 @@ func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.C
 // setConfig hands the update to the store; the reply follows when it is durable
 // and every subscriber's push is on its way.
 func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool {
-	u := s.Desk.Req.ConfigUpdate()
+	u := s.Local.Req.ConfigUpdate()
 	if u.Name == "" {
 		s.Result(h, int(codes.BadRequest), "leak of filename param")
 		return true
@@ -208,7 +208,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 			u.BadMtime, math.MinInt32, math.MaxInt32))
 		return true
 	}
-	if _, given := s.Desk.Req.Member("if_mtime"); given && !u.HasIfMtime {
+	if _, given := s.Local.Req.Member("if_mtime"); given && !u.HasIfMtime {
 		s.Result(h, int(codes.BadRequest), "if_mtime is not an integer; nothing was written")
 		return true
 	}
@@ -265,7 +265,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
 	snap, group, r := f.store.Snapshot(), s.Group(), s.Request.Apart()
-	detail, who := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail"), s.Taker()
+	detail, who := s.Local.Req.Parse(body) == nil && s.Local.Req.Flag("detail"), s.Taker()
 	s.Later(h, func(dst []byte) []byte {
 		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory", For: who}
 		if !detail {

@@ -47,7 +47,7 @@ func serveDocs(t testing.TB, store *confstore.Store, limits loop.Limits) *docKit
 // deafen has the peer take everything and keep nothing.
 func (k *docKit) deafen() {
 	d := &gatetest.Deaf{}
-	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
+	k.Session = gatetest.ConnectBy(k.T, k.Bench.Local, d, &d.Wire)
 	require.NoError(k.T, k.Identify(0, nil))
 }
 
@@ -106,7 +106,7 @@ func TestAPanicWhileOneFollowerIsToldEndsThatOneOnly(t *testing.T) {
 	book(&other, `{"file_pattern":"a.json"}`)
 	s.w.Panic = true
 	s.post(change(t, s, `{"n":2}`))
-	gatetest.Sweep(s.Bench.Desk)
+	gatetest.Sweep(s.Bench.Local)
 	require.True(t, s.Gone())
 	require.Contains(t, other.w.Got.String(), `"filename":"a.json"`)
 	require.EqualValues(t, 1, s.Bench.Group.Readings().Get("server_panics_total"))
@@ -164,8 +164,8 @@ func TestOneFreePlaceInTheStoreIsNotTriedByEverybody(t *testing.T) {
 
 	for n := 1; n <= peers; n++ {
 		store.room, store.tries = 1, 0
-		b.Desk.Loop.HasRoom()
-		b.Desk.Loop.Wake()
+		b.Local.Loop.HasRoom()
+		b.Local.Loop.Wake()
 		require.LessOrEqual(t, store.tries, 2)
 		require.Equal(t, peers-n, waiting(), "everybody gets a place in turn")
 	}
@@ -294,7 +294,7 @@ func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
 	setMany(t, store, 5_000)
 	require.Less(t, s.Loop.Waits(), 40)
 	require.NotZero(t, s.Bench.Group.Count.WatchBacklog.Load())
-	gatetest.Sweep(s.Bench.Desk)
+	gatetest.Sweep(s.Bench.Local)
 	told := s.w.Got.String()
 	require.Less(t, strings.Count(told, "cfg_change"), 100)
 	for i := range 10 {
@@ -324,7 +324,7 @@ func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
 		return codes.Forbidden
 	}
 	s.Bench.Group.DoJob(0)
-	gatetest.Sweep(s.Bench.Desk)
+	gatetest.Sweep(s.Bench.Local)
 	got := gatetest.Frames(t, s.w)
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], `"code":1025`)
@@ -355,7 +355,7 @@ func TestListsOfFilesAreBounded(t *testing.T) {
 		s.w.Got.Reset()
 		s.Receive(protocol.AppendFrame(nil, protocol.GetCfgName, 1, []byte(body)))
 		s.Bench.Group.DoJob(0)
-		gatetest.Sweep(s.Bench.Desk)
+		gatetest.Sweep(s.Bench.Local)
 		return s.w.Got.String()[protocol.HeaderSize:]
 	}
 	held, refused := pool.Held(), pool.Refused()

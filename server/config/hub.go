@@ -68,7 +68,7 @@ func followerOf(s *gate.Session) *follower {
 	if f, ok := s.Part(gate.OfConfig).(*follower); ok {
 		return f
 	}
-	f := &follower{s: s, hub: s.Desk.Part(gate.OfConfig).(*hub)}
+	f := &follower{s: s, hub: s.Local.Part(gate.OfConfig).(*hub)}
 	s.SetPart(gate.OfConfig, f)
 	return f
 }
@@ -83,7 +83,7 @@ func (f *Handlers) publish(b *confstore.Batch) {
 		f.cfg.Changed(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
 	weight := b.Weight()
-	for _, d := range f.gate.Desks() { // by a new fanOut, or by one that is on its way
+	for _, d := range f.gate.Locals() { // by a new fanOut, or by one that is on its way
 		if hub := d.Part(gate.OfConfig).(*hub); hub.backlog.Put(b, weight) {
 			d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
 		} else {

@@ -30,7 +30,7 @@ func revealed(t *testing.T, rights *guard.Caller, request string) string {
 	s.Receive(gatetest.Requests(protocol.GetConfig, request, protocol.GetConfig, request))
 	for s.Bench.Group.Jobs() > 0 {
 		s.Bench.Group.DoJob(0)
-		gatetest.Sweep(s.Bench.Desk)
+		gatetest.Sweep(s.Bench.Local)
 	}
 	got := gatetest.Frames(t, s.w)
 	require.Len(t, got, 2)

@@ -27,7 +27,7 @@ func answersOf(t *testing.T, s *docKit, rights *guard.Caller, requests ...any) [
 	s.Receive(gatetest.Requests(requests...))
 	for s.Bench.Group.Jobs() > 0 {
 		s.Bench.Group.DoJob(0)
-		gatetest.Sweep(s.Bench.Desk)
+		gatetest.Sweep(s.Bench.Local)
 	}
 	return gatetest.Frames(t, s.w)
 }

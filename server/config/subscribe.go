@@ -43,7 +43,7 @@ func (sub *subscription) size() int64 {
 
 // subscribe answers BOOKCFGCHANGE.
 func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool {
-	want := s.Desk.Req.Subscription()
+	want := s.Local.Req.Subscription()
 	if want.Unsubscribe {
 		followerOf(s).unsubscribe(want.File, want.Path)
 		s.Result(h, 0, "success")

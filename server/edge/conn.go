@@ -76,5 +76,7 @@ func (c *Conn) Leave() {
 	c.Account = nil
 }
 
-// Tire is called after each refusal, and returns how long no one is to listen to the connection; 0: go on.
-func (c *Conn) Tire(a *quota.Account, now time.Time) time.Duration { return c.refusals.Tire(a, now) }
+// Backoff is called after each refusal, and returns how long no one is to listen to the connection; 0: go on.
+func (c *Conn) Backoff(a *quota.Account, now time.Time) time.Duration {
+	return c.refusals.Backoff(a, now)
+}

@@ -108,14 +108,14 @@ func (l *listWriter) reserve(n int) error {
 
 func (l *listWriter) clients() error {
 	l.w.b = append(l.w.b, `{"clients":[`...)
-	if l.g.fleet == nil {
+	if l.g.tcp == nil {
 		return nil
 	}
 	for after, most := int32(0), clientsPage; ; {
 		if err := l.reserve(most * memory.WatchCost / 4); err != nil {
 			return err
 		}
-		page, next := l.g.fleet.Clients(after, most)
+		page, next := l.g.tcp.Clients(after, most)
 		size := 0
 		for i := range page {
 			size += sizeOfClient(&page[i])

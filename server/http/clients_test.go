@@ -22,14 +22,14 @@ import (
 )
 
 func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
-	fleet := newFakeFleet(time.UnixMilli(5000))
-	fleet.list = []roster.Client{{
+	tcp := newFakeTCP(time.UnixMilli(5000))
+	tcp.list = []roster.Client{{
 		ID: 2001, Since: time.UnixMilli(5000), Watches: 4,
 		Watching: []kv.Filter{{}, {NS: "a"}, {NS: "a", Text: "p/"}, {NS: "a", Text: "k", Exact: true}},
 		Locks:    []roster.Lock{{NS: "l", Key: "one", Lease: 7, Fence: 8}, {NS: "l", Key: "two", Lease: 7}},
 		Leases:   []kv.Lease{{ID: 7, TTL: 10 * time.Second, Left: 4 * time.Second, Keys: 2}},
 	}}
-	k := startFleet(t, fleet, nil)
+	k := startBeside(t, tcp, nil)
 	require.JSONEq(t, `{"clients":[{"id":2001,"name":"","tag":"","address":"","since_ms":5000,"main":"","subscriptions":[],"more":0,"watches":4,
 		"watching":[{},{"ns":"a"},{"ns":"a","prefix":"p/"},{"ns":"a","key":"k"}],
 		"locks":[{"ns":"l","key":"one","lease":7,"fence":8},{"ns":"l","key":"two","lease":7}],
@@ -40,7 +40,7 @@ func TestOnlyClientsAreListedThatMayBeRead(t *testing.T) {
 	rules := map[string][]string{
 		"web": {"read clients:web"}, "other": {"read clients:other"}, "most": {"* clients", "-read clients:web"}, "all": {"* *"},
 	}
-	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), func(cfg *Config, _ *Stores) {
+	k := startBeside(t, newFakeTCP(time.UnixMilli(5000)), func(cfg *Config, _ *Stores) {
 		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
 			return guardtest.Caller(t, rules[p.Token]...), nil
 		}
@@ -64,15 +64,15 @@ func TestOnlyClientsAreListedThatMayBeRead(t *testing.T) {
 // TestWhatClientsFollowIsToldToWhoMayReadIt: who sees a program is not to learn by that which documents
 // and keys there are.
 func TestWhatClientsFollowIsToldToWhoMayReadIt(t *testing.T) {
-	fleet := newFakeFleet(time.UnixMilli(5000))
-	fleet.list = []roster.Client{{
+	tcp := newFakeTCP(time.UnixMilli(5000))
+	tcp.list = []roster.Client{{
 		ID: 2001, Since: time.UnixMilli(5000), Main: "hidden", Watches: 4,
 		Subscriptions: []roster.Subscription{{File: "hidden.json"}, {File: "seen.json"}, {File: "_access/hidden.json"}},
 		Watching:      []kv.Filter{{}, {NS: "hidden"}, {NS: "seen", Text: "p/"}, {NS: "hidden", Text: "k", Exact: true}, {NS: "@conf"}},
 		Locks:         []roster.Lock{{NS: "hidden", Key: "one", Lease: 7, Fence: 8}, {NS: "seen", Key: "two", Lease: 7}},
 	}}
 	rules := map[string][]string{"who reads clients": {"read clients", "read config:seen.json", "read kv:seen"}, "who reads all": {"* *"}}
-	k := startFleet(t, fleet, func(cfg *Config, _ *Stores) {
+	k := startBeside(t, tcp, func(cfg *Config, _ *Stores) {
 		cfg.edge().LetIn = func(p *control.Proof) (*guard.Caller, error) {
 			return guardtest.Caller(t, rules[p.Token]...), nil
 		}

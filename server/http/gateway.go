@@ -141,7 +141,7 @@ type Gateway struct {
 	cfg     Config
 	edge    *edge.Edge
 	stores  Stores
-	fleet   Fleet
+	tcp     TCPServer
 	hub     *hub // nil without a state store
 	changes *hub // of documents; nil without a config store
 	clock   clock.Clock
@@ -178,15 +178,15 @@ type Gateway struct {
 	ended       atomic.Pointer[error]
 }
 
-// New makes a Gateway that does not listen yet. fleet is nil if there is no TCP
+// New makes a Gateway that does not listen yet. tcp is nil if there is no TCP
 // server to show.
-func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
+func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
 		cfg:       cfg,
 		edge:      cfg.Edge,
 		stores:    stores,
-		fleet:     fleet,
+		tcp:       tcp,
 		clock:     cfg.Clock,
 		log:       cfg.Log,
 		started:   cfg.Clock.Now(),

@@ -22,8 +22,8 @@ type check struct {
 // liveChecks are the checks whose failure only a restart repairs.
 func (g *Gateway) liveChecks() []check {
 	var checks []check
-	if g.fleet != nil {
-		checks = append(checks, check{name: "server", run: g.fleet.Live})
+	if g.tcp != nil {
+		checks = append(checks, check{name: "server", run: g.tcp.Live})
 	}
 	if g.cfg.Restart != nil {
 		checks = append(checks, check{name: "restart", run: g.cfg.Restart})
@@ -36,8 +36,8 @@ func (g *Gateway) liveChecks() []check {
 // because their last valid version is served.
 func (g *Gateway) readyChecks() []check {
 	checks := g.liveChecks()
-	if g.fleet != nil {
-		checks = append(checks, check{name: "accepting", run: g.fleet.Ready})
+	if g.tcp != nil {
+		checks = append(checks, check{name: "accepting", run: g.tcp.Ready})
 	}
 	for _, s := range g.troubledStores() {
 		checks = append(checks, check{name: s.name, run: func() error { return g.writable(s) }})

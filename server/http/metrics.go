@@ -55,8 +55,8 @@ func (g *Gateway) readings() metric.Readings {
 		trouble = 1
 	}
 	list = append(list, metric.Reading{Name: "secrets_trouble", Help: "1 while values cannot be sealed, or not all be revealed: /readyz?verbose says why.", N: trouble})
-	if g.fleet != nil {
-		list = append(list, g.fleet.Stats()...)
+	if g.tcp != nil {
+		list = append(list, g.tcp.Stats()...)
 	}
 	if g.stores.Config != nil {
 		stats := g.stores.Config.Stats()

@@ -65,9 +65,9 @@ func scrape(t *testing.T, k *kit) map[string]*family {
 }
 
 func TestMetricsAreTheList(t *testing.T) {
-	fleet := newFakeFleet(time.Now())
-	fleet.stats = tcp.New(tcp.Config{}, tcp.Stores{}).Stats()
-	k := startFleet(t, fleet, func(_ *Config, stores *Stores) {
+	beside := newFakeTCP(time.Now())
+	beside.stats = tcp.New(tcp.Config{}, tcp.Stores{}).Stats()
+	k := startBeside(t, beside, func(_ *Config, stores *Stores) {
 		stores.Audit = audit.Open(stores.State.(kv.Archive), audit.Config{Sinks: []audit.Sink{audit.NewFile("none")}})
 	})
 	k.get("/livez")
@@ -129,7 +129,7 @@ func TestMetricNamesKeepTheConventions(t *testing.T) {
 }
 
 func TestMetricsCountRequests(t *testing.T) {
-	k := startFleet(t, newFakeFleet(time.Now()), nil)
+	k := startBeside(t, newFakeTCP(time.Now()), nil)
 	k.put("n", "a", "1")
 	k.get("/livez")
 	k.get("/livez")

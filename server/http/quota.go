@@ -58,12 +58,12 @@ func (g *Gateway) asks(w *reply, p *parameters, things ...op.Thing) error {
 	return g.judge(w, append(w.Things(), things...))
 }
 
-// tire has a connection that is refused again and again wait for its next request, until ctx ends.
-func (p *peer) tire(g *Gateway, w *reply, r *http.Request) {
+// slowDown has a connection that is refused again and again wait for its next request, until ctx ends.
+func (p *peer) slowDown(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	wait := p.socket.conn.Tire(w.Account, g.clock.Now())
+	wait := p.socket.conn.Backoff(w.Account, g.clock.Now())
 	if wait == 0 {
 		return
 	}

@@ -267,12 +267,12 @@ func TestNamespacesTakeTheirRoom(t *testing.T) {
 }
 
 func TestClientsAreListedInPiecesThatTakeTheirRoom(t *testing.T) {
-	fleet := newFakeFleet(time.UnixMilli(5000))
-	fleet.list = nil
+	tcp := newFakeTCP(time.UnixMilli(5000))
+	tcp.list = nil
 	for i := range 2000 {
-		fleet.list = append(fleet.list, roster.Client{ID: int32(2001 + i), Name: strings.Repeat("n", 1000)})
+		tcp.list = append(tcp.list, roster.Client{ID: int32(2001 + i), Name: strings.Repeat("n", 1000)})
 	}
-	k := startFleet(t, fleet, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(128 << 20) })
+	k := startBeside(t, tcp, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(128 << 20) })
 	pool := k.cfg.Memory.Bodies
 	others := pool.Limit()/2 - 1
 	require.True(t, pool.Take(others), "the list has 2 MB, and 1 MB is left of what one answer may have")

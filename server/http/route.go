@@ -186,7 +186,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		letFinish(w, r, body, 4*rt.body)
 	}
 	if tires(err) {
-		peer.tire(p.gateway, w, r)
+		peer.slowDown(p.gateway, w, r)
 	}
 }
 

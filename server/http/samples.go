@@ -43,8 +43,8 @@ func (g *Gateway) sampling() func() {
 func (g *Gateway) moment() moment {
 	requests, _ := g.traffic.requests()
 	one := moment{At: g.clock.Now().UnixMilli(), HTTP: requests}
-	if g.fleet != nil {
-		s := g.fleet.Stats()
+	if g.tcp != nil {
+		s := g.tcp.Stats()
 		s.Fill(&one)
 		one.Pushes = pushes(s)
 	}

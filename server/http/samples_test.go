@@ -23,7 +23,7 @@ func (k *kit) sampled(t *testing.T) (got struct {
 func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
 	began := time.UnixMilli(1_700_000_000_000)
 	fake := clocktest.NewFake(began)
-	k := startFleet(t, newFakeFleet(began), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
+	k := startBeside(t, newFakeTCP(began), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	got := k.sampled(t)
 	require.Equal(t, began.UnixMilli(), got.Started)
 	require.Equal(t, []any{1, int64(3), int64(9), int64(7)}, []any{len(got.Samples), got.Samples[0].Connections, got.Samples[0].Requests, got.Samples[0].Pushes})

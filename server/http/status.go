@@ -134,14 +134,14 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 		body.Landing = g.landingBody()
 	}
 	slow := slowBodies(nil, "http", g.traffic.lately())
-	if g.fleet != nil {
+	if g.tcp != nil {
 		body.Pushes = pushes(numbers)
 		for _, r := range numbers {
 			if r.Name == tcpDurations {
 				body.Latency = append(body.Latency, latencyOf(r.Labels[0].Value, r.Times))
 			}
 		}
-		slow = slowBodies(slow, "tcp", g.fleet.Slow())
+		slow = slowBodies(slow, "tcp", g.tcp.Slow())
 	}
 	_, times := g.traffic.requests()
 	body.Latency = append(body.Latency, latencyOf("http", &times))
@@ -151,8 +151,8 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 }
 
 // pushes adds up those of both stores.
-func pushes(fleet metric.Readings) int64 {
-	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
+func pushes(tcp metric.Readings) int64 {
+	return tcp.Get("server_pushes_total") + tcp.Get("server_watch_frames_total")
 }
 
 // problems are those of what who asks may read: figures are for more people than names are.

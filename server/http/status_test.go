@@ -26,8 +26,8 @@ import (
 	"confcenter/kvstore/memory"
 )
 
-// startFleet is start with a TCP side.
-func startFleet(t *testing.T, fleet Fleet, change func(*Config, *Stores)) *kit {
+// startBeside is start with a TCP side.
+func startBeside(t *testing.T, tcp TCPServer, change func(*Config, *Stores)) *kit {
 	t.Helper()
 	var config Config
 	var stores Stores
@@ -39,7 +39,7 @@ func startFleet(t *testing.T, fleet Fleet, change func(*Config, *Stores)) *kit {
 	})
 	require.NoError(t, k.Shutdown(context.Background()))
 	var err error
-	k.Gateway, err = New(config, stores, fleet)
+	k.Gateway, err = New(config, stores, tcp)
 	require.NoError(t, err)
 	require.NoError(t, k.Start())
 	k.url = "http://" + k.Addr().String()
@@ -55,7 +55,7 @@ func (k *kit) put(ns, key, value string) {
 func TestStatusTellsWhatGoesOn(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	fake := clocktest.NewFake(now)
-	k := startFleet(t, newFakeFleet(now), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
+	k := startBeside(t, newFakeTCP(now), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	k.put("n", "a", "value")
 	fake.Advance(90 * time.Second)
 	answer := k.get("/v1/status")
@@ -84,7 +84,7 @@ func TestStatusTellsWhatGoesOn(t *testing.T) {
 }
 
 func TestClientsAreTold(t *testing.T) {
-	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), nil)
+	k := startBeside(t, newFakeTCP(time.UnixMilli(5000)), nil)
 	require.JSONEq(t, `{"clients":[
 		{"id":2001,"name":"web","tag":"blue","address":"127.0.0.1:4","since_ms":5000,"main":"web.json",
 		 "subscriptions":[{"file":"a.json","path":"/k","told":7},{"file":"b.json","told":0}],"more":3,"watches":2,"watching":[],"locks":[],"leases":[]},
@@ -105,8 +105,8 @@ type sick struct {
 func (s *sick) Trouble() *health.Trouble { return s.trouble }
 
 func TestProbes(t *testing.T) {
-	fleet, state := newFakeFleet(time.Now()), &sick{}
-	k := startFleet(t, fleet, func(_ *Config, s *Stores) {
+	tcp, state := newFakeTCP(time.Now()), &sick{}
+	k := startBeside(t, tcp, func(_ *Config, s *Stores) {
 		state.Store = s.State
 		s.State = state
 	})
@@ -116,7 +116,7 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, "[+]server ok\n[+]accepting ok\n[+]config ok\n[+]state ok\nreadyz check passed\n", k.get("/readyz?verbose").body)
 	require.Equal(t, http.StatusOK, k.do(http.MethodHead, "/readyz", "").status)
 
-	fleet.set(nil, codes.Errorf(codes.Closed, "the server is stopping"))
+	tcp.set(nil, codes.Errorf(codes.Closed, "the server is stopping"))
 	require.Equal(t, http.StatusOK, k.get("/livez").status, "a restart would not help")
 	answer := k.get("/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, answer.status)
@@ -127,11 +127,11 @@ func TestProbes(t *testing.T) {
 	require.Contains(t, answer.body, "[+]accepting excluded: ok\n")
 	require.Contains(t, answer.body, "warn: there is no check no-such to exclude\n")
 
-	fleet.set(errStill, nil)
+	tcp.set(errStill, nil)
 	require.Equal(t, "[-]server failed: event loop 1 has not moved for 6s\nlivez check failed\n", k.get("/livez").body)
 	require.Equal(t, http.StatusServiceUnavailable, k.get("/livez").status)
 
-	fleet.set(nil, nil)
+	tcp.set(nil, nil)
 	state.trouble = &health.Trouble{Kind: health.Quota, Dir: "/data/state", Since: time.Now().Add(-time.Hour), Err: codes.Errorf(codes.Quota, "the store is full")}
 	require.Regexp(t, `\[-\]state failed: the store is full \(quota in /data/state, for 1h0m[0-9]+s\)\n`, k.get("/readyz").body)
 	require.Equal(t, http.StatusOK, k.get("/livez").status, "it reads, and a restart does not help")

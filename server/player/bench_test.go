@@ -41,7 +41,7 @@ func owners(t testing.TB, store kv.Store, n int) *gate.Session {
 	Add(bench.Gate, players)
 	bench.Open()
 	d := &gatetest.Deaf{}
-	s := gatetest.ConnectBy(t, bench.Desk, d, &d.Wire)
+	s := gatetest.ConnectBy(t, bench.Local, d, &d.Wire)
 	require.NoError(t, s.Identify(0, nil))
 	return s
 }

@@ -40,21 +40,21 @@ type Handlers struct {
 	store Store
 }
 
-// desk is what is kept for one loop.
-type desk struct {
+// local is what is kept for one loop.
+type local struct {
 	// loop only
 	caller player.Caller  // its Done may be called from any goroutine
 	calls  []*player.Call // of the session being served, not handed over yet
 	free   []*writing     // for reuse
 }
 
-func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
+func deskOf(s *gate.Session) *local { return s.Local.Part(gate.OfStorage).(*local) }
 
 // Add makes g serve store; nil: there is none.
 func Add(g *gate.Gate, store Store) {
 	f := &Handlers{store: store}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
+		protocol.StGet:    {Handle: f.get, Together: func(*gate.Local) gate.Together { return &gets{f: f} }},
 		protocol.StAll:    gate.Cold(gate.Tried, protocol.Read[protocol.StorageQuery], f.all),
 		protocol.StOwners: gate.Cold(gate.Beside, protocol.Read[protocol.StorageOwnersQuery], f.owners),
 	}
@@ -76,7 +76,7 @@ func Add(g *gate.Gate, store Store) {
 		routes[cmd] = r
 	}
 	g.Add(routes)
-	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return newDesk(d.Loop) })
+	g.Keep(gate.OfStorage, func(d *gate.Local) any { return newLocal(d.Loop) })
 	g.HandOver(func(s *gate.Session) { deskOf(s).handOver(s, store) })
 }
 
@@ -84,7 +84,7 @@ func Add(g *gate.Gate, store Store) {
 // fields.
 func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 	var q protocol.StorageRead
-	if err := s.Desk.Req.StorageRead(&q); err != nil {
+	if err := s.Local.Req.StorageRead(&q); err != nil {
 		s.Refuse(h, err)
 		return true
 	}

@@ -16,7 +16,7 @@ func row(o *op.Operation, asked any) gate.Route {
 	}
 	return gate.Route{Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		question := o.Ask()
-		if err := s.Desk.Req.Into(question); err != nil {
+		if err := s.Local.Req.Into(question); err != nil {
 			s.Refuse(h, err)
 			return true
 		}

@@ -147,7 +147,7 @@ func (k *kit) asks(pairs ...any) []string {
 	}
 	for k.Out.Owing() > 0 {
 		k.w.Read(1 << 30)
-		gatetest.Sweep(k.Session.Desk)
+		gatetest.Sweep(k.Session.Local)
 	}
 	return gatetest.Frames(k.T, k.w)
 }

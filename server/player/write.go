@@ -16,7 +16,7 @@ import (
 type writing struct {
 	player.Call
 	s    *gate.Session
-	d    *desk
+	d    *local
 	slot uint64
 	h    protocol.Header
 }
@@ -24,7 +24,7 @@ type writing struct {
 // maxFree is how many of them a loop keeps for reuse.
 const maxFree = 1024
 
-func (d *desk) newWriting(s *gate.Session, h protocol.Header) *writing {
+func (d *local) newWriting(s *gate.Session, h protocol.Header) *writing {
 	var w *writing
 	if last := len(d.free) - 1; last >= 0 {
 		w, d.free = d.free[last], d.free[:last]
@@ -36,7 +36,7 @@ func (d *desk) newWriting(s *gate.Session, h protocol.Header) *writing {
 }
 
 // release has w used again. The store is done with it, but has kept the values.
-func (d *desk) release(w *writing) {
+func (d *local) release(w *writing) {
 	const few = 16
 	if len(d.free) >= maxFree || cap(w.Fields) > few || w.Kept() {
 		return
@@ -46,8 +46,8 @@ func (d *desk) release(w *writing) {
 	d.free = append(d.free, w)
 }
 
-func newDesk(l *loop.Loop) *desk {
-	return &desk{caller: player.Caller{Done: func(calls []*player.Call) {
+func newLocal(l *loop.Loop) *local {
+	return &local{caller: player.Caller{Done: func(calls []*player.Call) {
 		l.Post(&answers{list: calls}) // one mail for a whole group, behind the events of its changes
 		l.TellOthersOfRoom()
 	}}}
@@ -57,7 +57,7 @@ func newDesk(l *loop.Loop) *desk {
 func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
-	err := s.Desk.Req.StorageWrite(h.Command, &w.Write)
+	err := s.Local.Req.StorageWrite(h.Command, &w.Write)
 	if err == nil && s.Judged() {
 		err = s.Judge(op.Fields(s.Things(), &w.Write))
 	}
@@ -73,7 +73,7 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 }
 
 // handOver gives the store what was collected.
-func (d *desk) handOver(s *gate.Session, store Store) {
+func (d *local) handOver(s *gate.Session, store Store) {
 	if len(d.calls) == 0 {
 		return
 	}

@@ -82,13 +82,13 @@ func TestAKeepAliveCountsWhenItComes(t *testing.T) {
 			require.Equal(t, 4*time.Second, k.left(leases[0]))
 
 			k.state.Room = 100
-			for len(k.state.Held) > 0 || k.Group.Jobs() > 0 || k.Bench.Desk.Loop.Busy() || !k.Reads() {
+			for len(k.state.Held) > 0 || k.Group.Jobs() > 0 || k.Bench.Local.Loop.Busy() || !k.Reads() {
 				k.state.Finish(len(k.state.Held))
 				for k.Group.Jobs() > 0 {
 					k.Group.DoJob(0)
 				}
-				k.Bench.Desk.Loop.HasRoom()
-				gatetest.Sweep(k.Bench.Desk)
+				k.Bench.Local.Loop.HasRoom()
+				gatetest.Sweep(k.Bench.Local)
 			}
 			frames := gatetest.Frames(t, k.w)
 			require.Len(t, frames, len(c.before)/2+4)
@@ -113,7 +113,7 @@ func TestAKeepAliveThatComesEarlyHasToBeAllowed(t *testing.T) {
 	require.Equal(t, 10*time.Second, k.left(leases[0]))
 	require.Equal(t, 4*time.Second, k.left(leases[1]))
 
-	stranger, _ := gatetest.Connect(t, k.Bench.Desk, gatetest.Unlimited)
+	stranger, _ := gatetest.Connect(t, k.Bench.Local, gatetest.Unlimited)
 	stranger.Receive(gatetest.Requests(alive(leases[1])...))
 	require.Equal(t, 4*time.Second, k.left(leases[1]))
 	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) error { return codes.Forbidden }

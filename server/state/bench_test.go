@@ -82,7 +82,7 @@ func listener(b *testing.B, store kv.Store) *gate.Session {
 	Add(bench.Gate, store, nil, nil)
 	bench.Open()
 	d := &gatetest.Deaf{}
-	s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
+	s := gatetest.ConnectBy(b, bench.Local, d, &d.Wire)
 	require.NoError(b, s.Identify(0, nil))
 	return s
 }

@@ -32,8 +32,8 @@ type Handlers struct {
 	stats func() kv.Stats // must be cheap
 }
 
-// desk is what is kept for one loop.
-type desk struct {
+// local is what is kept for one loop.
+type local struct {
 	loop *loop.Loop // set at open
 
 	// loop only
@@ -41,7 +41,7 @@ type desk struct {
 	free   []*kvWriting // for reuse
 }
 
-func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
+func deskOf(s *gate.Session) *local { return s.Local.Part(gate.OfState).(*local) }
 
 // Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
 // only its revision is known.
@@ -51,7 +51,7 @@ func Add(g *gate.Gate, store kv.Store, locks *lock.Manager, stats func() kv.Stat
 		f.stats = func() kv.Stats { return kv.Stats{Revision: store.Revision()} }
 	}
 	routes := map[protocol.Command]gate.Route{
-		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Desk) gate.Together { return &gets{store: store} }},
+		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Local) gate.Together { return &gets{store: store} }},
 		protocol.KVMGet:    {Handle: f.kvGetMany},
 		protocol.KVList:    {Handle: f.kvList},
 		protocol.KVNames:   gate.Cold(gate.Works, protocol.Read[protocol.KVNamesQuery], f.kvNames),
@@ -75,7 +75,7 @@ func Add(g *gate.Gate, store kv.Store, locks *lock.Manager, stats func() kv.Stat
 		routes[cmd] = r
 	}
 	g.Add(routes)
-	g.Keep(gate.OfState, func(d *gate.Desk) any { return &desk{loop: d.Loop} })
+	g.Keep(gate.OfState, func(d *gate.Local) any { return &local{loop: d.Loop} })
 	g.HandOver(func(s *gate.Session) { f.handOver(s) })
 	return f
 }
@@ -139,7 +139,7 @@ func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) boo
 
 // leaseAsked reads which lease a request is about, which its sender must be allowed to use.
 func (f *Handlers) leaseAsked(s *gate.Session) (kv.LeaseID, error) {
-	id, err := s.Desk.Req.KVLeaseID()
+	id, err := s.Local.Req.KVLeaseID()
 	if err == nil && s.Rights != nil {
 		err = s.Rights.Lease(f.store.Lease(id))
 	}

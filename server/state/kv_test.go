@@ -52,7 +52,7 @@ func newStateKit(t gatetest.T, limits loop.Limits) *stateKit {
 // deafen has the peer take everything and keep nothing.
 func (k *stateKit) deafen() {
 	d := &gatetest.Deaf{}
-	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
+	k.Session = gatetest.ConnectBy(k.T, k.Bench.Local, d, &d.Wire)
 	require.NoError(k.T, k.Identify(0, nil))
 }
 
@@ -193,7 +193,7 @@ func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
 		}
 		require.Equal(t, before+1, w.Writes)
 	}
-	require.Len(t, s.Desk.Part(gate.OfState).(*desk).free, writes)
+	require.Len(t, s.Local.Part(gate.OfState).(*local).free, writes)
 }
 
 // What came before a frame that panics is written at once or never, not when another

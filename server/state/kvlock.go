@@ -31,7 +31,7 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if !f.handOver(s) {
 		return false
 	}
-	q, err := s.Desk.Req.KVLock()
+	q, err := s.Local.Req.KVLock()
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}
@@ -121,7 +121,7 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if !f.handOver(s) {
 		return false
 	}
-	q, err := s.Desk.Req.KVUnlock()
+	q, err := s.Local.Req.KVUnlock()
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}

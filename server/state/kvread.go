@@ -13,7 +13,7 @@ import (
 // kvGet answers from memory, without waiting and without allocating; a worker reads past
 // versions.
 func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVGet()
+	q, err := s.Local.Req.KVGet()
 	if err == nil && s.Judged() {
 		err = s.Judge(q.Things(s.Things()))
 	}
@@ -66,7 +66,7 @@ func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead
 
 // kvGetMany answers KVMGET: many keys at one revision.
 func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVMGet()
+	q, err := s.Local.Req.KVMGet()
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}
@@ -133,7 +133,7 @@ func sizeOf(entries []*kv.Entry) (n int) {
 // kvList answers a page of keys. A worker makes long pages and counts, and those that leave something
 // out.
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := protocol.Read[protocol.KVListQuery](&s.Desk.Req)
+	q, err := protocol.Read[protocol.KVListQuery](&s.Local.Req)
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}

@@ -25,7 +25,7 @@ type kvWriting struct {
 // maxFree is how many of them a loop keeps for reuse.
 const maxFree = 1024
 
-func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
+func (d *local) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
 	var w *kvWriting
 	if last := len(d.free) - 1; last >= 0 {
 		w, d.free = d.free[last], d.free[:last]
@@ -38,7 +38,7 @@ func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
 }
 
 // done releases w.
-func (d *desk) done(w *kvWriting) {
+func (d *local) done(w *kvWriting) {
 	w.request.Forget()
 	w.Room(1) // which keeps no entries
 	w.s, w.Txn, w.reveal = nil, nil, nil
@@ -52,7 +52,7 @@ func (d *desk) done(w *kvWriting) {
 func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
-	err := s.Desk.Req.ReadKVWrite(&w.request, h.Command)
+	err := s.Local.Req.ReadKVWrite(&w.request, h.Command)
 	if err == nil && s.Judged() {
 		err = s.Judge(w.request.Things(s.Things()))
 	}
@@ -69,7 +69,7 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 }
 
 // collect lets the store apply w together with the requests that came with it.
-func (d *desk) collect(w *kvWriting) {
+func (d *local) collect(w *kvWriting) {
 	w.Txn, w.slot = w.request.Txn, w.s.Reserve(w.h.Command)
 	w.Txn.Actor = w.s.Actor()
 	d.writes = append(d.writes, &w.Write)
@@ -131,7 +131,7 @@ func taken(s *gate.Session, h protocol.Header, err error) bool {
 }
 
 // Committed is called by the store: it posts one mail for a whole group.
-func (d *desk) Committed(writes []*kv.Write) {
+func (d *local) Committed(writes []*kv.Write) {
 	d.loop.Post(&committed{writes: writes})
 	d.loop.TellOthersOfRoom()
 }
@@ -227,7 +227,7 @@ type pastVersion struct {
 // kvRestore writes a past version of a key again. A worker reads it first; then the
 // request is handled again and becomes a put.
 func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.KVRestore()
+	q, err := s.Local.Req.KVRestore()
 	if err == nil {
 		err = s.Judge(q.Things(s.Things()))
 	}

@@ -24,7 +24,7 @@ func TestASealedKeyIsRevealedToWhoAsksAndMayKnowIt(t *testing.T) {
 				k.Bench.Group.DoJob(0)
 			}
 			k.state.Finish(len(k.state.Held))
-			gatetest.Sweep(k.Bench.Desk)
+			gatetest.Sweep(k.Bench.Local)
 			k.Session.Loop.Wake()
 		}
 		got := strings.Join(gatetest.Frames(t, k.w), "\n")

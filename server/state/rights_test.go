@@ -108,7 +108,7 @@ func isForbidden(t *testing.T, cmd protocol.Command, body string, rights *guard.
 		s.Bench.Group.DoJob(0)
 	}
 	s.state.Finish(len(s.state.Held))
-	gatetest.Sweep(s.Bench.Desk)
+	gatetest.Sweep(s.Bench.Local)
 	s.Loop.Wake()
 	answers := gatetest.Frames(t, s.w)
 	count := 0
@@ -139,7 +139,7 @@ func TestListsHaveWhatMayBeRead(t *testing.T) {
 		for range s.Bench.Group.Jobs() {
 			s.Bench.Group.DoJob(0)
 		}
-		gatetest.Sweep(s.Bench.Desk)
+		gatetest.Sweep(s.Bench.Local)
 		s.Loop.Wake()
 		got := gatetest.Frames(t, s.w)
 		return got[len(got)-1]

@@ -27,13 +27,13 @@ func TestAStoppedServerHearsOfNoChange(t *testing.T) {
 	require.NoError(t, err)
 	setAll(t, store, 10)
 	require.NoError(t, srv.Shutdown(context.Background()))
-	require.NotEmpty(t, srv.gate.Desks())
-	before := map[*gate.Desk]int{}
-	for _, d := range srv.gate.Desks() {
+	require.NotEmpty(t, srv.gate.Locals())
+	before := map[*gate.Local]int{}
+	for _, d := range srv.gate.Locals() {
 		before[d] = d.Loop.Waits()
 	}
 	setAll(t, store, 10_000)
-	for _, d := range srv.gate.Desks() {
+	for _, d := range srv.gate.Locals() {
 		require.Equal(t, before[d], d.Loop.Waits())
 		require.LessOrEqual(t, d.Loop.Waits(), 10+4, "what was on its way when it stopped")
 	}

@@ -37,7 +37,7 @@ func newWire(t testing.TB, cfg Config, stores Stores) (*wired, *looptest.Wire) {
 	cfg.Clock = fake
 	srv := New(cfg, stores)
 	t.Cleanup(srv.group.Close)
-	s, w := gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
+	s, w := gatetest.Connect(t, gatetest.OpenLocal(srv.gate), 0)
 	return &wired{s, srv, fake}, w
 }
 

@@ -80,7 +80,7 @@ func TestAWriteIsTimedFromItsRequestToItsReply(t *testing.T) {
 func TestSomeOfWhatIsAnsweredAtOnceIsTimed(t *testing.T) {
 	first, _ := newWire(t, Config{}, Stores{Config: gatetest.Documents(t, map[string]string{"a.json": `{"n":1}`})})
 	now, w := first.clock, &looptest.Wire{Room: gatetest.Unlimited}
-	s := &wired{gatetest.ConnectBy(t, first.Desk, slowly{w, now, time.Millisecond}, w), first.srv, now}
+	s := &wired{gatetest.ConnectBy(t, first.Local, slowly{w, now, time.Millisecond}, w), first.srv, now}
 	s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
 	get := gatetest.Requests(protocol.GetConfig, `{"file_pattern":"a.json"}`, protocol.GetConfig, `{"file_pattern":"a.json"}`)
 	before, _ := timed(s.srv, "memory")

@@ -35,11 +35,11 @@ func Add(g *gate.Gate, models []op.Model) {
 func asks(m *op.Model, o *op.Operation) gate.Handler {
 	return func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		room := roomOf(s)
-		if err := room.take(int64(len(s.Desk.Req.Body()))); err != nil {
+		if err := room.take(int64(len(s.Local.Req.Body()))); err != nil {
 			s.Refuse(h, err)
 			return true
 		}
-		body, by, asks, now := slices.Clone(s.Desk.Req.Body()), s.Actor(), s.Request.Apart(), s.Loop.Moment()
+		body, by, asks, now := slices.Clone(s.Local.Req.Body()), s.Actor(), s.Request.Apart(), s.Loop.Moment()
 		gate.Waits(s, h, func(ctx context.Context, dst []byte) ([]byte, error) {
 			defer room.give()
 			question, err := o.Read(body, room.take)

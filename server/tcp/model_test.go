@@ -45,7 +45,7 @@ func (k *kit) asks(pairs ...any) (bodies []string) {
 	}
 	for k.Out.Owing() > 0 {
 		k.w.Read(1 << 30)
-		gatetest.Sweep(k.Session.Desk)
+		gatetest.Sweep(k.Session.Local)
 	}
 	for _, frame := range gatetest.Frames(k.T, k.w) {
 		_, body, _ := strings.Cut(frame, " ")

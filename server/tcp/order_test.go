@@ -99,7 +99,7 @@ func converse(t testing.TB, store config.Store) *conversation {
 	c := &conversation{state: &gatetest.HeldState{Store: keys, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
 	cfg := Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
 	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
-	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
+	c.s, c.w = gatetest.Connect(t, gatetest.OpenLocal(srv.gate), 0)
 	srv.configs.Follow()
 	srv.watches[0].Follow()
 	c.w.Room = 1 << 40
@@ -164,7 +164,7 @@ func (c *conversation) work(pick func(n int) int) bool {
 func (c *conversation) read(n int) bool {
 	owing := c.s.Out.Owing() > 0
 	c.w.Read(n)
-	gatetest.Sweep(c.s.Desk)
+	gatetest.Sweep(c.s.Local)
 	return owing
 }
 

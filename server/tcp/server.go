@@ -184,7 +184,7 @@ func New(cfg Config, stores Stores) *Server {
 	Add(s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
 		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Connections.Front(cfg.MaxConnections, memory.TCPCost), Group: s.group, Std: cfg.Std,
-		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
+		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewLocal(exec) },
 	})
 	return s
 }

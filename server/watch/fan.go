@@ -25,7 +25,7 @@ func (f *Handlers) Unfollow() {
 // completes the writers, so a writer that watches gets the event before the reply.
 func (f *Handlers) publish(b *kv.Batch) {
 	weight := int64(0)
-	for _, d := range f.gate.Desks() {
+	for _, d := range f.gate.Locals() {
 		hub := f.hubOf(d)
 		if hub.watched.Load() == 0 {
 			continue
@@ -184,7 +184,7 @@ func (f *fanOut) tellApart(t *topic, budget int) bool {
 func (f *fanOut) encode() bool {
 	cursor := &f.hub.cursor
 	frame := frame{from: cursor.At()}
-	n, ok := cursor.Next(f.f.talk.cuts[f.form])
+	n, ok := cursor.Next(f.f.kind.cuts[f.form])
 	if !ok {
 		return false
 	}
@@ -232,7 +232,7 @@ func (f *fanOut) miss(l *loop.Loop, budget int) bool {
 		if c == nil {
 			break
 		}
-		k, _ := gate.SessionOf(c).Part(f.f.talk.family).(*watches)
+		k, _ := gate.SessionOf(c).Part(f.f.kind.family).(*watches)
 		if k == nil {
 			continue
 		}

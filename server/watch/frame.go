@@ -40,8 +40,8 @@ func quotedSize(e *kv.Entry, form form) int {
 // than what clients may send only if it has nothing but one long entry, quoted.
 func (f *Handlers) appendNotice(dst []byte, n kv.Notice, form form) []byte {
 	start := len(dst)
-	dst = protocol.BeginFrame(dst, f.talk.event, 0)
-	dst = f.talk.append(dst, protocol.KVEvents{
+	dst = protocol.BeginFrame(dst, f.kind.event, 0)
+	dst = f.kind.append(dst, protocol.KVEvents{
 		Revision: n.Revision, Events: n.Events, More: n.More,
 		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
 	}, form)

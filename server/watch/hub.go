@@ -51,7 +51,7 @@ func (w *watch) list() form {
 	return w.form
 }
 
-func (f *Handlers) hubOf(d *gate.Desk) *hub { return d.Part(f.talk.family).(*hub) }
+func (f *Handlers) hubOf(d *gate.Local) *hub { return d.Part(f.kind.family).(*hub) }
 
 func (h *hub) add(w *watch) {
 	w.topic = h.topics.Join(w.cursor.Filter())

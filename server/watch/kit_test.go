@@ -81,7 +81,7 @@ func (k *watchKit) put(ns, key, value string) kv.Revision {
 
 // turn lets the loop do all it can.
 func (k *watchKit) turn() {
-	gatetest.Sweep(k.Desk)
+	gatetest.Sweep(k.Local)
 }
 
 // until runs the loop until cond holds. A machine that has much else to do may take minutes for what
@@ -109,7 +109,7 @@ func (k *watchKit) settle() {
 		catchUps.mu.Unlock()
 		k.turn() // what the last one posted
 		var walk loop.Walk
-		for c := walk.Next(k.Desk.Loop); c != nil; c = walk.Next(k.Desk.Loop) {
+		for c := walk.Next(k.Local.Loop); c != nil; c = walk.Next(k.Local.Loop) {
 			idle = idle && !k.watches.watchesOf(gate.SessionOf(c)).busy
 		}
 		return idle
@@ -117,7 +117,7 @@ func (k *watchKit) settle() {
 }
 
 // hub is the loop's.
-func (k *watchKit) hub() *hub { return k.watches.hubOf(k.Desk) }
+func (k *watchKit) hub() *hub { return k.watches.hubOf(k.Local) }
 
 func (k *watchKit) changes() []kv.Change {
 	k.mu.Lock()

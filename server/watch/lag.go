@@ -154,12 +154,12 @@ func (c *catchUp) readBack() error {
 // next makes the frame of the next notice. It returns false if none is available.
 func (c *catchUp) next(t *turn) bool {
 	f, w := c.of.f, t.watch
-	n, ok := w.cursor.Next(f.talk.cuts[w.form])
+	n, ok := w.cursor.Next(f.kind.cuts[w.form])
 	if !ok {
 		return false
 	}
 	if w.reveal != nil {
-		n.Events = f.talk.reveal(w.reveal, n.Events)
+		n.Events = f.kind.reveal(w.reveal, n.Events)
 	}
 	if w.path != "" && len(n.Events) > 0 {
 		n.Events = documents.Narrow(n.Events, w.path, n.Kind == kv.State)

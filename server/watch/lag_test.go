@@ -355,7 +355,7 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 				p.w.Read(rapid.IntRange(1, 50_000).Draw(rt, "bytes"))
 				p.collect()
 			case "turn":
-				k.Desk.Loop.WakeWithin(rapid.IntRange(1, 50).Draw(rt, "budget"))
+				k.Local.Loop.WakeWithin(rapid.IntRange(1, 50).Draw(rt, "budget"))
 			case "end":
 				p.end()
 			}

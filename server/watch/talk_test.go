@@ -76,7 +76,7 @@ func (p *docPeer) ask(cmd protocol.Command, body string) string {
 func (p *docPeer) until(what string, cond func(protocol.Command, string) bool) string {
 	p.k.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		gatetest.Sweep(p.k.Desk)
+		gatetest.Sweep(p.k.Local)
 		if p.read > 0 {
 			p.w.Read(p.read)
 		}
@@ -143,7 +143,7 @@ func TestAWatchOnADocumentTellsItsContents(t *testing.T) {
 		}, append(q.reach(first), q.reach(gone)...))
 	}
 	p.s.Abort("the test ends it")
-	require.Equal(t, 1, k.watches.hubOf(k.Desk).topics.Len())
+	require.Equal(t, 1, k.watches.hubOf(k.Local).topics.Len())
 }
 
 func TestAWatchOnAPathTellsOfNothingElse(t *testing.T) {
@@ -174,8 +174,8 @@ func TestABookmarkSaysHowFarAWatchHasCome(t *testing.T) {
 	p := k.peer(gatetest.Unlimited)
 	p.ask(protocol.CfWatch, `{"name":"a.json"}`)
 	rev := k.set("b.json", `2`)
-	for k.watches.hubOf(k.Desk).told < rev { // it has an owner that tells it
-		gatetest.Sweep(k.Desk)
+	for k.watches.hubOf(k.Local).told < rev { // it has an owner that tells it
+		gatetest.Sweep(k.Local)
 		runtime.Gosched()
 	}
 	k.watches.Mark()
@@ -193,7 +193,7 @@ func TestASlowReaderOfDocumentsMissesNothing(t *testing.T) {
 	var last kv.Revision
 	for i := range sets {
 		last = k.set(fmt.Sprintf("%c.json", 'a'+i%3), fmt.Sprintf(`{"n":%d,"pad":%q}`, i, strings.Repeat("x", 4000)))
-		gatetest.Sweep(k.Desk)
+		gatetest.Sweep(k.Local)
 		require.Less(t, p.s.Out.Owing(), k.Group.Limits.Pending+2*serveBytes)
 	}
 	p.read = 10_000

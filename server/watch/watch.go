@@ -64,7 +64,7 @@ const (
 type Handlers struct {
 	// set at open
 	gate *gate.Gate
-	talk *talk
+	kind *kind
 
 	unfollow func() // ends what Follow began; nil before
 	catchUps catchUps
@@ -74,15 +74,15 @@ type Handlers struct {
 // Add makes g serve watches on store.
 func Add(g *gate.Gate, store follow.Store) *Handlers { return add(g, ofKeys, store) }
 
-func add(g *gate.Gate, talk *talk, store follow.Store) *Handlers {
-	f := &Handlers{gate: g, talk: talk}
+func add(g *gate.Gate, kind *kind, store follow.Store) *Handlers {
+	f := &Handlers{gate: g, kind: kind}
 	f.catchUps.work = g.Group.Work
 	f.source.Store, f.source.Piece, f.source.Holders, f.source.Long = store, readBackBytes, maxHolders, g.Group.Memory
 	g.Add(map[protocol.Command]gate.Route{
-		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true},
-		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true},
+		kind.watch:   {Handle: f.watch, Tailed: kind.tailed, Strict: true},
+		kind.unwatch: {Handle: f.unwatch, Tailed: kind.tailed, Strict: true},
 	})
-	g.Keep(talk.family, func(d *gate.Desk) any { return newHub(d.Loop) })
+	g.Keep(kind.family, func(d *gate.Local) any { return newHub(d.Loop) })
 	return f
 }
 
@@ -102,11 +102,11 @@ type watches struct {
 
 // watchesOf returns the session's watches.
 func (f *Handlers) watchesOf(s *gate.Session) *watches {
-	if k, ok := s.Part(f.talk.family).(*watches); ok {
+	if k, ok := s.Part(f.kind.family).(*watches); ok {
 		return k
 	}
-	k := &watches{f: f, s: s, hub: f.hubOf(s.Desk), byID: make(map[uint32]*watch)}
-	s.SetPart(f.talk.family, k)
+	k := &watches{f: f, s: s, hub: f.hubOf(s.Local), byID: make(map[uint32]*watch)}
+	s.SetPart(f.kind.family, k)
 	return k
 }
 
@@ -124,7 +124,7 @@ func (k *watches) Ended() {
 
 func (k *watches) Describe(info *roster.Client, room int) {
 	info.Watches += len(k.byID)
-	if k.f.talk != ofKeys {
+	if k.f.kind != ofKeys {
 		return // what it watches has no namespace
 	}
 	for _, w := range k.byID {
@@ -142,9 +142,9 @@ func sizeOf(f kv.Filter, path string) int64 {
 // watch answers KVWATCH and CFWATCH. The reply comes first; then follows everything that happens after
 // the revision in the reply, or after `from`.
 func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
-	want, err := f.talk.read(&s.Desk.Req)
+	want, err := f.kind.read(&s.Local.Req)
 	if err == nil {
-		err = s.Judge(f.talk.about(s.Things(), want.Filter))
+		err = s.Judge(f.kind.about(s.Things(), want.Filter))
 	}
 	watches := f.watchesOf(s)
 	var w *watch
@@ -167,7 +167,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	g := k.s.Group()
 	if max := k.s.Limits().Watches; len(k.byID) >= max {
 		g.Count.WatchLimit.Add(1)
-		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with %s", max, k.f.talk.unwatch)
+		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with %s", max, k.f.kind.unwatch)
 	}
 	size := sizeOf(want.Filter, want.path)
 	if !g.Memory.Fits(size) {
@@ -175,7 +175,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
 	ns := ""
-	if k.f.talk == ofKeys {
+	if k.f.kind == ofKeys {
 		ns = want.Filter.NS
 	}
 	count, err := k.s.Watch(ns)
@@ -212,7 +212,7 @@ func (k *watches) add(want request) (*watch, kv.Revision, error) {
 
 // unwatch answers KVUNWATCH and CFUNWATCH. Nothing of the watch follows the reply.
 func (f *Handlers) unwatch(s *gate.Session, h protocol.Header, _ []byte) bool {
-	id, err := s.Desk.Req.KVUnwatch()
+	id, err := s.Local.Req.KVUnwatch()
 	if err != nil {
 		s.Refuse(h, err)
 		return true

@@ -160,7 +160,7 @@ func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
 		ids = append(ids, id)
 	}
 	k.put("n", "k", "v")
-	k.Desk.Loop.Wake()
+	k.Local.Loop.Wake()
 	told := p.events()
 	require.NotEmpty(t, told)
 	require.Less(t, len(told), len(ids), "a turn ends at its budget")
@@ -181,9 +181,9 @@ func TestAThousandWatchersAreToldInSlices(t *testing.T) {
 	}
 	k.put("n", "k", "v")
 	turns := 0
-	for ; k.Desk.Loop.Busy(); turns++ {
+	for ; k.Local.Loop.Busy(); turns++ {
 		before := k.Group.Readings().Get("server_watch_frames_total")
-		k.Desk.Loop.Wake()
+		k.Local.Loop.Wake()
 		require.LessOrEqual(t, k.Group.Readings().Get("server_watch_frames_total")-before, int64(loop.WakeBudget))
 	}
 	require.Greater(t, turns, 5)

@@ -61,7 +61,7 @@ func (s *Session) made(ctx context.Context, h protocol.Header, answer Answer) fu
 // for who asks.
 func Cold[Q any](off Off, read func(*protocol.Request) (Q, error), answer func(ctx context.Context, r *edge.Request, dst []byte, q *Q) ([]byte, error)) Route {
 	return Route{Handle: func(s *Session, h protocol.Header, _ []byte) bool {
-		q, err := read(&s.Desk.Req)
+		q, err := read(&s.Local.Req)
 		if things := s.Gate.routes.row(h.Command).Things; err == nil && things != nil {
 			err = s.Judge(things(&q, s.Things()))
 		}

@@ -2,7 +2,7 @@ package gate
 
 import "confcenter/protocol"
 
-// Handler acts on one request, on the session's loop. The desk's Req has the parsed body,
+// Handler acts on one request, on the session's loop. Local's Req has the parsed body,
 // unless the route is Raw. Neither header nor body may be kept. If taken is false the
 // frame was not consumed and comes again when the session continues.
 type Handler func(s *Session, h protocol.Header, body []byte) (taken bool)
@@ -28,16 +28,16 @@ type Route struct {
 	// Together, if set, is called for each loop, and what it makes looks requests of the
 	// command up together, those of a pipeline or of several peers. Each of them then passes
 	// the gate by itself, and is answered by it; Handle is called for what it does not take.
-	Together func(*Desk) Together
+	Together func(*Local) Together
 	// Early, if set, is called for a request that is there and has to wait behind others of its
 	// connection. It does what must not wait, and does not answer. Handle is called as ever
-	// when it is the request's turn. The desk's Req has the body.
+	// when it is the request's turn. Local's Req has the body.
 	Early func(s *Session)
 	// PassOn, if set, gets the replies to the command that identified clients send for
 	// other clients. Invalid ones are dropped without an answer.
 	PassOn func(s *Session, h protocol.Header)
 
-	runs int // set by Gate.Add: where in Desk.runs they are, from 1
+	runs int // set by Gate.Add: where in Local.runs they are, from 1
 }
 
 // bodyLimit is the largest body that is accepted, in bytes.

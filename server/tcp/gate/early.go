@@ -34,7 +34,7 @@ func lookOver(s *Session, b []byte) {
 			continue
 		}
 		n++
-		if s.Desk.Req.ParseTailed(b[from:end]) == nil && s.Desk.Req.IsObject() {
+		if s.Local.Req.ParseTailed(b[from:end]) == nil && s.Local.Req.IsObject() {
 			row.Early(s)
 		}
 	}

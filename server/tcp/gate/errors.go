@@ -61,16 +61,16 @@ func notIdentified(h protocol.Header) string {
 // parseStrictly parses the body of a command of our own. If that fails it answers the
 // request and returns false.
 func (s *Session) parseStrictly(h protocol.Header, body []byte, tailed bool) bool {
-	parse := s.Desk.Req.Parse
+	parse := s.Local.Req.Parse
 	if tailed {
-		parse = s.Desk.Req.ParseTailed
+		parse = s.Local.Req.ParseTailed
 	}
 	if err := parse(body); err != nil {
 		// Not CppCloud's 404, which would read as "no such key".
 		s.Refuse(h, codes.Errorf(codes.BadJSON, "body json invalid: %w", err))
 		return false
 	}
-	if !s.Desk.Req.IsObject() {
+	if !s.Local.Req.IsObject() {
 		s.Refuse(h, codes.Errorf(codes.BadJSON, "body is not a JSON object"))
 		return false
 	}

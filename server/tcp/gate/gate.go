@@ -30,15 +30,15 @@ type Gate struct {
 	Permits  func(s *Session, row *Route) error
 	cfg      Config
 	routes   routeTable
-	families [families]func(*Desk) any // each makes its family's data for a loop
-	handOver []func(s *Session)        // see HandOver
-	together []func(*Desk) Together    // by Route.runs, from 1
+	families [families]func(*Local) any // each makes its family's data for a loop
+	handOver []func(s *Session)         // see HandOver
+	together []func(*Local) Together    // by Route.runs, from 1
 
 	Registry Registry // any goroutine
 
 	mu sync.Mutex
 	// guarded by mu
-	desks []*Desk
+	locals []*Local
 }
 
 // Config are a gate's settings, without defaults.
@@ -86,18 +86,18 @@ func Absent(why string) Route {
 func (g *Gate) Handles(cmd protocol.Command) bool { return g.routes.row(cmd).Handle != nil }
 
 // Keep makes a family keep data for each loop.
-func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = perDesk }
+func (g *Gate) Keep(key Family, perLoop func(*Local) any) { g.families[key] = perLoop }
 
 // HandOver lets a family collect requests that arrive together: f is called when they have
 // all been handled, and whenever a session that was waiting may continue.
 func (g *Gate) HandOver(f func(s *Session)) { g.handOver = append(g.handOver, f) }
 
-// NewDesk makes the desk of a new loop, and the loop.
-func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
-	d := &Desk{gate: g, Loop: loop.NewLoop(g.Group, exec)}
-	for key, perDesk := range g.families {
-		if perDesk != nil {
-			d.parts[key] = perDesk(d)
+// NewLocal makes what the sessions of a new loop share, and the loop.
+func (g *Gate) NewLocal(exec func(fn func()) error) *Local {
+	d := &Local{gate: g, Loop: loop.NewLoop(g.Group, exec)}
+	for key, perLoop := range g.families {
+		if perLoop != nil {
+			d.parts[key] = perLoop(d)
 		}
 	}
 	for _, together := range g.together {
@@ -105,16 +105,16 @@ func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.desks = append(g.desks[:len(g.desks):len(g.desks)], d)
+	g.locals = append(g.locals[:len(g.locals):len(g.locals)], d)
 	return d
 }
 
-// Desks returns the desks that exist. A desk made later begins with a snapshot at least as
+// Locals returns those of all loops. One made later begins with a snapshot at least as
 // new as what the caller is about to post.
-func (g *Gate) Desks() []*Desk {
+func (g *Gate) Locals() []*Local {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.desks
+	return g.locals
 }
 
 // verdict is the gate's decision about the front of a session's input.
@@ -243,7 +243,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 // handle acts on a single frame. It returns false if the frame was not consumed.
 func (s *Session) handle(f *frame, body []byte) bool {
 	if f.Command.IsReply() {
-		if s.Client != nil && f.row.PassOn != nil && s.Desk.Req.Parse(body) == nil {
+		if s.Client != nil && f.row.PassOn != nil && s.Local.Req.Parse(body) == nil {
 			f.row.PassOn(s, f.Header)
 		}
 		return true
@@ -258,7 +258,7 @@ func (s *Session) handle(f *frame, body []byte) bool {
 			return true
 		}
 	case !r.Raw:
-		if err := s.Desk.Req.Parse(body); err != nil {
+		if err := s.Local.Req.Parse(body); err != nil {
 			s.badJSON(f.Header, err)
 			return true
 		}

@@ -64,7 +64,7 @@ func TestWhatTheGateTurnsOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, loop.Limits{})
 			b.Gate.Add(map[protocol.Command]gate.Route{protocol.StUpdate: {Strict: true}})
-			connect := func() (*gate.Session, *looptest.Wire) { return gatetest.Connect(t, b.Desk, gatetest.Unlimited) }
+			connect := func() (*gate.Session, *looptest.Wire) { return gatetest.Connect(t, b.Local, gatetest.Unlimited) }
 			if c.known {
 				connect = func() (*gate.Session, *looptest.Wire) { return b.Peer(gatetest.Unlimited) }
 			}
@@ -113,7 +113,7 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 			for b.Group.Jobs() > 0 {
 				b.Group.DoJob(0)
 			}
-			gatetest.Sweep(b.Desk)
+			gatetest.Sweep(b.Local)
 			require.True(t, s.Gone())
 			require.True(t, w.Closed)
 			require.EqualValues(t, 1, b.Group.Readings().Get("server_panics_total"))
@@ -173,7 +173,7 @@ func TestWhatTheGateHoldsBack(t *testing.T) {
 	require.Equal(t, 2*protocol.HeaderSize, s.Kept(), "two writes are on their way, and a read waits for all of them")
 	for id := range uint64(3) {
 		s.Fill(id, protocol.AppendFrame(nil, protocol.SetConfig.Reply(), uint16(id+1), nil))
-		gatetest.Sweep(b.Desk)
+		gatetest.Sweep(b.Local)
 	}
 	require.Equal(t, []string{"SETCONFIG_RSP/1 ", "SETCONFIG_RSP/2 ", "SETCONFIG_RSP/3 ", "GETCONFIG_RSP/4 "}, gatetest.Frames(t, w))
 	require.Zero(t, s.Kept())

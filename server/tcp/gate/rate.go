@@ -45,13 +45,13 @@ func (s *Session) pays(f *frame) bool {
 	s.Touch()
 	s.Count(h.Command)
 	s.Refuse(h, err)
-	s.tire(now)
+	s.slowDown(now)
 	return false
 }
 
-// tire has the session rest if its peer sends far more than it may.
-func (s *Session) tire(now time.Time) {
-	if wait := s.conn.Tire(s.Account, now); wait > 0 {
+// slowDown has the session rest if its peer sends far more than it may.
+func (s *Session) slowDown(now time.Time) {
+	if wait := s.conn.Backoff(s.Account, now); wait > 0 {
 		loop.Pause(&s.Conn, wait)
 	}
 }
@@ -61,7 +61,7 @@ func (s *Session) Judge(things []op.Thing) error {
 	now := s.Loop.Moment()
 	err := s.Request.Judge(now, things)
 	if err != nil && codes.RetryAfter(err) > 0 {
-		s.tire(now)
+		s.slowDown(now)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func metered(t *testing.T, b *gatetest.Bench, limits admission.Limits) (*gate.Se
 	place, err := admission.New(limits).Front(1, memory.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
 	w := &looptest.Wire{Room: gatetest.Unlimited}
-	c := b.Desk.Open(w, place, peer, 0)
+	c := b.Local.Open(w, place, peer, 0)
 	w.Lost = c.Lost
 	s := gate.SessionOf(c)
 	require.NoError(t, s.Identify(0, nil))
@@ -36,7 +36,7 @@ func TestARequestBeyondTheRateIsRefusedInItsPlace(t *testing.T) {
 	s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.SetConfig, "", protocol.SetConfig, "", protocol.GetConfig, ""))
 	require.Equal(t, []string{"GETCONFIG_RSP/1 "}, gatetest.Frames(t, w), "a write is on its way")
 	s.Fill(0, protocol.AppendFrame(nil, protocol.SetConfig.Reply(), 2, nil))
-	gatetest.Sweep(b.Desk)
+	gatetest.Sweep(b.Local)
 	require.Equal(t, []string{"SETCONFIG_RSP/2 ", "SETCONFIG_RSP/3" + refused, "GETCONFIG_RSP/4" + refused}, gatetest.Frames(t, w))
 	b.Clock.Advance(500 * time.Millisecond)
 	s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.GetConfig, ""))
@@ -74,7 +74,7 @@ func TestAFrameThatComesAgainIsPaidForOnce(t *testing.T) {
 		s.Receive(gatetest.Requests(first, "", protocol.GetConfig, ""))
 		for b.Group.Jobs() > 0 {
 			b.Group.DoJob(0)
-			gatetest.Sweep(b.Desk)
+			gatetest.Sweep(b.Local)
 		}
 		require.Equal(t, []string{first.String() + "_RSP/1 ", "GETCONFIG_RSP/2 "}, gatetest.Frames(t, w))
 	}
@@ -94,14 +94,14 @@ func TestWhoIsRefusedAgainAndAgainHasToRest(t *testing.T) {
 	require.Equal(t, 32, answered, "a turn of who has a limit is short")
 	require.False(t, s.Reads())
 	require.False(t, w.Deaf)
-	gatetest.Sweep(b.Desk)
+	gatetest.Sweep(b.Local)
 	answered += len(gatetest.Frames(t, w))
 	require.Equal(t, 2+50+1, answered, "a second's worth of patience, and the one with which it was over")
 	require.False(t, s.Reads())
 	require.True(t, w.Deaf, "it is not read until it has rested")
 	for deadline := time.Now().Add(10 * time.Second); answered < 200 && time.Now().Before(deadline); {
 		b.Clock.Advance(20 * time.Millisecond)
-		gatetest.Sweep(b.Desk)
+		gatetest.Sweep(b.Local)
 		answered += len(gatetest.Frames(t, w))
 	}
 	require.Equal(t, 200, answered, "all of it is answered")

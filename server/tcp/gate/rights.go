@@ -73,7 +73,7 @@ func Tarry(s *Session, err error) bool {
 // Follow has all sessions renew their rights whenever those may have changed, until cancel.
 func (g *Gate) Follow() (cancel func()) {
 	return g.cfg.Edge.Control.Follow(func() {
-		for _, d := range g.Desks() {
+		for _, d := range g.Locals() {
 			d.Loop.Post(loop.MailFunc(renew))
 		}
 	})

@@ -18,8 +18,8 @@ type Session struct {
 	loop.Conn
 
 	// set at open
-	Gate *Gate
-	Desk *Desk
+	Gate  *Gate
+	Local *Local
 
 	edge.Request // that is being handled
 	conn         edge.Conn
@@ -59,8 +59,8 @@ const (
 	families
 )
 
-// Desk is what the sessions of one loop share. It belongs to the loop.
-type Desk struct {
+// Local is what the sessions of one loop share. It belongs to the loop.
+type Local struct {
 	// set at open
 	gate *Gate
 	Loop *loop.Loop
@@ -72,13 +72,13 @@ type Desk struct {
 }
 
 // Part returns a family's data for the loop.
-func (d *Desk) Part(key Family) any { return d.parts[key] }
+func (d *Local) Part(key Family) any { return d.parts[key] }
 
 // Open makes a session for a new connection that holds place, and gives it back when it
 // ends; nil if it has to leave at once.
-func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
+func (d *Local) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d, conn: edge.Conn{Place: place}, Request: edge.Request{Edge: g.cfg.Edge, Meter: place.Meter, Room: &d.room}}
+	s := &Session{Gate: g, Local: d, conn: edge.Conn{Place: place}, Request: edge.Request{Edge: g.cfg.Edge, Meter: place.Meter, Room: &d.room}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
 	if s.LetIn != nil {
 		s.Deny() // before WHOAMI

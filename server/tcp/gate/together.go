@@ -74,7 +74,7 @@ func (t routeTable) whole(b []byte) (row *Route, size int) {
 // lookAhead looks up the requests at the front of b, and returns the run and how many they are.
 // It stops before anything else, which is then handled by itself.
 func (s *Session) lookAhead(row *Route, b []byte) (*run, int) {
-	all := s.Desk.runs[row.runs-1]
+	all := s.Local.runs[row.runs-1]
 	if r := &all.foreseen; r.next < r.n && all.at[r.next] == &b[0] {
 		return r, 1
 	}
@@ -83,7 +83,7 @@ func (s *Session) lookAhead(row *Route, b []byte) (*run, int) {
 	// It ends early at long values: requests behind a reply that needs a worker are read again.
 	for total := len(b); r.n < loop.MaxGathered && total-len(b) < loop.WholeFrame; r.n++ {
 		other, size := s.Gate.routes.whole(b)
-		if other != row || !r.Add(r.n, &s.Desk.Req, b[protocol.HeaderSize:size]) {
+		if other != row || !r.Add(r.n, &s.Local.Req, b[protocol.HeaderSize:size]) {
 			break
 		}
 		b = b[size:]
@@ -106,7 +106,7 @@ func (s *Session) Foresee(b []byte) bool {
 	if row == nil || size != len(b) {
 		return false
 	}
-	all := s.Desk.runs[row.runs-1]
+	all := s.Local.runs[row.runs-1]
 	r := &all.foreseen
 	if all.done {
 		r.drop()
@@ -122,7 +122,7 @@ func (s *Session) Foresee(b []byte) bool {
 
 // LookUp looks up what sessions of the loop have foreseen.
 func (s *Session) LookUp() {
-	for _, all := range s.Desk.runs {
+	for _, all := range s.Local.runs {
 		if !all.done {
 			all.done = true
 			all.foreseen.lookUp()

@@ -43,7 +43,7 @@ func (e *echoes) Forget(i int) { e.bodies[i] = nil }
 func echoing(t *testing.T) (b *gatetest.Bench, seen *[]int) {
 	b = gatetest.NewBench(t, loop.Limits{})
 	seen = new([]int)
-	r := gate.Route{Raw: true, Together: func(*gate.Desk) gate.Together { return &echoes{seen: seen} }, Handle: func(s *gate.Session, h protocol.Header, body []byte) bool {
+	r := gate.Route{Raw: true, Together: func(*gate.Local) gate.Together { return &echoes{seen: seen} }, Handle: func(s *gate.Session, h protocol.Header, body []byte) bool {
 		s.Reply(h, body)
 		return true
 	}}
@@ -84,7 +84,7 @@ func TestRequestsOfSeveralPeersAreLookedUpTogether(t *testing.T) {
 			s.Arrive(gatetest.Requests(cmd, string(rune('a'+i))))
 			wires = append(wires, w)
 		}
-		b.Desk.Loop.Wake()
+		b.Local.Loop.Wake()
 		require.ElementsMatch(t, []int{2, 3}, *seen)
 		for i, want := range []string{"KVGET_RSP/1 A", "STGET_RSP/1 B", "STGET_RSP/1 C", "KVGET_RSP/1 D", "STGET_RSP/1 E"} {
 			require.Equal(t, []string{want}, gatetest.Frames(t, wires[i]))
@@ -95,7 +95,7 @@ func TestRequestsOfSeveralPeersAreLookedUpTogether(t *testing.T) {
 // Only what an identified peer may ask is looked up before it passes the gate.
 func TestNothingButWholeRequestsIsForeseen(t *testing.T) {
 	b, _ := echoing(t)
-	stranger, _ := gatetest.Connect(t, b.Desk, gatetest.Unlimited)
+	stranger, _ := gatetest.Connect(t, b.Local, gatetest.Unlimited)
 	whole := gatetest.Requests(protocol.KVGet, "a")
 	require.False(t, stranger.Foresee(whole))
 	require.True(t, stranger.Gathers(whole))

@@ -38,7 +38,7 @@ type Bench struct {
 	Clock *clocktest.Fake
 	Group *loop.Group
 	Gate  *gate.Gate
-	Desk  *gate.Desk   // after Open
+	Local *gate.Local  // after Open
 	Stop  func()       // ends loop and workers; may be called early
 	Ring  *secret.Ring // of sealed values; set it before there are sessions
 
@@ -72,21 +72,21 @@ func NewBench(t T, limits loop.Limits) *Bench {
 }
 
 // Open makes the one loop, once all handlers are there.
-func (b *Bench) Open() { b.Desk = OpenDesk(b.Gate) }
+func (b *Bench) Open() { b.Local = OpenLocal(b.Gate) }
 
-// OpenDesk makes a desk at a loop that does not run.
-func OpenDesk(g *gate.Gate) *gate.Desk {
-	return g.NewDesk(func(func()) error { return nil })
+// OpenLocal makes the Local of a loop that does not run.
+func OpenLocal(g *gate.Gate) *gate.Local {
+	return g.NewLocal(func(func()) error { return nil })
 }
 
 // Connect makes a session whose socket takes room bytes before its peer has to read.
-func Connect(t T, d *gate.Desk, room int) (*gate.Session, *looptest.Wire) {
+func Connect(t T, d *gate.Local, room int) (*gate.Session, *looptest.Wire) {
 	w := &looptest.Wire{Room: room}
 	return ConnectBy(t, d, w, w), w
 }
 
 // ConnectBy makes a session on any transport that is made of w.
-func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Session {
+func ConnectBy(t T, d *gate.Local, by loop.Transport, w *looptest.Wire) *gate.Session {
 	peer := netip.MustParseAddrPort("127.0.0.1:9")
 	place, err := admission.New(admission.Limits{Unidentified: 1}).Front(1, memory.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Ses
 
 // Peer is a session that has said who it is, and its socket.
 func (b *Bench) Peer(room int) (*gate.Session, *looptest.Wire) {
-	s, w := Connect(b.T, b.Desk, room)
+	s, w := Connect(b.T, b.Local, room)
 	require.NoError(b.T, s.Identify(0, nil))
 	return s, w
 }
@@ -108,7 +108,7 @@ const Unlimited = 1 << 40
 
 // Sweep has the loop look at all connections whose peers have not read everything, and
 // do all else that it can.
-func Sweep(d *gate.Desk) {
+func Sweep(d *gate.Local) {
 	d.Loop.Poll()
 	for d.Loop.Busy() {
 		d.Loop.Wake()

@@ -10,8 +10,8 @@ import (
 	"confcenter/server/tcp/loop"
 )
 
-// talk is how watches of one kind are asked for and told.
-type talk struct {
+// kind is how watches of one kind are asked for and told.
+type kind struct {
 	family         gate.Family
 	watch, unwatch protocol.Command
 	tailed         bool // octets may follow the JSON of a request
@@ -34,7 +34,7 @@ type request struct {
 }
 
 // ofKeys is the watch on keys of the state store.
-var ofKeys = &talk{
+var ofKeys = &kind{
 	family: gate.OfWatch, watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, tailed: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.KVWatch()
@@ -53,7 +53,7 @@ var ofKeys = &talk{
 }
 
 // ofDocuments is the watch on documents: a frame has no more than one revision.
-var ofDocuments = &talk{
+var ofDocuments = &kind{
 	family: gate.OfDocuments, watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, event: protocol.CfEvent, marks: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.ConfigWatch()
@@ -104,10 +104,10 @@ func AddDocuments(g *gate.Gate, store follow.Store) *Handlers {
 // Mark sends bookmarks to the watches that have not been told of anything for a while, but how
 // far they have come has changed. It may be called from any goroutine.
 func (f *Handlers) Mark() {
-	if !f.talk.marks {
+	if !f.kind.marks {
 		return
 	}
-	for _, d := range f.gate.Desks() {
+	for _, d := range f.gate.Locals() {
 		if hub := f.hubOf(d); hub.watched.Load() > 0 {
 			d.Loop.Post(&bookmarks{f: f, hub: hub})
 		}
@@ -128,7 +128,7 @@ func (m *bookmarks) Deliver(l *loop.Loop, budget int) (int, bool) {
 		if c == nil {
 			break
 		}
-		if k, _ := gate.SessionOf(c).Part(m.f.talk.family).(*watches); k != nil {
+		if k, _ := gate.SessionOf(c).Part(m.f.kind.family).(*watches); k != nil {
 			for _, w := range k.byID {
 				used += w.mark(m.hub.told)
 			}

@@ -9,8 +9,8 @@ import (
 	"confcenter/internal/roster"
 )
 
-// fakeFleet is a TCP side of the test's own.
-type fakeFleet struct {
+// fakeTCP is a TCP side of the test's own.
+type fakeTCP struct {
 	mu          sync.Mutex
 	list        []roster.Client
 	stats       metric.Readings
@@ -20,7 +20,7 @@ type fakeFleet struct {
 
 var errStill = errors.New("event loop 1 has not moved for 6s")
 
-func (f *fakeFleet) Clients(after int32, most int) (list []roster.Client, next int32) {
+func (f *fakeTCP) Clients(after int32, most int) (list []roster.Client, next int32) {
 	for _, c := range f.list {
 		switch {
 		case c.ID <= after:
@@ -33,29 +33,29 @@ func (f *fakeFleet) Clients(after int32, most int) (list []roster.Client, next i
 	return list, 0
 }
 
-func (f *fakeFleet) Stats() metric.Readings { return f.stats }
-func (f *fakeFleet) Slow() []metric.Slow    { return f.slow }
+func (f *fakeTCP) Stats() metric.Readings { return f.stats }
+func (f *fakeTCP) Slow() []metric.Slow    { return f.slow }
 
-func (f *fakeFleet) Live() error {
+func (f *fakeTCP) Live() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dead
 }
 
-func (f *fakeFleet) Ready() error {
+func (f *fakeTCP) Ready() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.leave
 }
 
-func (f *fakeFleet) set(dead, leave error) {
+func (f *fakeTCP) set(dead, leave error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dead, f.leave = dead, leave
 }
 
-func newFakeFleet(now time.Time) *fakeFleet {
-	return &fakeFleet{
+func newFakeTCP(now time.Time) *fakeTCP {
+	return &fakeTCP{
 		list: []roster.Client{
 			{ID: 2001, Name: "web", Tag: "blue", Address: "127.0.0.1:4", Since: now, Main: "web.json",
 				Subscriptions: []roster.Subscription{{File: "a.json", Path: "/k", Told: 7}, {File: "b.json"}}, More: 3, Watches: 2},

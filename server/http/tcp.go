@@ -5,9 +5,9 @@ import (
 	"confcenter/internal/roster"
 )
 
-// Fleet is what the gateway shows of the TCP server. All methods may be called from
+// TCPServer is what the gateway shows of the TCP server. All methods may be called from
 // any goroutine.
-type Fleet interface {
+type TCPServer interface {
 	// Clients are a page of the identified connections with ids above after, ordered by id,
 	// at most so many. Next is where the next page begins, 0 if there is none. It may take
 	// some milliseconds: the event loops are asked one after the other.
