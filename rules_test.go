@@ -398,29 +398,6 @@ func fieldCount(expr ast.Expr) int {
 	return n
 }
 
-// A test that sleeps is slow when it is right and flaky when it is wrong; one
-// that skips itself tests nothing and tells no one.
-func TestTestsNeitherSleepNorSkip(t *testing.T) {
-	forbidden := map[string][]string{"time": {"Sleep"}, "t": {"Skip", "Skipf", "SkipNow"}, "b": {"Skip", "Skipf", "SkipNow"}, "tb": {"Skip", "Skipf", "SkipNow"}}
-	var wrong []string
-	for _, s := range sources(t) {
-		if !s.test && !within(s.dir, "clienttest") && !within(s.dir, "internal/servertest") && !within(s.dir, "integration") {
-			continue
-		}
-		ast.Inspect(s.ast, func(node ast.Node) bool {
-			selector, ok := node.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			if of, ok := selector.X.(*ast.Ident); ok && slices.Contains(forbidden[of.Name], selector.Sel.Name) {
-				wrong = append(wrong, fmt.Sprintf("%s:%d: %s.%s in a test", s.path, s.line(selector.Pos()), of.Name, selector.Sel.Name))
-			}
-			return true
-		})
-	}
-	complain(t, wrong)
-}
-
 // The rules must be able to fail: each is shown something it has to refuse.
 func TestRulesCatchWhatTheyAreFor(t *testing.T) {
 	require.NotEmpty(t, importFault("server/tcp", module+"/client", mayImport["server/tcp"]))

@@ -1,6 +1,7 @@
 package confcenter_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/build/constraint"
 	"maps"
@@ -112,4 +113,27 @@ func TestClientsAreCompiledForOtherSystems(t *testing.T) {
 	out, err := exec.Command("make", "-n", "cross").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `(?s)for system in darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do .*\s\./client \./clienttest \./cmd/confcenter`, string(out))
+}
+
+// A test that sleeps is slow when it is right and flaky when it is wrong; one
+// that skips itself tests nothing and tells no one.
+func TestTestsNeitherSleepNorSkip(t *testing.T) {
+	forbidden := map[string][]string{"time": {"Sleep"}, "t": {"Skip", "Skipf", "SkipNow"}, "b": {"Skip", "Skipf", "SkipNow"}, "tb": {"Skip", "Skipf", "SkipNow"}}
+	var wrong []string
+	for _, s := range sources(t) {
+		if !s.test && !within(s.dir, "clienttest") && !within(s.dir, "internal/servertest") && !within(s.dir, "integration") {
+			continue
+		}
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			selector, ok := node.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && slices.Contains(forbidden[of.Name], selector.Sel.Name) {
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s.%s in a test", s.path, s.line(selector.Pos()), of.Name, selector.Sel.Name))
+			}
+			return true
+		})
+	}
+	complain(t, wrong)
 }
