@@ -41,7 +41,7 @@ func (of Of) Prefix() (string, error) {
 	return "history/", nil
 }
 
-// Watch tells of changes, in their order. A client opens it by the Watch of remote.BenchCalls.
+// Watch tells of changes, in their order. A client opens it by the Watch of calls.BenchCalls.
 type Watch struct {
 	// set at open
 	watch embedded.Watch

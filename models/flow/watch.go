@@ -30,7 +30,7 @@ type Changes struct {
 }
 
 // Watch tells of changes of a scope, as a [embedded.Watch] does. A client opens it by the Watch of
-// remote.FlowCalls.
+// calls.FlowCalls.
 type Watch struct{ w embedded.Watch }
 
 // NewWatch takes over a watch of keys of a scope.
