@@ -139,10 +139,11 @@ func (f *fence) judge(err error) error {
 	return err
 }
 
+// fail says what has failed before anything is refused because of it: what is refused is not the reason.
 func (f *fence) fail(err error) {
+	f.sick(err)
 	if f.failed.CompareAndSwap(nil, &err) {
 		f.release()
-		f.sick(err)
 	}
 }
 

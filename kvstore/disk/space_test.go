@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kvstore"
 )
@@ -153,6 +154,19 @@ func TestATableThatFailsEndsWriting(t *testing.T) {
 			s.reopen()
 		})
 	}
+}
+
+// A write that is refused because another has failed must not be taken for what has failed.
+func TestTheReasonIsKnownBeforeOthersAreRefused(t *testing.T) {
+	f := newFence(vfs.NewMem(), clock.Real(), &log{})
+	refusing := true
+	f.sick = func(err error) {
+		require.ErrorContains(t, err, "too many open files")
+		refusing = f.failed.Load() != nil
+	}
+	require.Error(t, f.sync(func() error { return errors.New("too many open files") }))
+	require.False(t, refusing)
+	require.ErrorIs(t, f.sync(func() error { return nil }), errNoMore)
 }
 
 // TestWhatTakesRightsAwayUsesTheLastByte: of a nearly full disk each kind of write may use more than the
