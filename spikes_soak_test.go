@@ -17,7 +17,6 @@ import (
 // tests show that it works, and in how many files it may be written by hand; the rest is generated.
 var (
 	spikeFiles = regexp.MustCompile(`(?m)^files: (\d+)$`)
-	spikeTests = regexp.MustCompile(`(?m)^tests: (.+)$`)
 	spikeFile  = regexp.MustCompile(`(?m)^\+\+\+ b/(.+)$`)
 )
 

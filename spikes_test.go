@@ -2,12 +2,18 @@ package confcenter_test
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// spikeTests finds which tests show that a patch works.
+var spikeTests = regexp.MustCompile(`(?m)^tests: (.+)$`)
 
 func spikes(t *testing.T) []string {
 	patches, err := filepath.Glob("testdata/spikes/*.patch")
@@ -20,6 +26,11 @@ func spikes(t *testing.T) []string {
 func TestSpikesApply(t *testing.T) {
 	for _, path := range spikes(t) {
 		run(t, ".", nil, "git", "apply", "--check", path)
+		patch, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, dir := range strings.Fields(string(spikeTests.FindSubmatch(patch)[1])) {
+			require.DirExists(t, strings.TrimSuffix(dir, "/..."), path)
+		}
 	}
 }
 
