@@ -138,7 +138,7 @@ func writeList(w *Writer, v reflect.Value) {
 	w.Close(']')
 }
 
-// writeOctets appends a text or base64, whichever is shorter; nil is none.
+// writeOctets appends a text, or base64 of what is none or has zero bytes; nil is left out.
 func writeOctets(w *Writer, name Field, value []byte) {
 	switch {
 	case value == nil:

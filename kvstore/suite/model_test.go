@@ -252,17 +252,6 @@ func (r *comparison) compareEvents(got []kv.Change, want [][]string) {
 	require.Equal(r, single(want), single(texts))
 }
 
-// deletions returns the events with expiries turned into deletions.
-func deletions(groups [][]string) []string {
-	list := slices.Concat(groups...)
-	for i, text := range list {
-		if rest, ok := strings.CutPrefix(text, "expire "); ok {
-			list[i] = "delete " + rest
-		}
-	}
-	return list
-}
-
 func single(groups [][]string) []string {
 	list := []string{}
 	for _, g := range groups {

@@ -153,29 +153,50 @@ func TestOwnStreamsBeat(t *testing.T) {
 
 func TestOwnStreamsTellUntilTheGatewayEnds(t *testing.T) {
 	k := start(t, nil)
-	var all []*eventSource
-	for id, d := range operations(t, openapiDocument(t)) {
-		if d.stream() && id != "plum.stream" && id != "audit.stream" { // one tells nothing by itself, and here is no audit
-			s := k.listen(d.path, "")
-			s.until("synced")
-			all = append(all, s)
-		}
-	}
-	require.GreaterOrEqual(t, len(all), 3)
+	all := k.listenToAll()
 	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=new.json", "1").status)
 	for _, s := range all {
 		m, ok := s.next()
 		require.True(t, ok)
 		require.Contains(t, m.data, "new.json", "the state store has it, too")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	require.NoError(t, k.Shutdown(ctx))
+	k.shutdown()
 	for _, s := range all {
 		for more := true; more; { // a change is several keys
 			_, more = s.next()
 		}
 	}
+}
+
+// A stream that has told everything says nothing more when it ends.
+func TestOwnStreamsEndWithTheGateway(t *testing.T) {
+	k := start(t, nil)
+	all := k.listenToAll()
+	k.shutdown()
+	for _, s := range all {
+		s.ends()
+	}
+}
+
+// listenToAll follows each stream that the document describes, up to where it is synced.
+func (k *kit) listenToAll() (all []*eventSource) {
+	k.t.Helper()
+	for id, d := range operations(k.t, openapiDocument(k.t)) {
+		if d.stream() && id != "plum.stream" && id != "audit.stream" { // one tells nothing by itself, and here is no audit
+			s := k.listen(d.path, "")
+			s.until("synced")
+			all = append(all, s)
+		}
+	}
+	require.GreaterOrEqual(k.t, len(all), 3)
+	return all
+}
+
+func (k *kit) shutdown() {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(k.t, k.Shutdown(ctx))
 }
 
 // What a stream is gone on from says what data it belongs to: who comes back with an
