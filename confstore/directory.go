@@ -350,7 +350,7 @@ type reading struct {
 	fault   string // why it cannot be served, or ""
 	twice   string // that a member stands twice in it though it is served, or ""
 	noRoom  bool   // because there is no memory for it, and it was not read
-	room    int64  // reserved for it; see intake.done
+	room    int64  // reserved for it; see room.done
 	sig     signature
 	raw     log.Digest // zero if the bytes could not be read
 	data    []byte     // the bytes, if they were to be kept

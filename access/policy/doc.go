@@ -12,7 +12,7 @@
 // A rule says who may, or may not, do which things (verbs) with what. Nothing is allowed that
 // no rule allows, and a rule that denies beats all that allow.
 //
-// Who is an [Identity]: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME", or one
+// Who is an [access.Identity]: "token:NAME", "cert:SUBJECT", "person:ADDRESS", "listener:NAME", or one
 // of its groups, "group:NAME". The name may end in "*", which stands for anything; "*" alone is
 // everyone.
 //

@@ -3,7 +3,7 @@
 // try again.
 //
 // There is one [Book] for all ways into a server. An [Account] is what one identity uses, over all
-// its connections; a [Space] is a namespace. Keys, sizes and leases are judged where the store
+// its connections; namespaces are counted likewise. Keys, sizes and leases are judged where the store
 // commits, which asks the Book: it implements [kv.Quotas].
 //
 // Quotas can change at any time. What is more than they allow by then stays; nothing is added.

@@ -38,7 +38,7 @@ type Exact struct {
 	recent *Recent
 	unhook func()
 	reads  chan struct{} // holds one per follower that reads the log
-	hand   hand
+	worker worker
 
 	told   atomic.Int64 // all have been woken for changes up to this revision
 	behind atomic.Uint64
@@ -59,7 +59,7 @@ func NewExact(cfg Config) *Exact {
 		recent: NewRecent(cfg.Keep, cfg.Pool),
 		reads:  make(chan struct{}, cfg.Readers),
 	}
-	e.hand.start(func() {
+	e.worker.start(func() {
 		for e.notify() {
 		}
 	})
@@ -73,7 +73,7 @@ func NewExact(cfg Config) *Exact {
 // Close ends all followers. They must still be stopped.
 func (e *Exact) Close() {
 	e.unhook()
-	e.hand.stop()
+	e.worker.stop()
 	e.recent.Pass(e.source.Store.Revision()) // others may go on using the pool
 }
 
@@ -94,7 +94,7 @@ func (e *Exact) follow(b *kv.Batch) {
 		return
 	}
 	e.recent.Add(b)
-	clock.Nudge(e.hand.wake)
+	clock.Nudge(e.worker.wake)
 }
 
 // notify wakes the followers that match something in one piece of what is new, and reports whether
@@ -130,7 +130,7 @@ func (e *Exact) note(t *Topic[followers], revision, kept kv.Revision) {
 		if !f.pending.CompareAndSwap(0, int64(revision)) && f.pending.Load() <= int64(kept) && !f.lagging.Swap(true) {
 			e.behind.Add(1)
 		}
-		e.hand.rouse(f.wake)
+		e.worker.notify(f.wake)
 	}
 }
 
@@ -163,7 +163,7 @@ var errEnded = codes.Errorf(codes.Closed, "the watch has ended")
 func (e *Exact) Follow(want Request) (*Follower, error) {
 	f := &Follower{exact: e, wake: make(chan struct{}, 1), live: want.From == 0 && !want.Past && !want.State}
 	f.lagging.Store(!f.live)
-	if e.hand.life.Err() != nil {
+	if e.worker.life.Err() != nil {
 		return nil, errEnded
 	}
 	e.mu.Lock()
@@ -254,7 +254,7 @@ func (f *Follower) Next(ctx context.Context) (kv.Notice, error) {
 		}
 		select {
 		case <-f.wake:
-		case <-f.exact.hand.life.Done():
+		case <-f.exact.worker.life.Done():
 		case <-ctx.Done():
 			return kv.Notice{}, ctx.Err()
 		}
@@ -266,7 +266,7 @@ func (f *Follower) Next(ctx context.Context) (kv.Notice, error) {
 func (f *Follower) Take() (n kv.Notice, ok, far bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped || f.exact.hand.life.Err() != nil {
+	if f.stopped || f.exact.worker.life.Err() != nil {
 		return kv.Notice{}, false, false, errEnded
 	}
 	for c := f.cursor; ; {

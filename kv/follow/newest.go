@@ -27,7 +27,7 @@ type Newest[S State] struct {
 	unfollow func()
 	spare    int // see NewNewest
 	left     Queue[sight[S]]
-	hand     hand
+	worker   worker
 
 	mu sync.Mutex
 	// guarded by mu
@@ -87,7 +87,7 @@ func NewNewest[S State](publisher func(fn func(now S, names []string)) (stop fun
 		},
 		notes: list.New(), of: map[string]*list.Element{}, followers: map[chan struct{}]struct{}{},
 	}
-	n.hand.start(n.notify)
+	n.worker.start(n.notify)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unfollow = publisher(n.leave)
@@ -98,13 +98,13 @@ func NewNewest[S State](publisher func(fn func(now S, names []string)) (stop fun
 // Close ends it. Its followers end by themselves.
 func (n *Newest[S]) Close() {
 	n.unfollow()
-	n.hand.stop()
+	n.worker.stop()
 }
 
 // leave runs on the store's goroutine, while the writer waits. So it only leaves what is to be noted.
 func (n *Newest[S]) leave(now S, names []string) {
 	n.left.Put(sight[S]{now: now, names: names}, 1)
-	clock.Nudge(n.hand.wake)
+	clock.Nudge(n.worker.wake)
 }
 
 // notify notes what the store has left, and wakes the followers.
@@ -114,7 +114,7 @@ func (n *Newest[S]) notify() {
 	followers := slices.Collect(maps.Keys(n.followers))
 	n.mu.Unlock()
 	for _, wake := range followers {
-		n.hand.rouse(wake)
+		n.worker.notify(wake)
 	}
 }
 

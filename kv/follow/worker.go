@@ -10,8 +10,8 @@ import (
 // maxWakes is how many followers are woken before all else may go first: there may be thousands.
 const maxWakes = 16
 
-// hand is a goroutine that works when it is nudged.
-type hand struct {
+// worker is a goroutine that works when it is nudged.
+type worker struct {
 	// set at open
 	wake chan struct{} // capacity 1
 	life context.Context
@@ -21,31 +21,31 @@ type hand struct {
 	woken int // the goroutine's
 }
 
-func (h *hand) start(work func()) {
-	h.wake, h.done = make(chan struct{}, 1), make(chan struct{})
-	h.life, h.end = context.WithCancel(context.Background())
+func (w *worker) start(work func()) {
+	w.wake, w.done = make(chan struct{}, 1), make(chan struct{})
+	w.life, w.end = context.WithCancel(context.Background())
 	go func() {
-		defer close(h.done)
+		defer close(w.done)
 		for {
 			select {
-			case <-h.life.Done():
+			case <-w.life.Done():
 				return
-			case <-h.wake:
+			case <-w.wake:
 				work()
 			}
 		}
 	}()
 }
 
-func (h *hand) stop() {
-	h.end()
-	<-h.done
+func (w *worker) stop() {
+	w.end()
+	<-w.done
 }
 
-// rouse wakes a follower.
-func (h *hand) rouse(wake chan<- struct{}) {
+// notify wakes a follower.
+func (w *worker) notify(wake chan<- struct{}) {
 	clock.Nudge(wake)
-	if h.woken++; h.woken%maxWakes == 0 {
+	if w.woken++; w.woken%maxWakes == 0 {
 		runtime.Gosched()
 	}
 }
