@@ -242,3 +242,16 @@ func TestOnlySettingsAreToBeRaised(t *testing.T) {
 		})
 	}
 }
+
+// A newcomer types what the guide says, so it is what the spike builds and tests.
+func TestTheFirstOperationOfTheGuideIsTheSpike(t *testing.T) {
+	spike := readText(t, "testdata/spikes/model-operation.patch")
+	for _, file := range []string{"docs/contributing.md", "docs/zh/contributing.md"} {
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readText(t, file), -1)
+		require.Len(t, blocks, 3, "the method, its row, and a test")
+		for _, block := range blocks[:2] {
+			added := "+" + strings.ReplaceAll(strings.TrimSuffix(block[1], "\n"), "\n", "\n+")
+			require.Contains(t, spike, added, file)
+		}
+	}
+}
