@@ -109,7 +109,7 @@ func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answe
 	switch {
 	case len(made) == 0:
 		return nil
-	case !screen.Is(a.stdin):
+	case !screen.IsTerminal(a.stdin):
 		fmt.Fprintln(a.stderr, "confcenter: to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
 		return nil
 	}

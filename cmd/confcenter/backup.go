@@ -187,7 +187,7 @@ type progress struct {
 
 // progress says nothing if standard error is no terminal.
 func (a *app) progress() *progress {
-	return &progress{to: screen.Raw(a.stderr), quiet: !screen.Is(a.stderr)}
+	return &progress{to: screen.Raw(a.stderr), quiet: !screen.IsTerminal(a.stderr)}
 }
 
 // Write implements io.Writer.

@@ -95,9 +95,6 @@ func (c *connection) defineProof(f *pflag.FlagSet) {
 // envPrefix begins the environment variables of every verb.
 const envPrefix = serving.Prefix
 
-// lookup finds an environment variable.
-func lookup(environ []string, name string) (string, bool) { return settings.Lookup(environ, name) }
-
 // sharedFlags are the client verbs' flags that have environment variables.
 var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "token-file", "output"}
 
@@ -185,7 +182,7 @@ const keyLogVariable = "SSLKEYLOGFILE"
 // logKeys has the keys of connections written down if someone asks for it: tshark can read
 // what is said with them. The file stays open until the process ends.
 func (c *connection) logKeys(secure *tls.Config) error {
-	path, _ := lookup(c.app.environ, keyLogVariable)
+	path, _ := settings.Lookup(c.app.environ, keyLogVariable)
 	if path == "" || secure == nil {
 		return nil
 	}
@@ -204,7 +201,7 @@ const tokenVariable = envPrefix + "_TOKEN"
 // tokenText is the token to present; empty: none.
 func (c *connection) tokenText() (string, error) {
 	if c.token == "" {
-		text, _ := lookup(c.app.environ, tokenVariable)
+		text, _ := settings.Lookup(c.app.environ, tokenVariable)
 		return text, nil
 	}
 	text, err := os.ReadFile(c.token)

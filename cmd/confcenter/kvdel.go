@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -87,7 +88,7 @@ func (c *connection) confirmDrop(command *cobra.Command, ns string) error {
 	if err != nil {
 		return err
 	}
-	if !isTerminal(c.app.stdin) {
+	if !screen.IsTerminal(c.app.stdin) {
 		return usageError{fmt.Errorf("drop would delete all keys of '%s' (%d); confirm with --confirm '%[1]s'", ns, keys)}
 	}
 	fmt.Fprintf(c.app.stderr, "This deletes all keys of '%s' (%d) on %s. To confirm, type the name: ", ns, keys, c.addr)

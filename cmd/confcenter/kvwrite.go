@@ -13,6 +13,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/internal/settings"
 	"confcenter/kv"
 	"confcenter/protocol"
 )
@@ -104,7 +105,7 @@ func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
 	var values [3]string
 	for i, variable := range lockVariables {
 		var ok bool
-		if values[i], ok = lookup(a.environ, variable); !ok {
+		if values[i], ok = settings.Lookup(a.environ, variable); !ok {
 			return nil, usageError{fmt.Errorf("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)}
 		}
 	}

@@ -50,9 +50,6 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// isTerminal reports whether a person is at the other end of a stream.
-func isTerminal(stream any) bool { return screen.Is(stream) }
-
 // readTime reads a time as people write it, and repeats it as repeatTime does; what is the setting that
 // has it.
 func (a *app) readTime(what, text string) (time.Time, error) {

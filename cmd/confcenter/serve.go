@@ -54,7 +54,7 @@ output where the console is.`,
 	_ = command.MarkFlagDirname("conf")
 	_ = command.MarkFlagDirname("data")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if value, ok := lookup(a.environ, configVariable); ok && !f.Changed("config") {
+		if value, ok := settings.Lookup(a.environ, configVariable); ok && !f.Changed("config") {
 			configFile = value
 		}
 		set, err := o.Resolve(configFile, a.environ, slices.Concat(foreign, []string{configVariable}, clientVariables()))

@@ -12,7 +12,7 @@ import (
 // NewLog writes text for people if w is a terminal, and one JSON object per line
 // otherwise.
 func NewLog(w io.Writer, level zerolog.Level) zerolog.Logger {
-	if Is(w) {
+	if IsTerminal(w) {
 		w = zerolog.ConsoleWriter{Out: Raw(w), TimeFormat: time.TimeOnly, FormatPrepare: func(event map[string]any) error {
 			if text, ok := event[zerolog.MessageFieldName].(string); ok { // it quotes all others by itself
 				event[zerolog.MessageFieldName] = string(AppendEscaped(nil, []byte(text)))

@@ -41,8 +41,8 @@ func Raw(stream io.Writer) io.Writer {
 	return stream
 }
 
-// Is reports whether a person is at the other end of a stream.
-func Is(stream any) bool {
+// IsTerminal reports whether a person is at the other end of a stream.
+func IsTerminal(stream any) bool {
 	switch s := stream.(type) {
 	case *screen:
 		return true

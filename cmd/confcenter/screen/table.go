@@ -31,7 +31,7 @@ func Table(to io.Writer, header string, rows [][]any) error {
 	for _, row := range rows {
 		lines = append(lines, strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(row)), row...), "\t"))
 	}
-	if Is(to) {
+	if IsTerminal(to) {
 		if width, _, err := term.GetSize(int(Raw(to).(*os.File).Fd())); err == nil {
 			fit(lines, width)
 		}
