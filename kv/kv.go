@@ -284,9 +284,7 @@ type Store interface {
 	// Commit would have said of the next if those are not all. The caller is told of
 	// them in as few calls as possible.
 	CommitEach(caller Caller, writes []*Write) (taken int, err error)
-	// KeepAlive begins a lease's time anew. codes.LeaseGone. It answers from memory,
-	// unless the store lacks the capability LeasesInMemory: then it waits for a network,
-	// and is not for event loops.
+	// KeepAlive begins a lease's time again, and answers from memory. codes.LeaseGone.
 	KeepAlive(ctx context.Context, id LeaseID) (Lease, error)
 	// Lease tells about a lease, from memory. codes.LeaseGone.
 	Lease(id LeaseID) (Lease, error)

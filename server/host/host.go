@@ -29,7 +29,7 @@ type Config struct {
 	Pool    *memory.Pool // of the changes that they follow; nil: one of their own
 	Clock   clock.Clock  // nil: the machine's
 	Log     zerolog.Logger
-	Flow    flow.Config    // its clock is that above
+	Flow    flow.Config    // its clock is that above, and what cannot be finished goes to the log above
 	Bench   bench.Config   // its clock is that above
 	History history.Config // likewise
 	Auth    token.Config   // likewise
@@ -60,6 +60,9 @@ func Open(store kv.Archive, cfg Config) *Host {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
+	cfg.Flow.Failed = func(what string, err error) {
+		cfg.Log.Warn().Err(err).Str("duty", what).Msg("a duty of flow could not be finished; it is tried again")
+	}
 	cfg.Secret.Clock, cfg.Secret.Log, cfg.Secret.Namespaces = cfg.Clock, cfg.Log, store.Namespaces
 	h.secret = secret.Open(h.store, cfg.Secret)
 	h.tokens = token.Open(h.store, cfg.Auth)

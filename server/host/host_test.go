@@ -2,8 +2,10 @@ package host_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -12,7 +14,9 @@ import (
 	"confcenter/access/secret"
 	"confcenter/access/token"
 	"confcenter/client/calls"
+	"confcenter/codes"
 	"confcenter/confstore/history"
+	"confcenter/kv"
 	"confcenter/kvstore/memory"
 	"confcenter/models/bench"
 	"confcenter/models/flow"
@@ -36,6 +40,43 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 		}
 	}
 	h.Close()
+}
+
+// refusing is a store that takes no transactions.
+type refusing struct{ kv.Archive }
+
+func (refusing) Commit(*kv.Txn, func(*kv.Result, error)) error {
+	return codes.Errorf(codes.Storage, "the disk is gone")
+}
+
+func TestADutyOfFlowThatCannotBeFinishedIsLogged(t *testing.T) {
+	store := memory.New(memory.Config{})
+	defer func() { require.NoError(t, store.Close()) }()
+	duty := kv.Op{Kind: kv.OpPut, NS: kv.FlowPrefix + ".index", Key: "gone.cl.cfapp.A", Value: kv.StringValue("")}
+	done := make(chan error)
+	require.NoError(t, store.Commit(&kv.Txn{System: true, Then: []kv.Op{duty}}, func(_ *kv.Result, err error) { done <- err }))
+	require.NoError(t, <-done)
+
+	lines := make(logged, 100)
+	h := host.Open(refusing{store}, host.Config{Log: zerolog.New(lines)})
+	defer h.Close()
+	for line := range lines {
+		if strings.Contains(line, "gone.cl.cfapp.A") {
+			require.Contains(t, line, "the disk is gone")
+			return
+		}
+	}
+}
+
+// logged are the lines of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default: // the test has ended
+	}
+	return len(line), nil
 }
 
 // The methods of the Go client are made from the tables: each takes and returns what its
