@@ -97,7 +97,7 @@ func FormOf(t reflect.Type) Form {
 	case reflect.Struct:
 		return ObjectForm
 	}
-	panic("state: " + t.String() + " has no form in JSON")
+	panic("op: " + t.String() + " has no form in JSON")
 }
 
 // formOfText is the form of what writes itself: that of its zero value.
