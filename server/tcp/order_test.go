@@ -13,6 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock/clocktest"
+	"confcenter/kv/lock"
 	"confcenter/kvstore/memory"
 	"confcenter/player"
 	"confcenter/protocol"
@@ -98,7 +99,8 @@ func converse(t testing.TB, store config.Store) *conversation {
 	require.NoError(t, err)
 	c := &conversation{state: &gatetest.HeldState{Store: keys, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
 	cfg := Config{Clock: clocktest.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
-	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
+	locks := lock.New(keys, lock.Config{}) // which asks from a goroutine of its own
+	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players, Locks: locks})
 	c.s, c.w = gatetest.Connect(t, gatetest.OpenLocal(srv.gate), 0)
 	srv.configs.Follow()
 	srv.watches[0].Follow()
@@ -109,6 +111,7 @@ func converse(t testing.TB, store config.Store) *conversation {
 		c.s.Abort("the conversation is over")
 		c.settle()
 		srv.unfollow()
+		locks.Close()
 		require.NoError(t, keys.Close())
 		require.NoError(t, players.Close())
 		require.NoError(t, fields.Close())
