@@ -14,8 +14,9 @@
 //
 // docs/go.md has eleven recipes; package clienttest has a server to test against.
 //
-// A newcomer reads this file, then conn.go (one connection), redial.go (the next one),
-// request.go (what is asked) and subscribe.go (what is followed across all of them).
+// A newcomer reads this file, then redial.go (one connection after the other, each of which is
+// package connection's), request.go (what is asked) and subscribe.go (what is followed across
+// all of them).
 package client
 
 import (
@@ -314,5 +315,5 @@ func (c *Client) who() protocol.Identified {
 // Connected reports whether there is a connection now.
 func (c *Client) Connected() bool {
 	sess, _ := c.state()
-	return sess != nil && sess.conn.failed() == nil
+	return sess != nil && sess.Err() == nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"confcenter/client/internal/connection"
 	"confcenter/internal/clock"
 )
 
@@ -61,7 +62,7 @@ func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx, false)
+		return connection.ContextError(ctx, false)
 	case <-c.ctx.Done():
 		return closedError()
 	}
