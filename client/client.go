@@ -154,10 +154,11 @@ type Client struct {
 	errors    *backlog[error]
 	states    *backlog[StateChange]
 	tokens    *tokenSource
-	inFlight  chan struct{}  // one token per request of a caller
-	fetches   chan struct{}  // one token per feed or watch that is asking the server
-	wg        sync.WaitGroup // run and the feeds; grows under mu only
-	toldEnd   atomic.Bool    // OnState got StateClosed
+	meta      func() *follower // of _meta.json, from the first call on
+	inFlight  chan struct{}    // one token per request of a caller
+	fetches   chan struct{}    // one token per feed or watch that is asking the server
+	wg        sync.WaitGroup   // run and the feeds; grows under mu only
+	toldEnd   atomic.Bool      // OnState got StateClosed
 
 	// Dial, then run's goroutine
 	good int // the index of the address that worked last
@@ -173,7 +174,6 @@ type Client struct {
 	changed  chan struct{} // closed and replaced when session, down or closed changes
 	identity protocol.Identified
 	feeds    map[feedKey]*feed
-	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
 	locks    map[kv.LeaseID]*Lock // held or requested; Close revokes their leases
 }
@@ -204,6 +204,11 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.errors.job.last = true
 	c.callbacks.failed = func(err error) { c.reportLoudly(slog.LevelError, "a callback has panicked", err) }
 	c.states = newBacklog(c.callbacks, maxStates, true, c.tellState)
+	c.meta = sync.OnceValue(func() *follower {
+		w := c.newFollower(Query{Name: metaFile}, func(*Document) { c.renewIdentity() })
+		w.begin()
+		return w
+	})
 	cache, cacheErr := openCache(&c.cfg, c.report)
 	if cacheErr != nil {
 		c.report(cacheErr)

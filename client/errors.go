@@ -64,12 +64,9 @@ func unreadable(err error) error {
 	if r, ok := errors.AsType[*protocol.RefusedError](err); ok {
 		return refusal(r.Result)
 	}
-	return &connection.Error{Text: "the server's answer cannot be read", Kind: codes.Internal, Cause: withoutCode(err), Sent: true}
+	cause := errors.New(err.Error()) // without its code, which could be mistaken for one that the server has sent
+	return &connection.Error{Text: "the server's answer cannot be read", Kind: codes.Internal, Cause: cause, Sent: true}
 }
-
-// withoutCode keeps the text of err and drops its code, which could be mistaken for a
-// code that the server has sent.
-func withoutCode(err error) error { return errors.New(err.Error()) }
 
 // refused reports whether a server has answered with a refusal.
 func refused(err error) bool {

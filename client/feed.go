@@ -340,11 +340,9 @@ func (f *feed) book(sess *session, known bool) *connection.Call {
 	if f.c.feeds[f.key] != f {
 		return nil
 	}
-	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Inherit: f.key.merged, MissingOK: true}
-	if f.key.path == "" {
-		// One subscription serves both forms, so it must not lose the bases.
-		s.Inherit = f.c.feeds[feedKey{f.key.name, "", true, false}] != nil || f.c.feeds[feedKey{f.key.name, "", true, true}] != nil
-	}
+	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), MissingOK: true}
+	// One subscription may serve both forms, so it must not lose the bases.
+	s.Inherit = slices.ContainsFunc(f.c.sharedLocked(f.key), func(o *feed) bool { return o.key.merged })
 	if known {
 		s.Mtime, s.HasMtime = f.doc.Mtime, true
 	}

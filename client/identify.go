@@ -82,18 +82,7 @@ func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) err
 // followMeta makes the client look up its main config whenever _meta.json changes, from
 // now until Close. It returns when the main config is as current as possible.
 func (c *Client) followMeta(ctx context.Context) error {
-	c.mu.Lock()
-	w := c.meta
-	first := w == nil
-	if first {
-		w = c.newFollower(Query{Name: metaFile}, func(*Document) { c.renewIdentity() })
-		c.meta = w
-	}
-	c.mu.Unlock()
-	if first {
-		w.begin()
-	}
-	if err := c.wait(ctx, w.ready); err != nil || c.ctx.Err() == nil {
+	if err := c.wait(ctx, c.meta().ready); err != nil || c.ctx.Err() == nil {
 		return err
 	}
 	return closedError() // wait may choose either

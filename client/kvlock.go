@@ -81,18 +81,9 @@ func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn fun
 		return err
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-l.Lost():
-			cancel(l.lostError())
-		case <-held.Done():
-		}
-	}()
+	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lostError()) })()
 	defer func() {
 		cancel(nil)
-		<-ended
 		err = errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
 	}()
 	return fn(held, l)

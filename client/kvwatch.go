@@ -280,15 +280,22 @@ func (w *KVWatch) openLocked() {
 	}
 }
 
-// take handles an event of a connection, the reader of which calls it.
-func (w *KVWatch) take(on *session, ev *protocol.KVEvents, size int) {
+// take handles an event of a connection, or why it is refused. The connection's reader calls it.
+func (w *KVWatch) take(on *session, body []byte, refused error) (err error) {
+	var ev protocol.KVEvents
+	if refused == nil {
+		if ev, err = w.kind.parse(body); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || w.on != on || w.id != ev.Watch {
-		return
-	}
-	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: size}
+	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: len(body)}
 	switch {
+	case w.err != nil || w.on != on:
+	case refused != nil:
+		w.endLocked(refused)
+	case w.id != ev.Watch:
 	case ev.Resync:
 		w.restartLocked()
 	case ev.Synced:
@@ -300,14 +307,15 @@ func (w *KVWatch) take(on *session, ev *protocol.KVEvents, size int) {
 		w.pieces = true
 		if w.bytes+n.cost > w.state && len(w.queue) > 0 {
 			w.endLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
-			return
+		} else {
+			w.pushLocked(n)
 		}
-		w.pushLocked(n)
 	case !w.based: // a change cannot be part of a state
 	default:
 		n.Kind, n.More = kv.Changed, ev.More
 		w.pushChangedLocked(n)
 	}
+	return nil
 }
 
 func (w *KVWatch) pushLocked(n notice) {
@@ -315,15 +323,6 @@ func (w *KVWatch) pushLocked(n notice) {
 	w.queue = append(w.queue, n)
 	w.bytes += n.cost
 	clock.Nudge(w.ready)
-}
-
-// refuse ends the watch because of what the server sends on a connection, likewise.
-func (w *KVWatch) refuse(on *session, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.on == on {
-		w.endLocked(err)
-	}
 }
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the
@@ -459,17 +458,7 @@ func (w *KVWatch) answered(sess *session, past bool, body []byte) error {
 		return nil
 	}
 	w.on, w.id, w.epoch = sess, id, sess.epoch
-	sess.OnEvent(w.kind.event, id, func(body []byte, refused error) error {
-		if refused != nil {
-			w.refuse(sess, refused)
-			return nil
-		}
-		ev, err := w.kind.parse(body)
-		if err == nil {
-			w.take(sess, &ev, len(body))
-		}
-		return err
-	})
+	sess.OnEvent(w.kind.event, id, func(body []byte, refused error) error { return w.take(sess, body, refused) })
 	if w.based && w.position == 0 && !past {
 		w.position = revision
 	}

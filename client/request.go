@@ -20,10 +20,9 @@ import (
 // manner is how a request meets lost connections. Nothing of it sent, it is always sent again.
 type manner struct {
 	again   bool // also if a server may have executed it
-	insists bool // having been sent again so, it waits for a server
 	patient bool // it waits for a server even the first time
 	state   bool // likewise, if Config.StateWaits is set
-	tries   int  // how often it is sent at most, unless it waits; 0: no limit
+	tries   int  // how often it is sent at most, unless it waits; 0: no limit, and then it waits
 }
 
 const maxTries = 3
@@ -32,8 +31,8 @@ var (
 	reading  = manner{again: true, tries: maxTries}
 	asking   = manner{again: true, tries: maxTries, state: true} // what changes nothing in the state store
 	never    = manner{state: true}                               // a write that must not be executed twice
-	again    = manner{again: true, insists: true, state: true}   // a write that is executed once, by its token
-	stubborn = manner{again: true, insists: true, patient: true}
+	again    = manner{again: true, state: true}                  // a write that is executed once, by its token
+	stubborn = manner{again: true, patient: true}
 )
 
 // resendable is again if ok, otherwise never.
@@ -47,7 +46,7 @@ func resendable(ok bool) manner {
 type reply struct {
 	body     []byte
 	sess     *session // it came by
-	repeated bool     // an earlier attempt of one that insists may have been executed
+	repeated bool     // an earlier attempt of one without a limit of tries may have been executed
 }
 
 // send sends a request, the frame of which is not finished yet.
@@ -74,7 +73,7 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 		if !lost(err) || sent && !how.again || !waits && (r.sess == nil || try == how.tries) {
 			break
 		}
-		r.repeated = r.repeated || sent && how.insists
+		r.repeated = r.repeated || sent && how.tries == 0
 	}
 	if last, ok := errors.AsType[*connection.Error](err); ok && r.repeated {
 		unknown := *last

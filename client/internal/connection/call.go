@@ -16,12 +16,10 @@ import (
 
 // Call is a request that was started.
 type Call struct {
-	conn *Conn
-	cmd  protocol.Command
-	done chan struct{} // closed when body or err is set
-	// first, if set, is called by the reader with the reply before it reads on, because
-	// what follows on the wire may depend on the reply. It must not block.
-	first func(body []byte) error
+	conn  *Conn
+	cmd   protocol.Command
+	done  chan struct{}           // closed when body or err is set
+	first func(body []byte) error // see RequestInOrder; nil: none
 
 	// guarded by Conn.mu
 	seq   uint16
@@ -167,14 +165,13 @@ func (c *Conn) Later(ctx context.Context, expired <-chan time.Time, after time.D
 	defer timer.Stop()
 	select {
 	case <-timer.C():
-		return true
 	case <-c.dead:
-		return true
 	case <-ctx.Done():
 		return false
 	case <-expired:
 		return false
 	}
+	return true
 }
 
 // busyStart is how the refusals begin that may be worth repeating.

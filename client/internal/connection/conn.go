@@ -178,22 +178,19 @@ func (c *Conn) Done() <-chan struct{} { return c.dead }
 func (c *Conn) write() error {
 	var buf []byte
 	for {
-		select {
-		case <-c.wake:
-		case <-c.dead:
-			return nil
+		if buf = c.takeQueued(buf[:0]); len(buf) == 0 {
+			select {
+			case <-c.wake:
+				continue
+			case <-c.dead:
+				return nil
+			}
 		}
-		for {
-			buf = c.takeQueued(buf[:0])
-			if len(buf) == 0 {
-				break
-			}
-			if _, err := c.nc.Write(buf); err != nil {
-				return err
-			}
-			if cap(buf) > maxKept {
-				buf = nil
-			}
+		if _, err := c.nc.Write(buf); err != nil {
+			return err
+		}
+		if cap(buf) > maxKept {
+			buf = nil
 		}
 	}
 }
