@@ -226,12 +226,12 @@ type StateChange struct {
 const maxStates = 64
 
 func (c *Client) tellState(change StateChange) {
-	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
+	c.callbacks.Call("Config.OnState", func() { c.cfg.OnState(change) })
 }
 
 func (c *Client) changeState(state State, addr string, err error) {
 	if c.cfg.OnState != nil {
-		c.states.put(StateChange{state, addr, err})
+		c.states.Put(StateChange{state, addr, err})
 	}
 	switch state {
 	case StateConnecting:
