@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/client/internal/callback"
 	"confcenter/codes"
 )
 
@@ -16,7 +17,7 @@ import (
 type Handle[T any] struct {
 	options  BindOptions[T]
 	follower *follower
-	job      *job
+	job      *callback.Job
 	value    atomic.Pointer[bound[T]] // the last good one
 
 	mu       sync.Mutex // guards the rest
@@ -42,7 +43,7 @@ func Bind[T any](ctx context.Context, c *Client, q Query) (*Handle[T], error) {
 // BindWith is Bind with defaults, strictness and validation.
 func BindWith[T any](ctx context.Context, c *Client, q Query, o BindOptions[T]) (*Handle[T], error) {
 	h := &Handle[T]{options: o}
-	h.job = &job{run: h.run}
+	h.job = &callback.Job{Run: h.run}
 	h.follower = c.newFollower(q, h.take)
 	if err := h.follower.follow(ctx); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
@@ -76,7 +77,7 @@ func (h *Handle[T]) take(doc *Document) {
 		h.told = value // Bind's caller has it; it is not a change
 		return
 	}
-	h.follower.c.callbacks.post(h.job)
+	h.follower.c.callbacks.Post(h.job)
 }
 
 func (h *Handle[T]) setErr(err error) {
@@ -99,7 +100,7 @@ func (h *Handle[T]) run() {
 		if h.follower.ended() {
 			return
 		}
-		h.follower.c.callbacks.call("a function given to OnChange of "+h.Document().where(""), func() { fn(old, value) })
+		h.follower.c.callbacks.Call("a function given to OnChange of "+h.Document().where(""), func() { fn(old, value) })
 	}
 }
 
@@ -164,7 +165,7 @@ type BindOptions[T any] struct {
 func (o *BindOptions[T]) read(doc *Document) (*T, error) {
 	value := new(T)
 	if o.Defaults != nil {
-		if err := guarded(func() { *value = o.Defaults() }); err != nil {
+		if err := callback.Guarded(func() { *value = o.Defaults() }); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +182,7 @@ func (o *BindOptions[T]) read(doc *Document) (*T, error) {
 		return value, nil
 	}
 	var err error
-	if p := guarded(func() { err = o.Validate(value) }); p != nil {
+	if p := callback.Guarded(func() { err = o.Validate(value) }); p != nil {
 		err = p
 	}
 	if err != nil {

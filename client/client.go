@@ -14,8 +14,9 @@
 //
 // docs/go.md has eleven recipes; package clienttest has a server to test against.
 //
-// A newcomer reads this file, then conn.go (one connection), redial.go (the next one),
-// request.go (what is asked) and subscribe.go (what is followed across all of them).
+// A newcomer reads this file, then redial.go (one connection after the other, each of which is
+// package connection's), request.go (what is asked) and subscribe.go (what is followed across
+// all of them).
 package client
 
 import (
@@ -30,6 +31,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"confcenter/client/internal/callback"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -149,14 +151,15 @@ type Client struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	cache     *cache // nil without Config.CacheDir
-	callbacks *callbacks
-	errors    *backlog[error]
-	states    *backlog[StateChange]
+	callbacks *callback.Runner
+	errors    *callback.Backlog[error]
+	states    *callback.Backlog[StateChange]
 	tokens    *tokenSource
-	inFlight  chan struct{}  // one token per request of a caller
-	fetches   chan struct{}  // one token per feed or watch that is asking the server
-	wg        sync.WaitGroup // run and the feeds; grows under mu only
-	toldEnd   atomic.Bool    // OnState got StateClosed
+	meta      func() *follower // of _meta.json, from the first call on
+	inFlight  chan struct{}    // one token per request of a caller
+	fetches   chan struct{}    // one token per feed or watch that is asking the server
+	wg        sync.WaitGroup   // run and the feeds; grows under mu only
+	toldEnd   atomic.Bool      // OnState got StateClosed
 
 	// Dial, then run's goroutine
 	good int // the index of the address that worked last
@@ -172,7 +175,6 @@ type Client struct {
 	changed  chan struct{} // closed and replaced when session, down or closed changes
 	identity protocol.Identified
 	feeds    map[feedKey]*feed
-	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
 	locks    map[kv.LeaseID]*Lock // held or requested; Close revokes their leases
 }
@@ -198,11 +200,14 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		locks:    make(map[kv.LeaseID]*Lock),
 		tokens:   newTokenSource(),
 	}
-	c.callbacks = newCallbacks()
-	c.errors = newBacklog(c.callbacks, maxErrors, false, c.tellError)
-	c.errors.job.last = true
-	c.callbacks.failed = func(err error) { c.reportLoudly(slog.LevelError, "a callback has panicked", err) }
-	c.states = newBacklog(c.callbacks, maxStates, true, c.tellState)
+	c.callbacks = callback.NewRunner(func(err error) { c.reportLoudly(slog.LevelError, "a callback has panicked", err) })
+	c.errors = callback.NewBacklog(c.callbacks, maxErrors, true, c.tellError)
+	c.states = callback.NewBacklog(c.callbacks, maxStates, false, c.tellState)
+	c.meta = sync.OnceValue(func() *follower {
+		w := c.newFollower(Query{Name: metaFile}, func(*Document) { c.renewIdentity() })
+		w.begin()
+		return w
+	})
 	cache, cacheErr := openCache(&c.cfg, c.report)
 	if cacheErr != nil {
 		c.report(cacheErr)
@@ -252,7 +257,7 @@ func (c *Client) Close() error {
 	}
 	c.cancel()
 	ended := c.ended()
-	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout) && ended
+	returned := c.callbacks.Stop(c.cfg.Clock, c.cfg.CloseTimeout) && ended
 	if returned && c.cfg.OnState != nil && !c.toldEnd.Swap(true) {
 		c.tellState(StateChange{State: StateClosed})
 	}
@@ -274,6 +279,18 @@ func (c *Client) ended() bool {
 	return clock.Within(c.cfg.Clock, c.cfg.CloseTimeout, all)
 }
 
+// maxErrors is how many errors wait for OnError. Later ones are dropped, since the first
+// ones say most about what happened.
+const maxErrors = 16
+
+// tellError calls Config.OnError. Its own panic is only logged: reporting it to OnError
+// could go on forever.
+func (c *Client) tellError(err error) {
+	if p := callback.Guarded(func() { c.cfg.OnError(err) }); p != nil {
+		slog.Error("confcenter: Config.OnError has panicked", "error", p)
+	}
+}
+
 // report passes an error to Config.OnError. It also logs the error, unless it is a lost
 // connection, which changeState logs.
 func (c *Client) report(err error) {
@@ -281,7 +298,7 @@ func (c *Client) report(err error) {
 		c.cfg.Logger.Warn("problem", "error", err)
 	}
 	if c.cfg.OnError != nil {
-		c.errors.put(err)
+		c.errors.Put(err)
 	}
 }
 
@@ -314,5 +331,5 @@ func (c *Client) who() protocol.Identified {
 // Connected reports whether there is a connection now.
 func (c *Client) Connected() bool {
 	sess, _ := c.state()
-	return sess != nil && sess.conn.failed() == nil
+	return sess != nil && sess.Err() == nil
 }

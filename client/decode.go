@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json" // for what its errors say, see misfit
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	jsoniter "github.com/json-iterator/go"
+
+	"confcenter/client/internal/callback"
 )
 
 // decoding follows encoding/json, but keeps the text of numbers where the target does
@@ -23,30 +26,27 @@ var strictly = jsoniter.Config{UseNumber: true, DisallowUnknownFields: true}.Fro
 func decodeInto(raw []byte, v any) error { return decodeBy(decoding, raw, v) }
 
 func decodeBy(api jsoniter.API, raw []byte, v any) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked(p)
+	panicked := callback.Guarded(func() {
+		if api.Unmarshal(raw, v) != nil {
+			err = misfit(raw, v, api == strictly)
 		}
-	}()
-	if api.Unmarshal(raw, v) == nil {
-		return nil
-	}
-	target := reflect.TypeOf(v)
-	if target == nil || target.Kind() != reflect.Pointer || reflect.ValueOf(v).IsNil() {
-		return fmt.Errorf("%T is not a pointer to decode into", v)
-	}
-	return misfit(raw, reflect.New(target.Elem()).Interface(), api == strictly)
+	})
+	return cmp.Or(panicked, err)
 }
 
 // misfit explains why raw does not fit v. It decodes again with the standard library,
 // because errors of the other library quote the contents.
 func misfit(raw []byte, v any, strict bool) error {
+	target := reflect.TypeOf(v)
+	if target == nil || target.Kind() != reflect.Pointer || reflect.ValueOf(v).IsNil() {
+		return fmt.Errorf("%T is not a pointer to decode into", v)
+	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if strict {
 		d.DisallowUnknownFields()
 	}
-	err := d.Decode(v)
+	err := d.Decode(reflect.New(target.Elem()).Interface())
 	var member string
 	unknown := err != nil && strict
 	if unknown {

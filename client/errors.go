@@ -2,11 +2,10 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/protocol"
 )
@@ -31,44 +30,13 @@ var (
 // sending it again cannot apply it twice. It is false for answers of the server,
 // including refusals.
 func SafeToRetry(err error) bool {
-	r, ok := errors.AsType[*requestError](err)
-	return ok && !r.sent
+	r, ok := errors.AsType[*connection.Error](err)
+	return ok && !r.Sent
 }
 
-// requestError is the error of a request without an answer.
-type requestError struct {
-	text  string
-	kind  error // ErrUnreachable, ErrClosed, codes.Timeout, codes.TooLarge, …; nil when the context ended
-	cause error // may be nil
-	sent  bool  // the server may have received it
-}
-
-func (e *requestError) Error() string {
-	if e.cause == nil {
-		return e.text
-	}
-	return e.text + ": " + e.cause.Error()
-}
-
-func (e *requestError) Unwrap() []error {
-	return slices.DeleteFunc([]error{e.kind, e.cause}, func(err error) bool { return err == nil })
-}
-
-func contextError(ctx context.Context, sent bool) error {
-	e := &requestError{text: "gave up waiting for the server", cause: context.Cause(ctx), sent: sent}
-	if errors.Is(e.cause, context.DeadlineExceeded) {
-		e.kind = codes.Timeout
-	}
-	return e
-}
-
-func timeoutError(sent bool) error {
-	return &requestError{text: "the server did not answer in time", kind: codes.Timeout, sent: sent}
-}
-
-// notSent is the requestError for a request that this side refuses.
+// notSent is the error of a request that this side refuses.
 func notSent(kind error, format string, args ...any) error {
-	return &requestError{text: fmt.Sprintf(format, args...), kind: kind}
+	return &connection.Error{Text: fmt.Sprintf(format, args...), Kind: kind}
 }
 
 func closedError() error { return notSent(ErrClosed, "the client is closed") }
@@ -96,12 +64,9 @@ func unreadable(err error) error {
 	if r, ok := errors.AsType[*protocol.RefusedError](err); ok {
 		return refusal(r.Result)
 	}
-	return &requestError{text: "the server's answer cannot be read", kind: codes.Internal, cause: withoutCode(err), sent: true}
+	cause := errors.New(err.Error()) // without its code, which could be mistaken for one that the server has sent
+	return &connection.Error{Text: "the server's answer cannot be read", Kind: codes.Internal, Cause: cause, Sent: true}
 }
-
-// withoutCode keeps the text of err and drops its code, which could be mistaken for a
-// code that the server has sent.
-func withoutCode(err error) error { return errors.New(err.Error()) }
 
 // refused reports whether a server has answered with a refusal.
 func refused(err error) bool {
@@ -115,18 +80,18 @@ func notConnected(why error) error {
 	if why == nil {
 		return nil
 	}
-	return &requestError{text: "no server can be reached", kind: ErrUnreachable, cause: why}
+	return &connection.Error{Text: "no server can be reached", Kind: ErrUnreachable, Cause: why}
 }
 
 // unanswered reports whether the server may have executed a request without answering.
 func unanswered(err error) bool {
-	r, ok := errors.AsType[*requestError](err)
-	return ok && r.sent
+	r, ok := errors.AsType[*connection.Error](err)
+	return ok && r.Sent
 }
 
 func late(err error) bool {
-	r, ok := errors.AsType[*requestError](err)
-	return ok && r.kind == codes.Timeout
+	r, ok := errors.AsType[*connection.Error](err)
+	return ok && r.Kind == codes.Timeout
 }
 
 // lost reports whether the connection broke during the request, or there was none.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/protocol"
@@ -108,7 +109,7 @@ func (c *Client) leave(f *feed, w *follower) {
 		return
 	}
 	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Unsubscribe: true}
-	c.session.conn.start(protocol.BookCfgChange, subscriptionFrame(s)).ignore()
+	c.session.Start(protocol.BookCfgChange, subscriptionFrame(s)).Ignore()
 }
 
 // sharedLocked returns the feeds that share the subscription of key.
@@ -199,7 +200,7 @@ func (f *feed) step() error {
 		return nil
 	}
 	err := f.sync(sess)
-	if sess.conn.failed() != nil || f.ctx.Err() != nil {
+	if sess.Err() != nil || f.ctx.Err() != nil {
 		return nil // the end of the session wakes us
 	}
 	f.tell(err)
@@ -209,7 +210,7 @@ func (f *feed) step() error {
 // confirm records in the cache until when the state was known to be the newest.
 func (f *feed) confirm() {
 	if f.told != nil && f.doc != nil {
-		f.c.cache.confirm(f.key, f.told.conn.heard())
+		f.c.cache.confirm(f.key, f.told.Heard())
 	}
 	f.told = nil
 }
@@ -239,7 +240,7 @@ func (f *feed) sync(sess *session) error {
 		switch {
 		case err == nil:
 			f.told = sess
-		case !sess.conn.later(f.ctx, nil, codes.RetryAfter(err)):
+		case !sess.Later(f.ctx, nil, codes.RetryAfter(err)):
 			return err
 		}
 	}
@@ -308,11 +309,11 @@ func (f *feed) subscribe(sess *session) error {
 		if book == nil {
 			return f.ctx.Err()
 		}
-		var get *call
+		var get *connection.Call
 		if !known {
-			get = sess.conn.start(protocol.GetConfig, queryFrame(f.key, 0))
+			get = sess.Start(protocol.GetConfig, queryFrame(f.key, 0))
 		}
-		body, err := book.wait(f.ctx, expired)
+		body, err := book.Wait(f.ctx, expired)
 		if err == nil {
 			err = f.subscribed(body, known)
 		}
@@ -320,17 +321,17 @@ func (f *feed) subscribe(sess *session) error {
 		case get == nil:
 			return err
 		case err != nil:
-			get.forsake()
+			get.Forsake()
 			return err
 		}
-		body, err = get.wait(f.ctx, expired)
+		body, err = get.Wait(f.ctx, expired)
 		return f.fetched(sess, body, err)
 	})
 }
 
 // book sends the subscription, unless the feed has been released. The lock keeps it in
 // order with leave.
-func (f *feed) book(sess *session, known bool) *call {
+func (f *feed) book(sess *session, known bool) *connection.Call {
 	f.mu.Lock()
 	f.target, f.suspect = 0, false
 	f.mu.Unlock()
@@ -339,15 +340,13 @@ func (f *feed) book(sess *session, known bool) *call {
 	if f.c.feeds[f.key] != f {
 		return nil
 	}
-	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Inherit: f.key.merged, MissingOK: true}
-	if f.key.path == "" {
-		// One subscription serves both forms, so it must not lose the bases.
-		s.Inherit = f.c.feeds[feedKey{f.key.name, "", true, false}] != nil || f.c.feeds[feedKey{f.key.name, "", true, true}] != nil
-	}
+	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), MissingOK: true}
+	// One subscription may serve both forms, so it must not lose the bases.
+	s.Inherit = slices.ContainsFunc(f.c.sharedLocked(f.key), func(o *feed) bool { return o.key.merged })
 	if known {
 		s.Mtime, s.HasMtime = f.doc.Mtime, true
 	}
-	return sess.conn.start(protocol.BookCfgChange, subscriptionFrame(s))
+	return sess.Start(protocol.BookCfgChange, subscriptionFrame(s))
 }
 
 // subscribed handles the answer to book.
@@ -382,7 +381,7 @@ func (f *feed) subscribed(body []byte, known bool) error {
 // fetch asks for a newer version than doc.
 func (f *feed) fetch(sess *session) error {
 	return f.turn(func(expired <-chan time.Time) error {
-		body, err := sess.conn.request(f.ctx, expired, protocol.GetConfig, queryFrame(f.key, f.version))
+		body, err := sess.Request(f.ctx, expired, protocol.GetConfig, queryFrame(f.key, f.version))
 		return f.fetched(sess, body, err)
 	})
 }

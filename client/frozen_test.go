@@ -107,22 +107,3 @@ func TestFrozenServerLeavesWhatIsKnown(t *testing.T) {
 		})
 	}
 }
-
-// A doubt while the keeper waits for an answer shortens the wait.
-func TestDoubtShortensTheKeepersWait(t *testing.T) {
-	s := newFakeServer(t, map[string]string{"a.json": `1`})
-	c, fake := aged(t, s)
-	sess, _ := c.state()
-	freeze(s)
-	fake.Advance(30 * time.Second)
-	eventually(t, func() bool { return len(s.requests(protocol.KeepAlive)) == 1 }, "it asks")
-	eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits for the answer")
-	sess.conn.doubt <- struct{}{}
-	eventually(t, func() bool { return len(sess.conn.doubt) == 0 }, "it is told")
-	eventually(t, func() bool {
-		fake.Advance(time.Millisecond)
-		return sess.conn.failed() != nil
-	}, "the connection is given up")
-	require.WithinDuration(t, time.Unix(1000+30, 0).Add(probeTimeout), fake.Now(), 5*time.Second, "and not 10 s later")
-	require.ErrorContains(t, sess.conn.failed(), "no sign of life")
-}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"confcenter/client/internal/connection"
 	"confcenter/protocol"
 )
 
@@ -14,25 +15,27 @@ const metaFile = "_meta.json"
 // open connects to addr and identifies the program there, asking for id. The caller must
 // close the session.
 func (c *Client) open(ctx context.Context, addr string, id int32) (*session, protocol.Identified, error) {
-	nc, err := c.dial(ctx, addr)
+	conn, err := connection.Dial(ctx, addr, connection.Settings{
+		TLS: c.cfg.TLS, DialTimeout: c.cfg.DialTimeout, KeepAlive: c.cfg.KeepAlive, KeepAliveTimeout: c.cfg.KeepAliveTimeout,
+		MaxBody: c.cfg.MaxBody, Clock: c.cfg.Clock, OnChange: c.pushed, OnGrant: c.granted, Lost: ErrUnreachable,
+	})
 	if err != nil {
-		return nil, protocol.Identified{}, &requestError{text: "cannot connect", kind: ErrUnreachable, cause: err}
+		return nil, protocol.Identified{}, err
 	}
-	cn := newConn(nc, addr, &c.cfg, c.pushed, c.granted)
-	who, err := c.identify(ctx, cn, id)
+	who, err := c.identify(ctx, conn, id)
 	if err != nil {
-		cn.close(err)
+		conn.Close(ErrClosed)
 		return nil, who, err
 	}
-	return &session{conn: cn, epoch: who.Epoch}, who, nil
+	return &session{conn, addr, who.Epoch}, who, nil
 }
 
 // identify sends WHOAMI, for the first time or to look up the main config again.
-func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Identified, error) {
+func (c *Client) identify(ctx context.Context, conn *connection.Conn, id int32) (protocol.Identified, error) {
 	frame := protocol.AppendIdentify(begin(protocol.Whoami), protocol.Identify{ID: id, Name: c.cfg.Name, Tag: c.cfg.Tag, Props: c.cfg.Props, Token: c.cfg.Token})
 	timer := c.cfg.Clock.NewTimer(c.cfg.DialTimeout)
 	defer timer.Stop()
-	body, err := cn.start(protocol.Whoami, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
+	body, err := conn.Start(protocol.Whoami, protocol.FinishFrame(frame, 0)).Wait(ctx, timer.C())
 	who, err := answer(body, err, protocol.ParseIdentified)
 	switch {
 	case err != nil:
@@ -79,18 +82,7 @@ func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) err
 // followMeta makes the client look up its main config whenever _meta.json changes, from
 // now until Close. It returns when the main config is as current as possible.
 func (c *Client) followMeta(ctx context.Context) error {
-	c.mu.Lock()
-	w := c.meta
-	first := w == nil
-	if first {
-		w = c.newFollower(Query{Name: metaFile}, func(*Document) { c.renewIdentity() })
-		c.meta = w
-	}
-	c.mu.Unlock()
-	if first {
-		w.begin()
-	}
-	if err := c.wait(ctx, w.ready); err != nil || c.ctx.Err() == nil {
+	if err := c.wait(ctx, c.meta().ready); err != nil || c.ctx.Err() == nil {
 		return err
 	}
 	return closedError() // wait may choose either
@@ -105,11 +97,11 @@ func (c *Client) renewIdentity() {
 		if sess == nil {
 			return
 		}
-		who, err := c.identify(c.ctx, sess.conn, c.ID())
+		who, err := c.identify(c.ctx, sess.Conn, c.ID())
 		if err == nil {
 			err = c.adopt(sess, who, true)
 		}
-		if err == nil || sess.conn.failed() != nil {
+		if err == nil || sess.Err() != nil {
 			return
 		}
 		c.report(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
@@ -361,7 +362,7 @@ func TestKVAnswersThatMakeNoSense(t *testing.T) {
 		err := call()
 		require.Error(t, err, name)
 		require.Equal(t, codes.Internal, codes.Of(err), "%s: %v", name, err)
-		var r *requestError
+		var r *connection.Error
 		require.True(t, errors.As(err, &r), name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"confcenter/client/internal/callback"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -22,7 +23,7 @@ type KVCache struct {
 	watch  *KVWatch
 	synced chan struct{} // closed when the first state is complete
 	sync   func()        // closes synced
-	job    *job
+	job    *callback.Job
 
 	mu sync.RWMutex // guards the rest
 
@@ -53,7 +54,7 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 		entries: map[string]*kv.Entry{}, changed: map[string]struct{}{},
 	}
 	c.sync = sync.OnceFunc(func() { close(c.synced) })
-	c.job = &job{run: c.tell}
+	c.job = &callback.Job{Run: c.tell}
 	err = closedError()
 	if s.c.spawn(c.follow) {
 		err = cmp.Or(s.c.wait(ctx, c.synced), w.failure())
@@ -82,7 +83,7 @@ func (c *KVCache) follow() {
 		news := len(c.changed) > 0
 		c.mu.Unlock()
 		if news {
-			c.s.c.callbacks.post(c.job)
+			c.s.c.callbacks.Post(c.job)
 		}
 	}
 }
@@ -157,7 +158,7 @@ func (c *KVCache) tell() {
 		}
 		e := c.Get(key)
 		for _, fn := range functions {
-			c.s.c.callbacks.call("a function given to OnChange of the cache of "+c.s.ns, func() { fn(key, e) })
+			c.s.c.callbacks.Call("a function given to OnChange of the cache of "+c.s.ns, func() { fn(key, e) })
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -60,7 +61,7 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 		return l, nil
 	}
 	if !s.c.spawn(l.giveUp) && (err == nil || ctx.Err() == nil) {
-		err = &requestError{text: ErrClosed.Error(), kind: ErrClosed, sent: true}
+		err = &connection.Error{Text: ErrClosed.Error(), Kind: ErrClosed, Sent: true}
 	}
 	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 }
@@ -80,18 +81,9 @@ func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn fun
 		return err
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-l.Lost():
-			cancel(l.lostError())
-		case <-held.Done():
-		}
-	}()
+	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lostError()) })()
 	defer func() {
 		cancel(nil)
-		<-ended
 		err = errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
 	}()
 	return fn(held, l)
@@ -103,18 +95,18 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	defer timer.Stop()
 	ctx := context.Background()
 	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
-		calls := make([]*call, len(some))
+		calls := make([]*connection.Call, len(some))
 		for i, l := range some {
 			frame, _ := l.lease.revocation()
-			calls[i] = sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+			calls[i] = sess.Start(protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 		}
 		for i, cl := range calls {
-			body, err := cl.wait(ctx, timer.C())
-			if err == nil && sess.conn.later(ctx, timer.C(), retryAfter(body)) {
+			body, err := cl.Wait(ctx, timer.C())
+			if err == nil && sess.Later(ctx, timer.C(), connection.RetryAfter(body)) {
 				frame, _ := some[i].lease.revocation()
-				body, err = sess.conn.request(ctx, timer.C(), protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+				body, err = sess.Request(ctx, timer.C(), protocol.KVRevoke, protocol.FinishFrame(frame, 0))
 			}
-			if late(err) || retryAfter(body) > 0 { // there is no time left
+			if late(err) || connection.RetryAfter(body) > 0 { // there is no time left
 				return
 			}
 		}
@@ -162,10 +154,10 @@ func (l *Lock) inLine(ctx context.Context, sess *session) (kv.Revision, error) {
 				continue
 			}
 			return 0, refusal(protocol.Result{Code: int32(g.Code), Desc: g.Desc})
-		case <-sess.conn.dead:
+		case <-sess.Done():
 			return 0, nil
 		case <-ctx.Done():
-			return 0, contextError(ctx, true)
+			return 0, connection.ContextError(ctx, true)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestEventsOfAWatchThatHasEndedAreSkipped(t *testing.T) {
 	s.change(func(s *fakeServer) {
 		s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
 			if h.Command == protocol.KVUnwatch {
-				c.Write(protocol.AppendFrame(nil, protocol.KVEvent, 80, []byte(`{"watch":         1,"events":[`+strings.Repeat("x", 2*bufferSize))))
+				c.Write(protocol.AppendFrame(nil, protocol.KVEvent, 80, []byte(`{"watch":         1,"events":[`+strings.Repeat("x", 2*(64<<10)))))
 			}
 			return false
 		}

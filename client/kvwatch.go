@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -92,7 +93,7 @@ type watchPlace struct {
 	part     place       // and those of the next revision up to this key
 	pieces   bool        // part of a state has come
 	epoch    string      // of the server's data
-	on       *conn       // nil while there is no watch on a server
+	on       *session    // nil while there is no watch on a server
 	id       uint32      // there
 	open     bool        // opened is closed
 }
@@ -193,7 +194,7 @@ func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 		select {
 		case <-w.ready:
 		case <-ctx.Done():
-			return kv.Notice{}, contextError(ctx, false)
+			return kv.Notice{}, connection.ContextError(ctx, false)
 		}
 	}
 }
@@ -279,16 +280,22 @@ func (w *KVWatch) openLocked() {
 	}
 }
 
-// take handles an event for the watch with this id on a connection. The connection's
-// reader calls it.
-func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
+// take handles an event of a connection, or why it is refused. The connection's reader calls it.
+func (w *KVWatch) take(on *session, body []byte, refused error) (err error) {
+	var ev protocol.KVEvents
+	if refused == nil {
+		if ev, err = w.kind.parse(body); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || w.on != on || w.id != ev.Watch {
-		return
-	}
-	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: size}
+	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: len(body)}
 	switch {
+	case w.err != nil || w.on != on:
+	case refused != nil:
+		w.endLocked(refused)
+	case w.id != ev.Watch:
 	case ev.Resync:
 		w.restartLocked()
 	case ev.Synced:
@@ -300,14 +307,15 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 		w.pieces = true
 		if w.bytes+n.cost > w.state && len(w.queue) > 0 {
 			w.endLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
-			return
+		} else {
+			w.pushLocked(n)
 		}
-		w.pushLocked(n)
 	case !w.based: // a change cannot be part of a state
 	default:
 		n.Kind, n.More = kv.Changed, ev.More
 		w.pushChangedLocked(n)
 	}
+	return nil
 }
 
 func (w *KVWatch) pushLocked(n notice) {
@@ -315,15 +323,6 @@ func (w *KVWatch) pushLocked(n notice) {
 	w.queue = append(w.queue, n)
 	w.bytes += n.cost
 	clock.Nudge(w.ready)
-}
-
-// refuse ends the watch because of what the server sends on a connection.
-func (w *KVWatch) refuse(on *conn, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.on == on {
-		w.endLocked(err)
-	}
 }
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the
@@ -393,12 +392,12 @@ func (w *KVWatch) run() {
 		}
 		err = w.attach(sess)
 		switch {
-		case w.ctx.Err() != nil, sess.conn.failed() != nil:
+		case w.ctx.Err() != nil, sess.Err() != nil:
 		case err == nil:
 			pause.reset()
 			w.attend(sess)
 		case w.restartable(err):
-		case sess.conn.later(w.ctx, nil, codes.RetryAfter(err)):
+		case sess.Later(w.ctx, nil, codes.RetryAfter(err)):
 		case !w.accepted():
 			w.end(err)
 		default:
@@ -426,13 +425,7 @@ func (w *KVWatch) attach(sess *session) error {
 	defer give(w.c.fetches)
 	request := w.request(sess.epoch)
 	frame := protocol.FinishFrame(w.kind.append(begin(w.kind.watch), request), 0)
-	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) error { return w.answered(sess, request.Past, body) })
-	select {
-	case <-cl.done:
-		return cl.err
-	case <-w.ctx.Done():
-		return w.ctx.Err()
-	}
+	return sess.RequestInOrder(w.ctx, w.kind.watch, frame, func(body []byte) error { return w.answered(sess, request.Past, body) })
 }
 
 // request returns the request that continues the watch.
@@ -461,11 +454,11 @@ func (w *KVWatch) answered(sess *session, past bool, body []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		w.unwatch(sess.conn, id)
+		w.unwatch(sess, id)
 		return nil
 	}
-	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
-	sess.conn.watches.Store(watchID{w.kind.event, id}, w)
+	w.on, w.id, w.epoch = sess, id, sess.epoch
+	sess.OnEvent(w.kind.event, id, func(body []byte, refused error) error { return w.take(sess, body, refused) })
 	if w.based && w.position == 0 && !past {
 		w.position = revision
 	}
@@ -488,7 +481,7 @@ func (w *KVWatch) restartable(err error) bool {
 
 // attend waits until the session has ended, or a full buffer has room again.
 func (w *KVWatch) attend(sess *session) {
-	dead := sess.conn.dead
+	dead := sess.Done()
 	for !w.resumable() {
 		select {
 		case <-dead:
@@ -504,7 +497,7 @@ func (w *KVWatch) attend(sess *session) {
 func (w *KVWatch) resumable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.on != nil && w.on.failed() != nil {
+	if w.on != nil && w.on.Err() != nil {
 		w.leaveLocked()
 	}
 	if w.on == nil && w.over && w.roomLocked() {
@@ -518,7 +511,7 @@ func (w *KVWatch) leaveLocked() {
 	if w.on == nil {
 		return
 	}
-	w.on.watches.Delete(watchID{w.kind.event, w.id})
+	w.on.OnEvent(w.kind.event, w.id, nil)
 	w.unwatch(w.on, w.id)
 	w.on, w.id = nil, 0
 }
@@ -528,14 +521,8 @@ func (w *KVWatch) leaveLocked() {
 func (w *KVWatch) current() (taken uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ok = w.based && w.on != nil && len(w.queue) == 0 && w.on.failed() == nil
+	ok = w.based && w.on != nil && len(w.queue) == 0 && w.on.Err() == nil
 	return w.taken, ok
-}
-
-// watchID is a watch by the server's number, which is one among those with such events.
-type watchID struct {
-	event protocol.Command
-	id    uint32
 }
 
 // watchKind is how watches of a kind are asked for and told.
@@ -547,6 +534,6 @@ type watchKind struct {
 }
 
 // unwatch ends a watch on the server and does not wait for the answer.
-func (w *KVWatch) unwatch(on *conn, id uint32) {
-	on.start(w.kind.unwatch, protocol.FinishFrame(protocol.AppendKVUnwatch(begin(w.kind.unwatch), id), 0)).ignore()
+func (w *KVWatch) unwatch(on *session, id uint32) {
+	on.Start(w.kind.unwatch, protocol.FinishFrame(protocol.AppendKVUnwatch(begin(w.kind.unwatch), id), 0)).Ignore()
 }

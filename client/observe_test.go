@@ -161,32 +161,6 @@ func TestOnStateFollowsTheConnection(t *testing.T) {
 	require.Empty(t, told, "the end is told once and last")
 }
 
-// A slow OnState is told the newest changes.
-func TestOnStateIsBounded(t *testing.T) {
-	began, goOn, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var got []string
-	cb := newCallbacks()
-	b := newBacklog(cb, maxStates, true, func(change StateChange) {
-		if change.Addr == "first" {
-			close(began)
-			<-goOn
-		}
-		if got = append(got, change.Addr); change.Addr == "last" {
-			close(end)
-		}
-	})
-	b.put(StateChange{StateConnecting, "first", nil})
-	<-began
-	for range 10 * maxStates {
-		b.put(StateChange{StateConnecting, "between", nil})
-	}
-	b.put(StateChange{StateConnected, "last", nil})
-	close(goOn)
-	<-end
-	require.Len(t, got, 1+maxStates)
-	require.True(t, cb.stop(clock.Real(), patience))
-}
-
 func TestStateNames(t *testing.T) {
 	require.Equal(t, "State(9)", State(9).String())
 	require.Equal(t, []string{"connecting", "connected", "disconnected", "closed"},

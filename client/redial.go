@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"strings"
 	"time"
 
+	"confcenter/client/internal/connection"
 	"confcenter/internal/clock"
 )
 
 // session is an identified connection. A Client has at most one; the next one begins
 // when all goroutines of the last have ended.
 type session struct {
-	conn  *conn
+	*connection.Conn
+	addr  string
 	epoch string // of the server's data
 }
 
@@ -43,21 +43,20 @@ func (c *Client) run(first *session) {
 
 func (c *Client) attend(sess *session) {
 	select {
-	case <-sess.conn.dead:
+	case <-sess.Done():
 	case <-c.ctx.Done():
 	}
-	sess.conn.close(ErrClosed)
+	sess.Close(ErrClosed)
 	c.mu.Lock()
 	c.session = nil
 	c.announceLocked()
 	c.mu.Unlock()
-	err := sess.conn.failed()
-	if err != ErrClosed {
-		why := sess.conn.lostError(true)
-		c.changeState(StateDisconnected, sess.conn.addr, why)
-		c.report(why)
+	err := sess.Err()
+	if !errors.Is(err, ErrClosed) {
+		c.changeState(StateDisconnected, sess.addr, err)
+		c.report(err)
 	}
-	if errors.As(err, new(*silentError)) {
+	if errors.Is(err, connection.ErrSilent) {
 		c.good = (c.good + 1) % len(c.cfg.Addrs) // a silent server may still accept connections
 	}
 }
@@ -118,27 +117,10 @@ func (c *Client) connectTo(ctx context.Context, addr string) (_ *session, err er
 		return nil, err
 	}
 	if err := c.adopt(sess, who, false); err != nil {
-		sess.conn.close(ErrClosed)
+		sess.Close(ErrClosed)
 		return nil, err
 	}
 	return sess, nil
-}
-
-// dial makes the connection. The kernel does not use the injected clock, so the
-// limit is in real time.
-func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
-	defer cancel()
-	var d net.Dialer
-	network := "tcp"
-	if path, local := strings.CutPrefix(addr, "unix:"); local {
-		network, addr = "unix", path
-	}
-	nc, err := d.DialContext(ctx, network, addr)
-	if err != nil || c.cfg.TLS == nil {
-		return nc, err
-	}
-	return secure(ctx, nc, addr, c.cfg.TLS)
 }
 
 // announceLocked wakes all that wait for a change of the connection.
@@ -168,7 +150,7 @@ func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, pat
 		switch {
 		case closed:
 			return nil, closedError()
-		case sess != nil && sess.conn.failed() == nil:
+		case sess != nil && sess.Err() == nil:
 			return sess, nil
 		case down != nil && !patient:
 			return nil, notConnected(down)
@@ -176,9 +158,9 @@ func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, pat
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, contextError(ctx, false)
+			return nil, connection.ContextError(ctx, false)
 		case <-expired:
-			return nil, timeoutError(false)
+			return nil, connection.TimeoutError(false)
 		}
 	}
 }
@@ -244,12 +226,12 @@ type StateChange struct {
 const maxStates = 64
 
 func (c *Client) tellState(change StateChange) {
-	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
+	c.callbacks.Call("Config.OnState", func() { c.cfg.OnState(change) })
 }
 
 func (c *Client) changeState(state State, addr string, err error) {
 	if c.cfg.OnState != nil {
-		c.states.put(StateChange{state, addr, err})
+		c.states.Put(StateChange{state, addr, err})
 	}
 	switch state {
 	case StateConnecting:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/protocol"
@@ -210,18 +211,28 @@ func TestCloseWhileReconnecting(t *testing.T) {
 func TestGoroutinesEndBeforeTheNextSession(t *testing.T) {
 	s := newFakeServer(t, nil)
 	c := dial(t, s)
-	near, far := net.Pipe()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
 	entered, proceed := make(chan struct{}), make(chan struct{})
-	busy := newConn(near, "pipe", &c.cfg, func(protocol.Change) { close(entered); <-proceed }, nil)
+	busy, err := connection.Dial(t.Context(), ln.Addr().String(), connection.Settings{
+		DialTimeout: c.cfg.DialTimeout, KeepAlive: c.cfg.KeepAlive, KeepAliveTimeout: c.cfg.KeepAliveTimeout, MaxBody: c.cfg.MaxBody,
+		Clock: c.cfg.Clock, OnChange: func(protocol.Change) { close(entered); <-proceed }, Lost: ErrUnreachable,
+	})
+	require.NoError(t, err)
+	far, err := ln.Accept()
+	require.NoError(t, err)
+	defer far.Close()
 	attended := make(chan struct{})
 	go func() {
-		c.attend(&session{conn: busy})
+		c.attend(&session{Conn: busy})
 		close(attended)
 	}()
-	_, err := far.Write(protocol.AppendFrame(nil, protocol.EvNotify, 1, protocol.AppendChange(nil, protocol.Change{File: "a", Mtime: 1})))
+	_, err = far.Write(protocol.AppendFrame(nil, protocol.EvNotify, 1, protocol.AppendChange(nil, protocol.Change{File: "a", Mtime: 1})))
 	require.NoError(t, err)
 	<-entered
-	busy.fail(net.ErrClosed)
+	go busy.Close(net.ErrClosed) // ends with what attended waits for
+	<-busy.Done()
 	require.Never(t, func() bool {
 		select {
 		case <-attended:
@@ -232,7 +243,6 @@ func TestGoroutinesEndBeforeTheNextSession(t *testing.T) {
 	}, 20*time.Millisecond, time.Millisecond)
 	close(proceed)
 	<-attended
-	far.Close()
 }
 
 // A server that accepts and says nothing does not hold up the next one.

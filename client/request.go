@@ -6,12 +6,12 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"time"
 
 	jsoniter "github.com/json-iterator/go"
 
+	"confcenter/client/internal/connection"
 	"confcenter/codes"
 	"confcenter/player/field"
 	"confcenter/protocol"
@@ -20,10 +20,9 @@ import (
 // manner is how a request meets lost connections. Nothing of it sent, it is always sent again.
 type manner struct {
 	again   bool // also if a server may have executed it
-	insists bool // having been sent again so, it waits for a server
 	patient bool // it waits for a server even the first time
 	state   bool // likewise, if Config.StateWaits is set
-	tries   int  // how often it is sent at most, unless it waits; 0: no limit
+	tries   int  // how often it is sent at most, unless it waits; 0: no limit, and then it waits
 }
 
 const maxTries = 3
@@ -32,8 +31,8 @@ var (
 	reading  = manner{again: true, tries: maxTries}
 	asking   = manner{again: true, tries: maxTries, state: true} // what changes nothing in the state store
 	never    = manner{state: true}                               // a write that must not be executed twice
-	again    = manner{again: true, insists: true, state: true}   // a write that is executed once, by its token
-	stubborn = manner{again: true, insists: true, patient: true}
+	again    = manner{again: true, state: true}                  // a write that is executed once, by its token
+	stubborn = manner{again: true, patient: true}
 )
 
 // resendable is again if ok, otherwise never.
@@ -47,7 +46,7 @@ func resendable(ok bool) manner {
 type reply struct {
 	body     []byte
 	sess     *session // it came by
-	repeated bool     // an earlier attempt of one that insists may have been executed
+	repeated bool     // an earlier attempt of one without a limit of tries may have been executed
 }
 
 // send sends a request, the frame of which is not finished yet.
@@ -74,11 +73,11 @@ func (c *Client) insist(ctx context.Context, limit time.Duration, cmd protocol.C
 		if !lost(err) || sent && !how.again || !waits && (r.sess == nil || try == how.tries) {
 			break
 		}
-		r.repeated = r.repeated || sent && how.insists
+		r.repeated = r.repeated || sent && how.tries == 0
 	}
-	if last, ok := errors.AsType[*requestError](err); ok && r.repeated {
+	if last, ok := errors.AsType[*connection.Error](err); ok && r.repeated {
 		unknown := *last
-		unknown.sent = true
+		unknown.Sent = true
 		err = &unknown
 	}
 	return r, err
@@ -94,7 +93,7 @@ func (c *Client) attempt(ctx context.Context, expired <-chan time.Time, cmd prot
 	if err != nil {
 		return nil, nil, err
 	}
-	body, err := sess.conn.request(ctx, expired, cmd, frame)
+	body, err := sess.Request(ctx, expired, cmd, frame)
 	return sess, body, err
 }
 
@@ -104,9 +103,9 @@ func (c *Client) take(ctx context.Context, expired <-chan time.Time, turns chan 
 	case turns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx, false)
+		return connection.ContextError(ctx, false)
 	case <-expired:
-		return timeoutError(false)
+		return connection.TimeoutError(false)
 	case <-c.ctx.Done():
 		return closedError()
 	}
@@ -198,53 +197,6 @@ func (c *Client) Call(ctx context.Context, cmd protocol.Command, writes bool, qu
 		return nil
 	}
 	return decodeInto(r.body, answer)
-}
-
-// request sends a request and waits for the reply. One that the server refuses because too
-// much is sent has had no effect: it is sent again when the server says. If there is no time
-// for that, the refusal is the reply.
-func (c *conn) request(ctx context.Context, expired <-chan time.Time, cmd protocol.Command, frame []byte) ([]byte, error) {
-	for {
-		if ctx.Err() != nil { // the answer might be there before wait looks
-			return nil, contextError(ctx, false)
-		}
-		body, err := c.start(cmd, frame).wait(ctx, expired)
-		if err != nil || !c.later(ctx, expired, retryAfter(body)) {
-			return body, err
-		}
-	}
-}
-
-// later waits for a little more than after, or until the connection ends. It returns false
-// if there is nothing to wait for or no time.
-func (c *conn) later(ctx context.Context, expired <-chan time.Time, after time.Duration) bool {
-	if after <= 0 {
-		return false
-	}
-	timer := c.cfg.Clock.NewTimer(after + rand.N(after/4+1)) // not all at the same moment
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-c.dead:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-expired:
-		return false
-	}
-}
-
-// busyStart is how the refusals begin that may be worth repeating.
-var busyStart = []byte(`{"code":503,`)
-
-// retryAfter is when the request is worth sending again that body answers; 0: it is not.
-func retryAfter(body []byte) time.Duration {
-	if !bytes.HasPrefix(body, busyStart) {
-		return 0
-	}
-	r, _ := protocol.ParseResult(body)
-	return codes.RetryAfter(refusal(r))
 }
 
 // Observer sees requests, for metrics and traces. docs/go.md connects it to

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 
+	"confcenter/client/internal/callback"
+	"confcenter/client/internal/connection"
 	"confcenter/internal/clock"
 )
 
@@ -61,7 +63,7 @@ func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx, false)
+		return connection.ContextError(ctx, false)
 	case <-c.ctx.Done():
 		return closedError()
 	}
@@ -167,7 +169,7 @@ func (w *follower) stop() {
 type Watch struct {
 	follower *follower
 	fn       func(*Document)
-	job      *job
+	job      *callback.Job
 
 	last *Document // job only: what fn was last called with
 }
@@ -190,8 +192,8 @@ type Watch struct {
 // error is ErrUnreachable.
 func (c *Client) Watch(ctx context.Context, q Query, fn func(*Document)) (*Watch, error) {
 	w := &Watch{fn: fn}
-	w.job = &job{run: w.run}
-	w.follower = c.newFollower(q, func(*Document) { c.callbacks.post(w.job) })
+	w.job = &callback.Job{Run: w.run}
+	w.follower = c.newFollower(q, func(*Document) { c.callbacks.Post(w.job) })
 	if err := w.follower.follow(ctx); err != nil {
 		return nil, err
 	}
@@ -210,7 +212,7 @@ func (w *Watch) run() {
 		return
 	}
 	w.last = doc
-	w.follower.c.callbacks.call("the function given to Watch of "+doc.where(""), func() { w.fn(doc) })
+	w.follower.c.callbacks.Call("the function given to Watch of "+doc.where(""), func() { w.fn(doc) })
 }
 
 // Document returns the newest state known, which fn may not have seen yet.

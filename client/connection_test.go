@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"confcenter/codes"
 	"confcenter/internal/clock/clocktest"
@@ -83,62 +80,6 @@ func TestMaxInFlightWaits(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The numbers wrap around, leave out 0 and those in use.
-func TestSequenceWraps(t *testing.T) {
-	s := newFakeServer(t, map[string]string{"a.json": `1`})
-	var mu sync.Mutex
-	var seqs []uint16
-	s.script = func(_ *fakeConn, h protocol.Header, body []byte) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if h.Command == protocol.GetConfig {
-			seqs = append(seqs, h.Seq)
-		}
-		return bytes.Contains(body, []byte("never"))
-	}
-	c := dial(t, s)
-	sess, _ := c.state()
-	jump := func(to uint16) {
-		sess.conn.mu.Lock()
-		defer sess.conn.mu.Unlock()
-		sess.conn.seq = to
-	}
-	jump(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	unanswered := make(chan error)
-	go func() {
-		_, err := c.Get(ctx, "never")
-		unanswered <- err
-	}()
-	eventually(t, func() bool { return len(s.requests(protocol.GetConfig)) == 1 }, "it is under way with number 2")
-	cancel()
-	require.ErrorIs(t, <-unanswered, context.Canceled)
-
-	jump(65534)
-	for range 3 {
-		_, err := c.Get(t.Context(), "a.json")
-		require.NoError(t, err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	require.Equal(t, []uint16{2, 65535, 1, 3}, seqs, "2 may still be answered")
-}
-
-// Whatever is in use, the next number is free and not 0.
-func TestNextSeqIsFree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		used := rapid.MapOf(rapid.Uint16Range(65500, 65535), rapid.Just[*call](nil)).Draw(t, "high")
-		for seq := range rapid.MapOf(rapid.Uint16Range(0, 40), rapid.Just(true)).Draw(t, "low") {
-			used[seq] = nil
-		}
-		c := conn{connBooks: connBooks{pending: used, seq: rapid.Uint16Range(65500, 65535).Draw(t, "seq")}}
-		got := c.nextSeqLocked()
-		_, taken := used[got]
-		require.False(t, taken)
-		require.NotZero(t, got)
-	})
-}
-
 // A reply that comes when its caller no longer waits is not taken for another's.
 func TestLateReply(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `"a"`, "b.json": `"b"`})
@@ -163,12 +104,6 @@ func TestLateReply(t *testing.T) {
 	d, err := c.Get(t.Context(), "b.json")
 	require.NoError(t, err)
 	require.Equal(t, `"b"`, string(d.Raw()))
-	sess, _ := c.state()
-	eventually(t, func() bool {
-		sess.conn.mu.Lock()
-		defer sess.conn.mu.Unlock()
-		return sess.conn.forsaken == 0 && len(sess.conn.pending) == 0
-	}, "nothing is left behind")
 }
 
 func TestNoReplyInTime(t *testing.T) {
@@ -189,21 +124,6 @@ func TestNoReplyInTime(t *testing.T) {
 	require.ErrorIs(t, err, codes.Timeout)
 	require.NotErrorIs(t, err, ErrUnreachable)
 	require.False(t, SafeToRetry(err))
-}
-
-// A server that never answers anything is given up in the end.
-func TestForsakenLimit(t *testing.T) {
-	near, far := net.Pipe()
-	defer far.Close()
-	go io.Copy(io.Discard, far)
-	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil, nil)
-	for range maxForsaken + 1 {
-		c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil)).ignore()
-	}
-	<-c.dead
-	require.ErrorContains(t, c.failed(), "never answered")
-	c.close(ErrClosed)
 }
 
 // Frames may come in any pieces.
@@ -230,17 +150,6 @@ func TestLargeReply(t *testing.T) {
 	d, err := dial(t, s).Get(t.Context(), "a.json")
 	require.NoError(t, err)
 	require.Equal(t, big, string(d.Raw()))
-}
-
-// endless is a peer that announces much and sends little.
-type endless struct{ n int }
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.n == 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	e.n--
-	return len(p) / 2, nil
 }
 
 // What cannot be read ends the connection, and the next one works.
@@ -353,31 +262,6 @@ func TestWhatIsAskedTooLateIsNotSent(t *testing.T) {
 	require.Len(t, s.requests(protocol.GetCfgName), 1)
 }
 
-func TestKeepAliveAsksAfterSilence(t *testing.T) {
-	s := newFakeServer(t, map[string]string{"a.json": `1`})
-	c, fake := aged(t, s)
-	fake.Advance(20 * time.Second)
-	_, err := c.Get(t.Context(), "a.json") // a sign of life
-	require.NoError(t, err)
-	fake.Advance(20 * time.Second)
-	require.Empty(t, s.requests(protocol.KeepAlive))
-	for asked := 1; asked <= 3; asked++ {
-		eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits")
-		fake.Advance(30 * time.Second)
-		eventually(t, func() bool { return len(s.requests(protocol.KeepAlive)) == asked }, "it asks")
-		sess, _ := c.state()
-		eventually(t, func() bool {
-			sess.conn.mu.Lock()
-			defer sess.conn.mu.Unlock()
-			return len(sess.conn.pending) == 0
-		}, "the answer is there")
-		eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits")
-		fake.Advance(10 * time.Second)
-	}
-	require.True(t, c.Connected())
-	require.Equal(t, 1, s.accepted)
-}
-
 func TestKeepAliveFindsADeadPeer(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})
 	s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool { return h.Command == protocol.KeepAlive }
@@ -392,82 +276,4 @@ func TestKeepAliveFindsADeadPeer(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.accepted == 2
 	}, "it connects again")
-}
-
-// A request that is given up before the writer took it was not sent.
-func TestForsakenBeforeSent(t *testing.T) {
-	near, far := net.Pipe() // no one reads: the writer hangs in its first write
-	defer far.Close()
-	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil, nil)
-	defer c.close(ErrClosed)
-	frame := func() []byte { return protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)) }
-	first := c.start(protocol.GetConfig, frame())
-	eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return first.state == sent
-	}, "the writer has the first")
-	second := c.start(protocol.GetConfig, frame())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := second.wait(ctx, nil)
-	require.True(t, SafeToRetry(err))
-	_, err = first.wait(ctx, nil)
-	require.False(t, SafeToRetry(err))
-
-	third := c.start(protocol.GetConfig, frame())
-	c.fail(io.ErrClosedPipe)
-	_, err = third.wait(t.Context(), nil)
-	require.ErrorIs(t, err, ErrUnreachable)
-	require.ErrorIs(t, err, io.ErrClosedPipe)
-	require.True(t, SafeToRetry(err))
-	_, err = c.start(protocol.GetConfig, frame()).wait(t.Context(), nil)
-	require.ErrorIs(t, err, ErrUnreachable)
-	require.True(t, SafeToRetry(err))
-}
-
-// A server that asks and does not read cannot make the answers pile up.
-func TestControlLimit(t *testing.T) {
-	near, far := net.Pipe()
-	defer far.Close()
-	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil, nil)
-	ask := protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
-	for range maxControl {
-		if _, err := far.Write(ask); err != nil {
-			break
-		}
-	}
-	<-c.dead
-	require.ErrorContains(t, c.failed(), "faster than it reads")
-	c.close(ErrClosed)
-}
-
-// Whatever bytes a server sends, in whatever pieces, the connection ends in good
-// order.
-func FuzzConnRead(f *testing.F) {
-	f.Add(protocol.AppendFrame(nil, protocol.GetConfig.Reply(), 1, []byte(`{"code":0}`)), 3)
-	f.Add(protocol.AppendFrame(nil, protocol.EvNotify, 1, protocol.AppendChange(nil, protocol.Change{File: "a", Mtime: 1})), 1)
-	f.Add(protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"from":"7"}`)), 10)
-	f.Add(protocol.AppendHeader(nil, protocol.KeepAlive, 1, 1<<30), 10)
-	f.Add([]byte{1, 10, 255, 255, 255, 255, 0x10, 1, 0, 1}, 100)
-	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
-		near, far := net.Pipe()
-		go io.Copy(io.Discard, far)
-		cfg := Config{MaxBody: 1 << 16}.withDefaults()
-		c := newConn(near, "pipe", &cfg, func(protocol.Change) {}, func(protocol.KVGranted) {})
-		cl := c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil))
-		piece = 1 + (piece&0xFF+256)%256
-		for len(stream) > 0 {
-			n := min(piece, len(stream))
-			if _, err := far.Write(stream[:n]); err != nil {
-				break
-			}
-			stream = stream[n:]
-		}
-		far.Close()
-		c.close(ErrClosed)
-		<-cl.done
-	})
 }

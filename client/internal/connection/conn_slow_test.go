@@ -1,6 +1,6 @@
 //go:build !race || soak
 
-package client
+package connection
 
 import (
 	"io"
@@ -8,6 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// endless is a peer that announces much and sends little.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	e.n--
+	return len(p) / 2, nil
+}
 
 func TestReadBodyAllocatesAsItComes(t *testing.T) {
 	peer := &endless{n: 3}
