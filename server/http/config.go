@@ -195,7 +195,7 @@ func (g *Gateway) configFiles(w *reply, _ *http.Request) error {
 		b = append(appendFile(b, &files[i], w.May()), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
-	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
+	w.b = append(g.ids.Append(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
 	return w.sendFresh(w.b)
 }
 

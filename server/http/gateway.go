@@ -25,6 +25,7 @@ import (
 	"confcenter/kv"
 	"confcenter/op"
 	"confcenter/server/edge"
+	"confcenter/server/http/sse"
 )
 
 // Config says how a Gateway serves. The zero value of each field means its default.
@@ -163,14 +164,13 @@ type Gateway struct {
 	backups    chan struct{} // holds one per running backup
 	samples    ring.Ring[moment]
 	configFeed *configFeed // of the streams of configuration changes
-	idPrefix   string      // of the ids on our own streams: the epoch and the separator
+	ids        sse.IDs     // on our own streams
 
 	listeners   []*admission.Listener // plain before TLS
 	connections connections
 	closing     chan struct{} // closed when Shutdown begins: streams end
 	streams     streams
-	turns       turns
-	stalls      *stalls
+	sse         *sse.Streams
 	once        sync.Once
 	running     sync.WaitGroup
 	done        chan struct{} // closed when serving has ended
@@ -194,8 +194,6 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 		searchers: newSearchers(),
 		backups:   make(chan struct{}, maxBackups),
 		done:      make(chan struct{}),
-		turns:     newTurns(),
-		stalls:    newStalls(cfg.Memory.Streams),
 		samples:   ring.Ring[moment]{Size: maxSamples},
 		jar:       cfg.jar(),
 		attempts:  newAttempts(cfg.Clock),
@@ -205,13 +203,16 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 	if err := g.allow(); err != nil {
 		return nil, err
 	}
+	if stores.Config != nil {
+		g.ids = sse.IDs(stores.Config.Epoch() + "-")
+	}
+	g.sse = sse.New(sse.Config{Pool: cfg.Memory.Streams, IDs: g.ids, Clock: cfg.Clock, Heartbeat: cfg.Heartbeat, WriteTimeout: cfg.WriteTimeout, Closing: g.closing})
 	if stores.State != nil {
-		g.hub = newHub(stores.State, g.stalls, ofKeys)
+		g.hub = newHub(stores.State, g.sse, ofKeys)
 		g.closers = append(g.closers, g.hub.Close)
 	}
 	if stores.Config != nil {
-		g.idPrefix = stores.Config.Epoch() + "-"
-		g.changes = newHub(stores.Config.Revisions(), g.stalls, ofDocuments)
+		g.changes = newHub(stores.Config.Revisions(), g.sse, ofDocuments)
 		g.closers = append(g.closers, g.changes.Close)
 	}
 	g.table = g.routes()
@@ -321,4 +322,14 @@ func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 		}
 	})
 	return err
+}
+
+// ending reports whether Shutdown has begun.
+func (g *Gateway) ending() bool {
+	select {
+	case <-g.closing:
+		return true
+	default:
+		return false
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/server/http/sse"
 )
 
 // connections are those that net/http serves: nothing else knows of handlers that are
@@ -57,6 +58,14 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 func peerOf(r *http.Request) *peer {
 	p, _ := r.Context().Value(peerKey{}).(*peer)
 	return p
+}
+
+// connOf is the connection of a request; nil in tests.
+func connOf(r *http.Request) *sse.Conn {
+	if p := peerOf(r); p != nil {
+		return p.socket.Conn
+	}
+	return nil
 }
 
 // What a request says of who makes a change, and why. Author and comment are text as in a URL,

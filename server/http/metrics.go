@@ -99,8 +99,8 @@ func (g *Gateway) httpReadings() metric.Readings {
 			stats.Behind += h.Behind()
 		}
 	}
-	stats.Unread = g.streams.unread.Load()
-	stats.Waiting, stats.Cut = g.stalls.counts()
+	stats.Unread = g.sse.Unread.Load()
+	stats.Waiting, stats.Cut = g.sse.Counts()
 	stats.Connections = g.connections.n.Load()
 	stats.Panics = g.traffic.panics.Load()
 	stats.Rested, stats.Resting = g.traffic.rests.Load(), g.traffic.rest.Load()

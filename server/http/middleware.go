@@ -19,11 +19,10 @@ import (
 
 // Header values of many replies. They are shared and must not be modified.
 var (
-	contentJSON   = []string{"application/json"}
-	contentPlain  = []string{"text/plain; charset=utf-8"}
-	contentStream = []string{"text/event-stream"}
-	noSniff       = []string{"nosniff"}
-	noStore       = []string{"no-store"}
+	contentJSON  = []string{"application/json"}
+	contentPlain = []string{"text/plain; charset=utf-8"}
+	noSniff      = []string{"nosniff"}
+	noStore      = []string{"no-store"}
 )
 
 // Headers of CORS. Plum names the first two request headers; the others are ours.
