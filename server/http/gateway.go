@@ -21,11 +21,11 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/internal/metric"
-	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/op"
 	"confcenter/server/edge"
 	"confcenter/server/http/sse"
+	"confcenter/server/http/status"
 )
 
 // Config says how a Gateway serves. The zero value of each field means its default.
@@ -147,7 +147,6 @@ type Gateway struct {
 	changes *hub // of documents; nil without a config store
 	clock   clock.Clock
 	log     zerolog.Logger
-	started time.Time
 	table   []route
 	handler http.Handler
 	server  *http.Server
@@ -157,14 +156,14 @@ type Gateway struct {
 	jar     jar
 	// attempts seals what browsers keep of people who are at the provider.
 	attempts attempts
-	traffic  *traffic
+	traffic  *status.Traffic
+	status   *status.Server
 	closers  []func() // called by Shutdown when no handler runs any more
 
 	searchers  searchers
 	backups    chan struct{} // holds one per running backup
-	samples    ring.Ring[moment]
-	configFeed *configFeed // of the streams of configuration changes
-	ids        sse.IDs     // on our own streams
+	configFeed *configFeed   // of the streams of configuration changes
+	ids        sse.IDs       // on our own streams
 
 	listeners   []*admission.Listener // plain before TLS
 	connections connections
@@ -189,12 +188,10 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 		tcp:       tcp,
 		clock:     cfg.Clock,
 		log:       cfg.Log,
-		started:   cfg.Clock.Now(),
 		closing:   make(chan struct{}),
 		searchers: newSearchers(),
 		backups:   make(chan struct{}, maxBackups),
 		done:      make(chan struct{}),
-		samples:   ring.Ring[moment]{Size: maxSamples},
 		jar:       cfg.jar(),
 		attempts:  newAttempts(cfg.Clock),
 		streams:   streams{open: map[*reply]stream{}},
@@ -215,8 +212,9 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 		g.changes = newHub(stores.Config.Revisions(), g.sse, ofDocuments)
 		g.closers = append(g.closers, g.changes.Close)
 	}
+	g.traffic = status.NewTraffic(cfg.SlowRequest, cfg.Clock, cfg.Log)
+	g.status = status.New(g.sources(), g.traffic)
 	g.table = g.routes()
-	g.traffic = newTraffic(g)
 	g.closers = append(g.closers, cfg.Edge.Control.Follow(g.streams.renew))
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
@@ -257,7 +255,7 @@ func (g *Gateway) Start() error {
 		}
 		serve = append(serve, func() error { return g.server.Serve(accepted) })
 	}
-	g.running.Go(g.sampling())
+	g.running.Go(g.status.Sampling(g.closing))
 	for _, serve := range serve {
 		g.running.Go(func() {
 			err := serve()

@@ -78,7 +78,7 @@ func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
 	if g.cfg.AccessLog && !w.route.quiet {
 		g.log.Info().Str("method", r.Method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("http")
 	}
-	g.traffic.served(w, r.Method, duration)
+	g.traffic.Served(r.Method, w.route.name, w.route.stream, w.status, duration)
 }
 
 // allow prepares what admit and addCORS check.

@@ -68,9 +68,9 @@ func (p *peer) slowDown(g *Gateway, w *reply, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).Flush()
-	g.traffic.rests.Add(1)
-	g.traffic.rest.Add(1)
-	defer g.traffic.rest.Add(-1)
+	g.traffic.Rested.Add(1)
+	g.traffic.Resting.Add(1)
+	defer g.traffic.Resting.Add(-1)
 	g.pause(w, r, wait)
 }
 

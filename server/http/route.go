@@ -64,13 +64,18 @@ func (rt *route) allowed() []string {
 	return []string{rt.method}
 }
 
-// newMux finds the rows of the table. Rows with the same path differ by method.
+// newMux finds the rows of the table, whose requests are counted. Rows with the same path differ by method.
 // Unknown paths below /v1 get an error in our form, others the text of net/http.
 func newMux(g *Gateway, table []route) http.Handler {
 	mux := http.NewServeMux()
 	places := map[string]*place{}
+	g.traffic.Route(unrouted.name)
 	for i := range table {
 		rt := &table[i]
+		g.traffic.Route(rt.name)
+		for _, use := range rt.uses {
+			g.traffic.Route(use.name)
+		}
 		p := places[rt.pattern]
 		if p == nil {
 			p = &place{gateway: g}
@@ -83,6 +88,7 @@ func newMux(g *Gateway, table []route) http.Handler {
 		p.allow = p.methods()
 	}
 	unknown := func(plain bool) *place { return &place{gateway: g, unknown: &route{name: "unknown", plain: plain}} }
+	g.traffic.Route("unknown")
 	all := &paths{ServeMux: mux, keys: places[plumRoot+"/"], unknown: unknown(false), plain: unknown(true)}
 	mux.Handle("/v1", all.unknown) // or it is redirected to the next
 	mux.Handle("/v1/", all.unknown)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"confcenter/kv"
+	"confcenter/server/http/plum"
 	"confcenter/server/http/sse"
 )
 
@@ -25,7 +26,7 @@ const (
 // encoders append an event as it is sent, without its id and the final empty line.
 // Lines end in LF; one of them is the data.
 var encoders = [forms]func(b []byte, e *kv.Event) []byte{
-	plumForm:    appendPlumFrame,
+	plumForm:    plum.AppendEvent,
 	ownForm:     appendOwn(false),
 	ownPrevForm: appendOwn(true),
 
@@ -33,11 +34,6 @@ var encoders = [forms]func(b []byte, e *kv.Event) []byte{
 	documentPrevForm:      appendDocument(true, false),
 	documentPathsForm:     appendDocument(false, true),
 	documentPathsPrevForm: appendDocument(true, true),
-}
-
-// appendPlumFrame appends an event. A deleted key has the type deleted.
-func appendPlumFrame(b []byte, e *kv.Event) []byte {
-	return append(appendPlumTyped(append(b, "event: kv\ndata: "...), e.Entry), "}\n"...)
 }
 
 // eventStyle is how streams differ.

@@ -1,4 +1,6 @@
-package http
+// Package plum reads and writes the texts of Plum's API: bodies, entries, events and refusals, as Plum
+// and its clients know them. What is asked for is not its business.
+package plum
 
 import (
 	"encoding/base64"
@@ -14,40 +16,40 @@ import (
 // The members of bodies of Plum's API: a batch has only the first, an item of it
 // the others, and a put the others without the key.
 const (
-	plumItemsMember = iota
-	plumKeyMember
-	plumValueMember
-	plumTypeMember
-	plumTTLMember
-	plumTTLMsMember
+	itemsMember = iota
+	keyMember
+	valueMember
+	typeMember
+	ttlMember
+	ttlMsMember
 )
 
-var plumNames = [...]string{"items", "key", "value", "type", "ttl", "ttl_ms"}
+var names = [...]string{"items", "key", "value", "type", "ttl", "ttl_ms"}
 
-// plumObject is an object of a body, indexed by the constants above. An absent
+// object is an object of a body, indexed by the constants above. An absent
 // member has no key.
-type plumObject [len(plumNames)]jsontext.Member
+type object [len(names)]jsontext.Member
 
-// readPlum reads the object at the beginning of body, which may have the members
+// read reads the object at the beginning of body, which may have the members
 // from one constant up to, but not including, another. Like Plum it ignores what
 // follows the object, takes null for an empty object, and accepts names in any
 // case: what Plum stores must not become an empty value here.
-func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, err error) {
+func read(body []byte, from, to int, ignored *Ignored) (o object, err error) {
 	var space [4]jsontext.Member
 	members, kind, _, err := jsontext.ScanPrefix(space[:0], body)
 	switch {
 	case err != nil:
-		return o, badPlum("the body is not valid JSON (%v)", err)
+		return o, Bad("the body is not valid JSON (%v)", err)
 	case kind != jsontext.Object && kind != jsontext.Null:
-		return o, badPlum("an object is expected, with the members %s, and this is a JSON %s", strings.Join(plumNames[from:to], ", "), kind)
+		return o, Bad("an object is expected, with the members %s, and this is a JSON %s", strings.Join(names[from:to], ", "), kind)
 	}
 	for i := range members {
 		key := members[i].Key
-		f := from + slices.IndexFunc(plumNames[from:to], func(name string) bool { return strings.EqualFold(name, string(key)) })
+		f := from + slices.IndexFunc(names[from:to], func(name string) bool { return strings.EqualFold(name, string(key)) })
 		switch {
 		case f < from:
 			ignored.add(key)
-		case o[f].Key == nil, string(key) == plumNames[f] && string(o[f].Key) != plumNames[f]:
+		case o[f].Key == nil, string(key) == names[f] && string(o[f].Key) != names[f]:
 			o[f] = members[i]
 		}
 	}
@@ -55,30 +57,21 @@ func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, er
 }
 
 // given reports whether a member is present and not null.
-func (o *plumObject) given(f int) bool { return o[f].Key != nil && o[f].Kind != jsontext.Null }
+func (o *object) given(f int) bool { return o[f].Key != nil && o[f].Kind != jsontext.Null }
 
 // text returns the raw text of a member that must be a string, null or absent.
-func (o *plumObject) text(f int) ([]byte, error) {
+func (o *object) text(f int) ([]byte, error) {
 	switch {
 	case !o.given(f):
 		return nil, nil
 	case o[f].Kind != jsontext.String:
-		return nil, badPlum("%s must be a string, in quotes, and is a JSON %s", plumNames[f], o[f].Kind)
+		return nil, Bad("%s must be a string, in quotes, and is a JSON %s", names[f], o[f].Kind)
 	}
 	return o[f].Raw, nil
 }
 
-// put returns the put that an item of a batch describes.
-func (o *plumObject) put(ns string) (kv.Op, error) {
-	key, err := o.text(plumKeyMember)
-	if err != nil {
-		return kv.Op{}, err
-	}
-	return o.putOf(ns, string(jsontext.Unquote(key)))
-}
-
-// putOf returns the put of a key that the object describes.
-func (o *plumObject) putOf(ns, key string) (kv.Op, error) {
+// put returns the put of a key that the object describes.
+func (o *object) put(ns, key string) (kv.Op, error) {
 	value, err := o.value()
 	if err != nil {
 		return kv.Op{}, err
@@ -88,19 +81,19 @@ func (o *plumObject) putOf(ns, key string) (kv.Op, error) {
 }
 
 // value returns a copy of the value. The store checks it against its type.
-func (o *plumObject) value() (kv.Value, error) {
-	text, err := o.text(plumValueMember)
+func (o *object) value() (kv.Value, error) {
+	text, err := o.text(valueMember)
 	if err != nil {
 		return kv.Value{}, err
 	}
-	typed, err := o.text(plumTypeMember)
+	typed, err := o.text(typeMember)
 	if err != nil {
 		return kv.Value{}, err
 	}
 	value := kv.Value{Type: kv.String, Data: jsontext.AppendUnquote(make([]byte, 0, len(text)), text)}
 	if name := jsontext.Unquote(typed); len(name) > 0 {
-		if value.Type = plumTypeOf(string(name)); value.Type == 0 {
-			return kv.Value{}, errPlumType
+		if value.Type = typeOf(string(name)); value.Type == 0 {
+			return kv.Value{}, errType
 		}
 	}
 	if value.Type == kv.Bytes {
@@ -115,24 +108,24 @@ func (o *plumObject) value() (kv.Value, error) {
 
 // ttl returns the time to live, 0 for none: ttl in seconds, or ttl_ms. Plum has
 // neither.
-func (o *plumObject) ttl() (time.Duration, error) {
-	seconds, err := o.duration(plumTTLMember, time.Second)
+func (o *object) ttl() (time.Duration, error) {
+	seconds, err := o.duration(ttlMember, time.Second)
 	if err != nil {
 		return 0, err
 	}
-	ttl, err := o.duration(plumTTLMsMember, time.Millisecond)
+	ttl, err := o.duration(ttlMsMember, time.Millisecond)
 	switch {
 	case err != nil:
 		return 0, err
-	case !o.given(plumTTLMsMember):
+	case !o.given(ttlMsMember):
 		return seconds, nil
-	case o.given(plumTTLMember) && seconds != ttl:
+	case o.given(ttlMember) && seconds != ttl:
 		return 0, codes.Errorf(codes.BadTTL, "ttl and ttl_ms differ: give one of them")
 	}
 	return ttl, nil
 }
 
-func (o *plumObject) duration(f int, unit time.Duration) (time.Duration, error) {
+func (o *object) duration(f int, unit time.Duration) (time.Duration, error) {
 	if !o.given(f) {
 		return 0, nil
 	}
@@ -142,31 +135,44 @@ func (o *plumObject) duration(f int, unit time.Duration) (time.Duration, error) 
 	}
 	n, ok := jsontext.Int64(raw)
 	if most := int64(kv.MaxTTL / unit); !ok || n < 1 || n > most {
-		return 0, codes.Errorf(codes.BadTTL, "%s must be a whole number from 1 to %d; leave it out for a key that stays", plumNames[f], most)
+		return 0, codes.Errorf(codes.BadTTL, "%s must be a whole number from 1 to %d; leave it out for a key that stays", names[f], most)
 	}
 	return time.Duration(n) * unit, nil
 }
 
-// plumItems returns the puts of a batch, all of them or none.
-func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err error) {
-	batch, err := readPlum(body, plumItemsMember, plumKeyMember, &ignored)
+// ReadPut reads the put of a key.
+func ReadPut(body []byte, ns, key string) (put kv.Op, ignored Ignored, err error) {
+	members, err := read(body, valueMember, len(names), &ignored)
+	if err == nil {
+		put, err = members.put(ns, key)
+	}
+	return put, ignored, err
+}
+
+// ReadBatch reads the puts of a batch, all of them or none.
+func ReadBatch(body []byte, ns string) (ops []kv.Op, ignored Ignored, err error) {
+	batch, err := read(body, itemsMember, keyMember, &ignored)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case !batch.given(plumItemsMember):
-		return nil, nil, errPlumItems
-	case batch[plumItemsMember].Kind != jsontext.Array:
-		return nil, nil, badPlum("items must be an array of objects, and is a JSON %s", batch[plumItemsMember].Kind)
+	case !batch.given(itemsMember):
+		return nil, nil, errItems
+	case batch[itemsMember].Kind != jsontext.Array:
+		return nil, nil, Bad("items must be an array of objects, and is a JSON %s", batch[itemsMember].Kind)
 	}
-	for it := jsontext.Iterate(batch[plumItemsMember].Raw); it.Next(); {
+	for it := jsontext.Iterate(batch[itemsMember].Raw); it.Next(); {
 		if len(ops) == kv.MaxOps {
 			return nil, nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
 		}
-		item, err := readPlum(it.Raw(), plumKeyMember, len(plumNames), &ignored)
+		item, err := read(it.Raw(), keyMember, len(names), &ignored)
 		if err != nil {
 			return nil, nil, err
 		}
-		op, err := item.put(ns)
+		key, err := item.text(keyMember)
+		if err != nil {
+			return nil, nil, err
+		}
+		op, err := item.put(ns, string(jsontext.Unquote(key)))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -174,17 +180,17 @@ func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err er
 	}
 	switch {
 	case slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Key == "" }):
-		return nil, nil, errPlumItemKey
+		return nil, nil, errItemKey
 	case len(ops) == 0:
-		return nil, nil, errPlumItems
+		return nil, nil, errItems
 	}
 	return ops, ignored, nil
 }
 
-// plumIgnored are the names of unknown members. Plum accepts any, so none may be
+// Ignored are the names of unknown members. Plum accepts any, so none may be
 // refused; the reply names them, because a client with a misspelt member would
 // otherwise believe that it took effect. Plum's clients look only at the status.
-type plumIgnored []string
+type Ignored []string
 
 // Bounds of what a reply says about ignored members.
 const (
@@ -192,21 +198,21 @@ const (
 	maxIgnoredName = 64
 )
 
-func (names *plumIgnored) add(key []byte) {
+func (list *Ignored) add(key []byte) {
 	name := strings.ToValidUTF8(string(key[:min(len(key), maxIgnoredName)]), "")
-	if len(*names) < maxIgnored && !slices.Contains(*names, name) {
-		*names = append(*names, name)
+	if len(*list) < maxIgnored && !slices.Contains(*list, name) {
+		*list = append(*list, name)
 	}
 }
 
 // append appends the member that lists them, if there are any.
-func (names plumIgnored) append(b []byte) []byte {
+func (list Ignored) append(b []byte) []byte {
 	begin := `,"ignored":[`
-	for _, name := range names {
-		b = appendPlumText(append(b, begin...), name)
+	for _, name := range list {
+		b = AppendText(append(b, begin...), name)
 		begin = ","
 	}
-	if len(names) > 0 {
+	if len(list) > 0 {
 		b = append(b, ']')
 	}
 	return b
