@@ -20,8 +20,8 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/livez", name: "livez", right: access.Anyone, quiet: true, handle: g.probe("livez", g.status.Live())},
 		{method: get, pattern: "/readyz", name: "readyz", right: access.Anyone, quiet: true, handle: g.probe("readyz", g.status.Ready())},
 		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
-		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.showStatus},
-		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.showSamples},
+		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: func(w *reply, _ *http.Request) error { return w.sendStruct(g.status.Body(w.May())) }},
+		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: func(w *reply, _ *http.Request) error { return w.sendStruct(g.status.Samples()) }},
 		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
 		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
 		of(protocol.GetCli, route{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients}),
@@ -91,14 +91,6 @@ func (g *Gateway) metrics() handler {
 		all.ServeHTTP(w, r)
 		return nil
 	}
-}
-
-func (g *Gateway) showStatus(w *reply, _ *http.Request) error {
-	return w.sendStruct(g.status.Body(w.May()))
-}
-
-func (g *Gateway) showSamples(w *reply, _ *http.Request) error {
-	return w.sendStruct(g.status.Samples())
 }
 
 // sendStruct answers with v as JSON that caches must not store. HTML characters are

@@ -24,6 +24,7 @@ import (
 	"confcenter/kv"
 	"confcenter/op"
 	"confcenter/server/edge"
+	"confcenter/server/http/search"
 	"confcenter/server/http/sse"
 	"confcenter/server/http/status"
 )
@@ -160,7 +161,7 @@ type Gateway struct {
 	status   *status.Server
 	closers  []func() // called by Shutdown when no handler runs any more
 
-	searchers  searchers
+	searchers  *search.Searchers
 	backups    chan struct{} // holds one per running backup
 	configFeed *configFeed   // of the streams of configuration changes
 	ids        sse.IDs       // on our own streams
@@ -182,20 +183,20 @@ type Gateway struct {
 func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
-		cfg:       cfg,
-		edge:      cfg.Edge,
-		stores:    stores,
-		tcp:       tcp,
-		clock:     cfg.Clock,
-		log:       cfg.Log,
-		closing:   make(chan struct{}),
-		searchers: newSearchers(),
-		backups:   make(chan struct{}, maxBackups),
-		done:      make(chan struct{}),
-		jar:       cfg.jar(),
-		attempts:  newAttempts(cfg.Clock),
-		streams:   streams{open: map[*reply]stream{}},
+		cfg:      cfg,
+		edge:     cfg.Edge,
+		stores:   stores,
+		tcp:      tcp,
+		clock:    cfg.Clock,
+		log:      cfg.Log,
+		closing:  make(chan struct{}),
+		backups:  make(chan struct{}, maxBackups),
+		done:     make(chan struct{}),
+		jar:      cfg.jar(),
+		attempts: newAttempts(cfg.Clock),
+		streams:  streams{open: map[*reply]stream{}},
 	}
+	g.searchers = search.New(g.clock, g.closing)
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 		MaxHeaderBytes:    mostHead,
 		ErrorLog:          newServerLog(g.log),
 		ConnState:         g.connections.state,
-		ConnContext:       withPeer,
+		ConnContext:       withSocket,
 	}
 	return g, nil
 }

@@ -43,7 +43,7 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 		w := newReply(rw, g.cfg.Memory.Bodies, g.edge)
 		began := g.clock.Now()
 		if p := peerOf(r); p != nil {
-			p.socket.head.begin()
+			p.head.begin()
 		}
 		defer func() {
 			if what := recover(); what != nil { // do not reuse the reply

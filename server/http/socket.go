@@ -33,8 +33,9 @@ type socket struct {
 	head head
 
 	// of the connection's requests, one after the other
-	conn  edge.Conn
-	known string // who has last proved who they are, as the audit was told
+	conn    edge.Conn
+	settled bool   // it has a place of its own
+	known   string // who has last proved who they are, as the audit was told
 
 	secure bool // set at open: what it carries is TLS
 }
