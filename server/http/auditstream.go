@@ -29,7 +29,7 @@ func (g *Gateway) auditStream(w *reply, r *http.Request) error {
 	if p.has("after") {
 		s.at = p.count("after")
 	}
-	last, given, valid := g.ids.Last(r, p.text("last"))
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := p.end(); err != nil {
 		return err
 	}

@@ -74,8 +74,10 @@ type backupWriter struct {
 // Write implements io.Writer.
 func (b *backupWriter) Write(block []byte) (n int, err error) {
 	for n < len(block) {
-		if b.gateway.ending() {
+		select {
+		case <-b.gateway.closing:
 			return n, codes.Errorf(codes.Closed, "the server is stopping")
+		default:
 		}
 		if err := b.ctx.Err(); err != nil {
 			return n, err

@@ -110,7 +110,7 @@ func (l *listWriter) reserve(n int) error {
 	if n <= l.held {
 		return nil
 	}
-	if err := l.w.room.take(l.w, int64(n-l.held)); err != nil {
+	if err := l.w.take(int64(n - l.held)); err != nil {
 		return err
 	}
 	l.held = n

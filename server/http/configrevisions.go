@@ -23,7 +23,7 @@ import (
 func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	q := p.documentWatch()
-	last, given, valid := g.ids.Last(r, p.text("last"))
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := g.asks(w, p, op.WatchDocuments(w.Things(), q.Filter)...); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 		// Begin with an id: a client that disconnects before the first event would
 		// otherwise have a gap.
 		want.From, want.Past = newest, true
-		style.first = string(g.ids.AppendEvent(nil, "synced", int64(newest), func(dst []byte) []byte { return appendRevision(dst, newest) }))
+		style.first = string(g.sse.IDs.AppendEvent(nil, "synced", int64(newest), func(dst []byte) []byte { return appendRevision(dst, newest) }))
 	}
 	sub, err := g.changes.subscribe(want)
 	if err != nil {

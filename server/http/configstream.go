@@ -17,7 +17,7 @@ import (
 // stream first tells the reader to forget everything.
 func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	last, given, valid := g.ids.Last(r, p.text("last"))
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := p.end(); err != nil {
 		return err
 	}

@@ -22,12 +22,6 @@ import (
 
 var errUnknownPath error = codes.Errorf(codes.NotFound, "there is nothing at this path")
 
-func badMethod(method string) error {
-	return codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", method)
-}
-
-func tooLarge(limit int64) error { return bodyLimit(&http.MaxBytesError{Limit: limit}) }
-
 func bodyLimit(err *http.MaxBytesError) error {
 	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
 }

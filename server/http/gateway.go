@@ -164,7 +164,6 @@ type Gateway struct {
 	searchers  *search.Searchers
 	backups    chan struct{} // holds one per running backup
 	configFeed *configFeed   // of the streams of configuration changes
-	ids        sse.IDs       // on our own streams
 
 	listeners   []*admission.Listener // plain before TLS
 	connections connections
@@ -201,10 +200,11 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 	if err := g.allow(); err != nil {
 		return nil, err
 	}
+	ids := sse.IDs("")
 	if stores.Config != nil {
-		g.ids = sse.IDs(stores.Config.Epoch() + "-")
+		ids = sse.IDs(stores.Config.Epoch() + "-")
 	}
-	g.sse = sse.New(sse.Config{Pool: cfg.Memory.Streams, IDs: g.ids, Clock: cfg.Clock, Heartbeat: cfg.Heartbeat, WriteTimeout: cfg.WriteTimeout, Closing: g.closing})
+	g.sse = sse.New(sse.Config{Pool: cfg.Memory.Streams, IDs: ids, Clock: cfg.Clock, Heartbeat: cfg.Heartbeat, WriteTimeout: cfg.WriteTimeout, Closing: g.closing})
 	if stores.State != nil {
 		g.hub = newHub(stores.State, g.sse, ofKeys)
 		g.closers = append(g.closers, g.hub.Close)
@@ -321,14 +321,4 @@ func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 		}
 	})
 	return err
-}
-
-// ending reports whether Shutdown has begun.
-func (g *Gateway) ending() bool {
-	select {
-	case <-g.closing:
-		return true
-	default:
-		return false
-	}
 }

@@ -17,15 +17,10 @@ const (
 	oneError  = 4 << 10 // bytes that one may take, with its reason
 )
 
-// landingStatus tells how it stands with each dirty table.
-func (g *Gateway) landingStatus(w *reply, _ *http.Request) error {
-	return w.sendStruct(g.status.Landing())
-}
-
 // landingErrors lists the fields that the database refused.
 func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	after, limit := p.text("after"), p.count("limit")
+	after, limit := p.text("after"), p.limit(maxErrors)
 	var from field.Ref
 	if after != "" {
 		table, key, _ := strings.Cut(after, "/")
@@ -37,10 +32,7 @@ func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if limit == 0 || limit > maxErrors {
-		limit = maxErrors
-	}
-	if err := w.room.take(w, min(limit, int64(g.refused()))*oneError); err != nil {
+	if err := w.take(min(limit, int64(g.refused())) * oneError); err != nil {
 		return err
 	}
 	list, more := g.stores.Storage.Errors(from, int(limit))

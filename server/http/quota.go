@@ -3,7 +3,6 @@ package http
 import (
 	"net/http"
 
-	"confcenter/codes"
 	"confcenter/op"
 )
 
@@ -73,6 +72,3 @@ func (p *socket) slowDown(g *Gateway, w *reply, r *http.Request) {
 	defer g.traffic.Resting.Add(-1)
 	g.pause(w, r, wait)
 }
-
-// tires reports whether a refusal is of those that have a connection wait.
-func tires(err error) bool { return codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 }

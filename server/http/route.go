@@ -142,7 +142,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		if rt = p.find(r.Method); rt == nil {
 			rt = p.routes[0]
 			w.Header().Set("Allow", p.allow)
-			err = badMethod(r.Method)
+			err = codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", r.Method)
 		}
 	}
 	w.route = rt
@@ -153,7 +153,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case long: // no matter who sent it
 		w.Deny()
 		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
-		err = tooLarge(rt.body)
+		err = bodyLimit(&http.MaxBytesError{Limit: rt.body})
 	case err == nil:
 		denied = p.gateway.identify(w, r)
 		err = peer.count(w)
@@ -191,7 +191,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
 	}
-	if tires(err) {
+	if codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 {
 		peer.slowDown(p.gateway, w, r)
 	}
 }
@@ -239,7 +239,7 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	case r.ContentLength < 0:
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
 	default:
-		return w.room.take(w, r.ContentLength)
+		return w.take(r.ContentLength)
 	}
 	return nil
 }

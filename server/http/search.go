@@ -74,7 +74,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 		if found.State == stateBroken {
 			if read++; read > maxBrokenRead {
 				body.More = true
-			} else if text, _, err := g.stores.Config.Look(file.name, w.takeFile); err == nil {
+			} else if text, _, err := g.stores.Config.Look(file.name, w.take); err == nil {
 				s.Lines(&found.Found, text)
 			}
 		} else {

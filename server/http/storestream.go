@@ -31,7 +31,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		style.form = ownPrevForm
 	}
 	reveal := p.flag("reveal")
-	last, given, valid := g.ids.Last(r, p.text("last"))
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := g.asks(w, p, op.Watch(w.Things(), filter)...); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		// Begin with an id: a client that disconnects before the first event would
 		// otherwise have a gap.
 		from = newest
-		style.first = string(g.ids.AppendEvent(nil, "synced", int64(newest), sse.NoData))
+		style.first = string(g.sse.IDs.AppendEvent(nil, "synced", int64(newest), sse.NoData))
 	}
 	sub, err := g.hub.subscribe(follow.Request{Filter: filter, From: from, State: state})
 	if err != nil {
