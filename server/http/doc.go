@@ -4,9 +4,10 @@
 // Open route.go first: every path is a row of one table that gives its methods,
 // body limit and handler. Then one family: plum.go, config.go, store.go.
 // middleware.go has what every request passes through, errors.go turns a handler's
-// error into a reply, and hub.go brings changes of the store to the streams. The
-// gateway has no state of its own: it reads and writes through the same stores as
-// the TCP server, and follows their feeds.
+// error into a reply, and hub.go brings changes of the store to the streams. What needs
+// neither routes nor replies is in the packages below this one. The gateway has no state of
+// its own: it reads and writes through the same stores as the TCP server, and follows their
+// feeds.
 //
 // What must stay true:
 //
