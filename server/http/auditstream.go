@@ -8,6 +8,7 @@ import (
 	"confcenter/access/audit"
 	"confcenter/codes"
 	"confcenter/internal/metric"
+	"confcenter/server/http/sse"
 )
 
 // auditRoutes are those of the audit that do not follow from its table.
@@ -28,7 +29,7 @@ func (g *Gateway) auditStream(w *reply, r *http.Request) error {
 	if p.has("after") {
 		s.at = p.count("after")
 	}
-	last, given, valid := g.lastEvent(r, p)
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -40,56 +41,49 @@ func (g *Gateway) auditStream(w *reply, r *http.Request) error {
 		return err
 	}
 	defer stop()
-	s.sseWriter = g.newSSE(w, r, func() { s.lines = nil }) // they can be read again
-	defer s.close()
-	s.out.size = s.size
+	s.Stream = g.sse.Begin(w, connOf(r), func() { s.lines = nil }, func() int64 { return int64(len(s.lines)) }) // lines can be read again
+	defer s.Close()
 	switch {
 	case given && valid && last <= g.stores.Audit.Figures().Seq:
 		s.at = last
 	case given:
 		s.at = 0
-		s.b = g.appendEvent(s.b, "reset", noID, noData)
+		s.Event("reset", sse.NoID, sse.NoData)
 	}
-	return s.run(r, news, func() (bool, error) { return s.more(r) }, func() {
-		s.b = s.gateway.appendIDLine(s.b, s.at)
-		s.b = append(s.b, '\n')
+	return s.Run(r.Context(), news, func() (bool, error) { return s.more(r) }, func() {
+		s.ID(s.at)
+		s.Buf = append(s.Buf, '\n')
 	})
 }
 
 // auditTeller writes one stream.
 type auditTeller struct {
-	*sseWriter
+	*sse.Stream
 	audit  *audit.Audit
 	filter audit.Filter
 	at     int64  // the newest line that was told or passed over
 	lines  []byte // what comes behind it, as far as it was read
 }
 
-func (s *auditTeller) size() stalled {
-	held := s.sseWriter.size()
-	held.own += int64(len(s.lines))
-	return held
-}
-
 // more puts in some of what is new, and reports whether there was anything.
 func (s *auditTeller) more(r *http.Request) (bool, error) {
 	if len(s.lines) == 0 {
-		s.out.end() // it may have to wait for the disk
+		s.Turn.End() // it may have to wait for the disk
 		block, err := s.audit.Read(r.Context(), s.at)
-		s.out.begin()
+		s.Turn.Begin()
 		if err != nil || len(block.Lines) == 0 {
 			return false, err
 		}
 		s.take(block.First, block.Lines)
 	}
-	for len(s.lines) > 0 && len(s.b) < sseChunk {
+	for len(s.lines) > 0 && len(s.Buf) < sse.Chunk {
 		line, rest, _ := bytes.Cut(s.lines, []byte("\n"))
 		l, wanted, err := s.filter.Match(s.at, line)
 		if err != nil {
 			return false, err
 		}
 		if s.at, s.lines = l.Seq, rest; wanted {
-			s.b = s.gateway.appendEvent(s.b, "line", l.Seq, func(dst []byte) []byte { return append(dst, line...) })
+			s.Event("line", l.Seq, func(dst []byte) []byte { return append(dst, line...) })
 		}
 	}
 	return true, nil
@@ -98,7 +92,7 @@ func (s *auditTeller) more(r *http.Request) (bool, error) {
 // take goes on with what was read, and tells of lines before it that were removed.
 func (s *auditTeller) take(first int64, lines []byte) {
 	if first > s.at+1 {
-		s.b = s.gateway.appendEvent(s.b, "gap", noID, func(dst []byte) []byte {
+		s.Event("gap", sse.NoID, func(dst []byte) []byte {
 			return append(appendNumber(appendNumber(dst, `{"from":`, s.at+1), `,"to":`, first-1), '}')
 		})
 	}

@@ -75,13 +75,13 @@ func TestLinesOfTheAuditAreFollowed(t *testing.T) {
 // A stream that is slower than lines are removed is told which it has missed.
 func TestLinesThatAreGoneAreTold(t *testing.T) {
 	k, _ := auditKit(t)
-	s := &auditTeller{at: 3, sseWriter: &sseWriter{gateway: k.Gateway}}
+	s := &auditTeller{at: 3, Stream: k.aStream()}
 	s.take(10, []byte("{}\n"))
-	require.Equal(t, "event: gap\ndata: {\"from\":4,\"to\":9}\n\n", string(s.b))
+	require.Equal(t, "event: gap\ndata: {\"from\":4,\"to\":9}\n\n", string(s.Buf))
 	require.EqualValues(t, 9, s.at)
-	s.b = nil
+	s.Buf = nil
 	s.take(10, []byte("{}\n"))
-	require.Empty(t, s.b)
+	require.Empty(t, s.Buf)
 }
 
 func TestTheAuditIsForThoseWhoMayReadIt(t *testing.T) {

@@ -56,7 +56,7 @@ func (g *Gateway) backup(w *reply, r *http.Request) error {
 	if err != nil {
 		line = g.log.Warn().Err(err)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			g.streams.unread.Add(1)
+			g.sse.Unread.Add(1)
 		}
 	}
 	line.Str("address", r.RemoteAddr).Int64("revision", int64(copied.Revision())).Int64("bytes", totals.Bytes).Bool("complete", err == nil).Msg("backup")
@@ -74,8 +74,10 @@ type backupWriter struct {
 // Write implements io.Writer.
 func (b *backupWriter) Write(block []byte) (n int, err error) {
 	for n < len(block) {
-		if b.gateway.ending() {
+		select {
+		case <-b.gateway.closing:
 			return n, codes.Errorf(codes.Closed, "the server is stopping")
+		default:
 		}
 		if err := b.ctx.Err(); err != nil {
 			return n, err

@@ -66,7 +66,7 @@ func TestAReaderOfABackupThatIsSlowHoldsUpNobody(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.streams.count() == 0 }, patience, time.Millisecond)
 	require.Zero(t, k.cfg.Memory.Streams.Held())
-	require.EqualValues(t, maxBackups, k.streams.unread.Load())
+	require.EqualValues(t, maxBackups, k.sse.Unread.Load())
 	for _, reply := range slow {
 		text, err := io.ReadAll(reply.Body)
 		require.Error(t, err, "the connection is broken, not closed")

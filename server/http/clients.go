@@ -9,7 +9,18 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/internal/roster"
 	"confcenter/op"
+	"confcenter/server/http/status"
 )
+
+// TCPServer is what the gateway shows of the TCP server. All methods may be called from
+// any goroutine.
+type TCPServer interface {
+	status.TCP
+	// Clients are a page of the identified connections with ids above after, ordered by id,
+	// at most so many. Next is where the next page begins, 0 if there is none. It may take
+	// some milliseconds: the event loops are asked one after the other.
+	Clients(after int32, most int) (list []roster.Client, next int32)
+}
 
 // Parts of the body of /v1/clients.
 type (
@@ -99,7 +110,7 @@ func (l *listWriter) reserve(n int) error {
 	if n <= l.held {
 		return nil
 	}
-	if err := l.w.room.take(l.w, int64(n-l.held)); err != nil {
+	if err := l.w.take(int64(n - l.held)); err != nil {
 		return err
 	}
 	l.held = n

@@ -19,6 +19,7 @@ import (
 	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
+	"confcenter/server/http/status"
 )
 
 func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
@@ -141,7 +142,7 @@ func TestFilesAreCountedAlikeEverywhere(t *testing.T) {
 		states[file.State]++
 	}
 	require.Equal(t, map[string]int{"good": 1, "broken": 2, "deleted": 1}, states)
-	var status statusBody
+	var status status.Body
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
 	require.Equal(t, []int64{3, 2, 1}, []int64{status.Config.Files, status.Config.Broken, status.Config.Deleted})
 	metrics := k.get("/metrics").body

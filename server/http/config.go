@@ -123,7 +123,7 @@ func (f *fileState) state() string {
 // look reads the file as it is on disk at this moment, which may be more than the store has noticed
 // of it. Without a file it is codes.NotFound.
 func (g *Gateway) look(w *reply, f *fileState) (text []byte, err error) {
-	text, f.broken, err = g.stores.Config.Look(f.name, w.takeFile)
+	text, f.broken, err = g.stores.Config.Look(f.name, w.take)
 	if f.broken != nil {
 		f.fault = f.broken.Reason
 	}
@@ -195,7 +195,7 @@ func (g *Gateway) configFiles(w *reply, _ *http.Request) error {
 		b = append(appendFile(b, &files[i], w.May()), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
-	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
+	w.b = append(g.sse.IDs.Append(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
 	return w.sendFresh(w.b)
 }
 

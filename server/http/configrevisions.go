@@ -12,6 +12,7 @@ import (
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
 	"confcenter/op"
+	"confcenter/server/http/sse"
 )
 
 // configRevisions sends the changes of documents as server-sent events, revision by revision, with
@@ -22,7 +23,7 @@ import (
 func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	q := p.documentWatch()
-	last, given, valid := g.lastEvent(r, p)
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := g.asks(w, p, op.WatchDocuments(w.Things(), q.Filter)...); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 		// Begin with an id: a client that disconnects before the first event would
 		// otherwise have a gap.
 		want.From, want.Past = newest, true
-		style.first = string(g.appendEvent(nil, "synced", int64(newest), func(dst []byte) []byte { return appendRevision(dst, newest) }))
+		style.first = string(g.sse.IDs.AppendEvent(nil, "synced", int64(newest), func(dst []byte) []byte { return appendRevision(dst, newest) }))
 	}
 	sub, err := g.changes.subscribe(want)
 	if err != nil {
@@ -107,7 +108,7 @@ func appendDocumentsSynced(dst []byte, revision kv.Revision) []byte {
 }
 
 // documentCut is cut for events that may be told with the contents before.
-var documentCut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int {
+var documentCut = follow.Cut{Alone: true, Max: sse.Chunk, Cost: func(e *kv.Event) int {
 	cost := memory.VersionCost + e.Entry.Size()
 	if e.Prev != nil {
 		cost += e.Prev.Size()

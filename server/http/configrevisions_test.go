@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
+	"confcenter/server/http/sse"
 )
 
 const revisionsPath = configRoot + "revisions"
@@ -143,7 +144,7 @@ func TestRevisionsAreEncodedOnceInEachForm(t *testing.T) {
 			require.Contains(t, s.told(1)[0], fmt.Sprintf(want, i, i+1))
 		}
 	}
-	require.LessOrEqual(t, k.changes.frames.encoded.Load(), uint64(20*len(wants)))
+	require.LessOrEqual(t, k.changes.frames.Encoded.Load(), uint64(20*len(wants)))
 }
 
 func TestRevisionsThatAreNoLongerKeptAreToldByName(t *testing.T) {
@@ -280,13 +281,13 @@ func TestRevisionsThatAreNotRead(t *testing.T) {
 		k.put(fmt.Sprintf("%d.json", i), text(0))
 	}
 	k.unread(streams, revisionsPath+"?state=1&changes=1")
-	require.LessOrEqual(t, k.changes.frames.encoded.Load(), uint64(files), "each event is encoded once, for all of them")
-	encoded, begin := k.changes.frames.encoded.Load(), k.rev()
+	require.LessOrEqual(t, k.changes.frames.Encoded.Load(), uint64(files), "each event is encoded once, for all of them")
+	encoded, begin := k.changes.frames.Encoded.Load(), k.rev()
 	for i := range writes {
 		k.put(fmt.Sprintf("%d.json", i%files), text(i+1))
 	}
-	require.Equal(t, encoded, k.changes.frames.encoded.Load(), "nothing is done for who waits")
-	require.Less(t, k.cfg.Memory.Streams.Held(), int64(recentBytes+files*450<<10+streams*4*sseChunk))
+	require.Equal(t, encoded, k.changes.frames.Encoded.Load(), "nothing is done for who waits")
+	require.Less(t, k.cfg.Memory.Streams.Held(), int64(recentBytes+files*450<<10+streams*4*sse.Chunk))
 	c := k.ask(fmt.Sprintf("GET %s?from=%d&changes=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", revisionsPath, begin))
 	k.waiting(streams + 1)
 	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))

@@ -8,6 +8,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/kv/follow"
 	"confcenter/op"
+	"confcenter/server/http/sse"
 )
 
 // configStream sends changes of the files that a reader may watch as server-sent events. A
@@ -16,24 +17,23 @@ import (
 // stream first tells the reader to forget everything.
 func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	last, given, valid := g.lastEvent(r, p)
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := p.end(); err != nil {
 		return err
 	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.Join(wake)()
 	s := &configTeller{feed: g.configFeed, may: w.May()}
-	s.sseWriter = g.newSSE(w, r, func() {})
-	defer s.close()
-	s.out.size = s.size
+	s.Stream = g.sse.Begin(w, connOf(r), func() {}, s.held)
+	defer s.Close()
 	s.begin(last, given, valid)
-	return s.run(r, wake, func() (bool, error) { return s.more(), nil }, func() { s.b = append(s.b, ":\n\n"...) })
+	return s.Run(r.Context(), wake, func() (bool, error) { return s.more(), nil }, func() { s.Buf = append(s.Buf, ":\n\n"...) })
 }
 
 // configTeller writes one stream. It keeps names of what it has to tell, and asks for the
 // state of a file when it gets to it.
 type configTeller struct {
-	*sseWriter
+	*sse.Stream
 	feed *configFeed
 	may  op.May          // files that it may not watch are not told of
 	at   follow.Position // before what was noted since
@@ -45,10 +45,9 @@ type configTeller struct {
 	after   string
 }
 
-func (s *configTeller) size() stalled {
-	held := s.sseWriter.size()
-	held.own += int64(len(s.changes)) * int64(reflect.TypeFor[follow.News]().Size()) // if no other stream has the same list
-	return held
+// held is what the names take, if no other stream has the same list.
+func (s *configTeller) held() int64 {
+	return int64(len(s.changes)) * int64(reflect.TypeFor[follow.News]().Size())
 }
 
 // begin finds out what precedes the changes from now on.
@@ -65,7 +64,7 @@ func (s *configTeller) begin(last int64, given, valid bool) {
 // all begins with all files.
 func (s *configTeller) all(reset bool) {
 	if reset {
-		s.b = s.gateway.appendEvent(s.b, "reset", noID, noData)
+		s.Event("reset", sse.NoID, sse.NoData)
 	}
 	_, s.at = s.feed.Present()
 	s.listing, s.after = true, ""
@@ -99,17 +98,17 @@ func (s *configTeller) list() {
 	now, _ := s.feed.Present()
 	files := filesAfter(s.feed.store, now, s.after, listPage)
 	for i := range files {
-		if len(s.b) >= sseChunk {
+		if len(s.Buf) >= sse.Chunk {
 			return
 		}
-		s.file(&files[i], noID)
+		s.file(&files[i], sse.NoID)
 		s.after = files[i].name
 	}
 	if len(files) == listPage {
 		return
 	}
 	s.listing, s.after = false, ""
-	s.b = s.gateway.appendEvent(s.b, "synced", int64(s.at.Seq), func(dst []byte) []byte {
+	s.Event("synced", int64(s.at.Seq), func(dst []byte) []byte {
 		return append(appendNumber(dst, `{"seq":`, int64(s.at.Seq)), '}')
 	})
 }
@@ -117,10 +116,10 @@ func (s *configTeller) list() {
 // tell puts in the next changes. The last file of a sequence carries it as its id.
 func (s *configTeller) tell() {
 	now, _ := s.feed.Present()
-	for len(s.changes) > 0 && len(s.b) < sseChunk {
+	for len(s.changes) > 0 && len(s.Buf) < sse.Chunk {
 		c := s.changes[0]
 		s.changes = s.changes[1:]
-		id := int64(noID)
+		id := int64(sse.NoID)
 		if c.Seq > s.known && (len(s.changes) == 0 || s.changes[0].Seq > c.Seq) {
 			id = int64(c.Seq)
 		}
@@ -134,8 +133,9 @@ func (s *configTeller) tell() {
 
 func (s *configTeller) file(file *fileState, id int64) {
 	if !s.may.Sees(op.Document(policy.Watch, file.name)) || !s.may.Names(file.name) {
-		if id != noID { // how far the reader has got, all the same: it is no event
-			s.b = append(s.gateway.appendIDLine(s.b, id), '\n')
+		if id != sse.NoID { // how far the reader has got, all the same: it is no event
+			s.ID(id)
+			s.Buf = append(s.Buf, '\n')
 		}
 		return
 	}
@@ -143,7 +143,7 @@ func (s *configTeller) file(file *fileState, id int64) {
 	if file.known() {
 		seq = cmp.Or(file.node.Seq(), seq)
 	}
-	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
+	s.Event("config", id, func(dst []byte) []byte {
 		dst = appendFile(dst, file, s.may)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv/follow"
+	"confcenter/server/http/sse"
 )
 
 const configStreamURL = configRoot + "stream"
@@ -248,15 +249,15 @@ func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
 	files["e.json"], files["f0100x.json"], files["z.json"] = "{", "{", "{" // never good
 	k := startConfig(t, files)
 	base := k.seq()
-	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed}
+	s := &configTeller{Stream: k.aStream(), feed: k.configFeed}
 	s.begin(0, false, true)
 	var text string
 	piece := func() bool {
 		more := s.more()
-		require.LessOrEqual(t, len(s.b), sseChunk+1024)
+		require.LessOrEqual(t, len(s.Buf), sse.Chunk+1024)
 		require.Empty(t, s.changes)
-		text += string(s.b)
-		s.b = s.b[:0]
+		text += string(s.Buf)
+		s.Buf = s.Buf[:0]
 		return more
 	}
 	for range 5 {
@@ -282,9 +283,9 @@ func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
 
 	text = ""
 	require.True(t, s.more())
-	require.Contains(t, string(s.b), fmt.Sprintf("id: %s\n", k.id(base+1)))
-	require.Equal(t, 3, strings.Count(string(s.b), "event: config\nid: "), "of each sequence")
-	s.b = s.b[:0]
+	require.Contains(t, string(s.Buf), fmt.Sprintf("id: %s\n", k.id(base+1)))
+	require.Equal(t, 3, strings.Count(string(s.Buf), "event: config\nid: "), "of each sequence")
+	s.Buf = s.Buf[:0]
 	require.False(t, piece())
 	require.Equal(t, k.seq(), s.at.Seq)
 }

@@ -17,26 +17,10 @@ import (
 	"confcenter/kv/kvjson"
 	"confcenter/player/field"
 	"confcenter/player/playerjson"
+	"confcenter/server/http/plum"
 )
 
-// plainError is an error with Plum's status and text.
-type plainError struct {
-	status int
-	text   string
-}
-
-func (e *plainError) Error() string { return e.text }
-
-// Unwrap has it count as a fault of the request, not of the server.
-func (e *plainError) Unwrap() error { return codes.BadRequest }
-
 var errUnknownPath error = codes.Errorf(codes.NotFound, "there is nothing at this path")
-
-func badMethod(method string) error {
-	return codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", method)
-}
-
-func tooLarge(limit int64) error { return bodyLimit(&http.MaxBytesError{Limit: limit}) }
 
 func bodyLimit(err *http.MaxBytesError) error {
 	return &codes.Error{Code: codes.TooLarge, Text: fmt.Sprintf("the request body is longer than the limit of %d bytes", err.Limit), Err: err}
@@ -130,27 +114,26 @@ func answerError(w *reply, rt *route, err error) {
 // failPlain answers as Plum does, with a line of text. All failures of the store begin as Plum's one
 // text for them does.
 func failPlain(w *reply, err error) {
-	plain := (*plainError)(nil)
-	if !errors.As(err, &plain) {
-		plain = &plainError{codes.Of(err).HTTPStatus(), codes.Message(err)}
-		switch codes.Of(err) {
-		case codes.BadMethod:
-			plain.text = "method not allowed"
-		case codes.NotFound:
-			if !errors.Is(err, errUnknownPath) {
-				break
-			}
-			plain.text = "404 page not found"
+	refusal, code := (*plum.Error)(nil), codes.Of(err)
+	switch {
+	case errors.As(err, &refusal):
+	case code == codes.BadMethod:
+		refusal = errPlumMethod
+	case errors.Is(err, errUnknownPath):
+		refusal = errPlumNotFound
+	default:
+		refusal = &plum.Error{Status: code.HTTPStatus(), Text: codes.Message(err)}
+		switch code {
 		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
 			if codes.RetryAfter(err) == 0 {
-				plain.status, plain.text = http.StatusInternalServerError, "db error: "+plain.text
+				refusal.Status, refusal.Text = http.StatusInternalServerError, "db error: "+refusal.Text
 			}
 		}
 	}
 	w.Header()["Content-Type"] = contentPlain
-	w.setLength(len(plain.text) + len("\n"))
-	w.WriteHeader(plain.status)
-	_, _ = io.WriteString(w, plain.text+"\n")
+	w.setLength(len(refusal.Text) + len("\n"))
+	w.WriteHeader(refusal.Status)
+	_, _ = io.WriteString(w, refusal.Text+"\n")
 }
 
 // recovered answers in place of a handler that panicked.
@@ -158,7 +141,7 @@ func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
 	if what == http.ErrAbortHandler { //nolint:errorlint // it is this value, as net/http says
 		panic(what)
 	}
-	g.traffic.panics.Add(1)
+	g.traffic.Panics.Add(1)
 	g.log.Error().Str("panic", fmt.Sprint(what)).Str("method", r.Method).Str("route", w.route.name).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	answerError(w, w.route, codes.Internal)
 }

@@ -21,10 +21,12 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/internal/metric"
-	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/op"
 	"confcenter/server/edge"
+	"confcenter/server/http/search"
+	"confcenter/server/http/sse"
+	"confcenter/server/http/status"
 )
 
 // Config says how a Gateway serves. The zero value of each field means its default.
@@ -146,7 +148,6 @@ type Gateway struct {
 	changes *hub // of documents; nil without a config store
 	clock   clock.Clock
 	log     zerolog.Logger
-	started time.Time
 	table   []route
 	handler http.Handler
 	server  *http.Server
@@ -156,21 +157,19 @@ type Gateway struct {
 	jar     jar
 	// attempts seals what browsers keep of people who are at the provider.
 	attempts attempts
-	traffic  *traffic
+	traffic  *status.Traffic
+	status   *status.Server
 	closers  []func() // called by Shutdown when no handler runs any more
 
-	searchers  searchers
+	searchers  *search.Searchers
 	backups    chan struct{} // holds one per running backup
-	samples    ring.Ring[moment]
-	configFeed *configFeed // of the streams of configuration changes
-	idPrefix   string      // of the ids on our own streams: the epoch and the separator
+	configFeed *configFeed   // of the streams of configuration changes
 
 	listeners   []*admission.Listener // plain before TLS
 	connections connections
 	closing     chan struct{} // closed when Shutdown begins: streams end
 	streams     streams
-	turns       turns
-	stalls      *stalls
+	sse         *sse.Streams
 	once        sync.Once
 	running     sync.WaitGroup
 	done        chan struct{} // closed when serving has ended
@@ -183,39 +182,40 @@ type Gateway struct {
 func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
-		cfg:       cfg,
-		edge:      cfg.Edge,
-		stores:    stores,
-		tcp:       tcp,
-		clock:     cfg.Clock,
-		log:       cfg.Log,
-		started:   cfg.Clock.Now(),
-		closing:   make(chan struct{}),
-		searchers: newSearchers(),
-		backups:   make(chan struct{}, maxBackups),
-		done:      make(chan struct{}),
-		turns:     newTurns(),
-		stalls:    newStalls(cfg.Memory.Streams),
-		samples:   ring.Ring[moment]{Size: maxSamples},
-		jar:       cfg.jar(),
-		attempts:  newAttempts(cfg.Clock),
-		streams:   streams{open: map[*reply]stream{}},
+		cfg:      cfg,
+		edge:     cfg.Edge,
+		stores:   stores,
+		tcp:      tcp,
+		clock:    cfg.Clock,
+		log:      cfg.Log,
+		closing:  make(chan struct{}),
+		backups:  make(chan struct{}, maxBackups),
+		done:     make(chan struct{}),
+		jar:      cfg.jar(),
+		attempts: newAttempts(cfg.Clock),
+		streams:  streams{open: map[*reply]stream{}},
 	}
+	g.searchers = search.New(g.clock, g.closing)
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {
 		return nil, err
 	}
+	ids := sse.IDs("")
+	if stores.Config != nil {
+		ids = sse.IDs(stores.Config.Epoch() + "-")
+	}
+	g.sse = sse.New(sse.Config{Pool: cfg.Memory.Streams, IDs: ids, Clock: cfg.Clock, Heartbeat: cfg.Heartbeat, WriteTimeout: cfg.WriteTimeout, Closing: g.closing})
 	if stores.State != nil {
-		g.hub = newHub(stores.State, g.stalls, ofKeys)
+		g.hub = newHub(stores.State, g.sse, ofKeys)
 		g.closers = append(g.closers, g.hub.Close)
 	}
 	if stores.Config != nil {
-		g.idPrefix = stores.Config.Epoch() + "-"
-		g.changes = newHub(stores.Config.Revisions(), g.stalls, ofDocuments)
+		g.changes = newHub(stores.Config.Revisions(), g.sse, ofDocuments)
 		g.closers = append(g.closers, g.changes.Close)
 	}
+	g.traffic = status.NewTraffic(cfg.SlowRequest, cfg.Clock, cfg.Log)
+	g.status = status.New(g.sources(), g.traffic)
 	g.table = g.routes()
-	g.traffic = newTraffic(g)
 	g.closers = append(g.closers, cfg.Edge.Control.Follow(g.streams.renew))
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
@@ -227,7 +227,7 @@ func New(cfg Config, stores Stores, tcp TCPServer) (*Gateway, error) {
 		MaxHeaderBytes:    mostHead,
 		ErrorLog:          newServerLog(g.log),
 		ConnState:         g.connections.state,
-		ConnContext:       withPeer,
+		ConnContext:       withSocket,
 	}
 	return g, nil
 }
@@ -256,7 +256,7 @@ func (g *Gateway) Start() error {
 		}
 		serve = append(serve, func() error { return g.server.Serve(accepted) })
 	}
-	g.running.Go(g.sampling())
+	g.running.Go(g.status.Sampling(g.closing))
 	for _, serve := range serve {
 		g.running.Go(func() {
 			err := serve()

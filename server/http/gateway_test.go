@@ -118,7 +118,7 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, ask(h, "GET", "/v1/early", "").Code)
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { ask(h, "GET", "/v1/late", "") }, "what has begun is not taken for whole")
 	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/echo", "").Code)
-	require.EqualValues(t, 2, g.readings().Get("http_panics_total"))
+	require.EqualValues(t, 2, g.status.Readings().Get("http_panics_total"))
 }
 
 func TestBodiesAreLimited(t *testing.T) {

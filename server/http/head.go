@@ -3,9 +3,9 @@ package http
 import (
 	"io"
 	"sync/atomic"
-	"time"
 
 	"confcenter/internal/memory"
+	"confcenter/server/http/sse"
 )
 
 // A header takes much more memory than its bytes if its lines are short: net/http keeps
@@ -65,7 +65,7 @@ func (s *socket) Read(b []byte) (int, error) {
 		return n, err
 	}
 	if !s.secure {
-		_ = s.SetWriteDeadline(time.Now().Add(lastWrite))
+		sse.Hurry(s)
 		_, _ = s.Conn.Write([]byte(headRefusal))
 	}
 	return 0, io.EOF // without another answer of net/http

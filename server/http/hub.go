@@ -7,6 +7,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
+	"confcenter/server/http/sse"
 )
 
 // Limits of what is kept for streams. All streams share it with each other and with
@@ -35,24 +36,24 @@ var (
 
 // cut bounds what a stream encodes at a time. A notice never has events of several
 // revisions, and a long event is alone.
-var cut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int { return memory.VersionCost + e.Entry.Size() }}
+var cut = follow.Cut{Alone: true, Max: sse.Chunk, Cost: func(e *kv.Event) int { return memory.VersionCost + e.Entry.Size() }}
 
 // hub is what the streams of a store share.
 type hub struct {
 	*follow.Exact
 	kind   hubKind
-	frames *frames
+	frames *sse.Frames[frameKey]
 }
 
-// newHub makes a hub that keeps changes and encoded events in the pool of stalls.
-func newHub(store follow.Store, stalls *stalls, kind hubKind) *hub {
-	room := stalls.pool.Limit() / kind.share
+// newHub makes a hub that keeps changes and encoded events in the pool of streams.
+func newHub(store follow.Store, streams *sse.Streams, kind hubKind) *hub {
+	room := streams.Pool.Limit() / kind.share
 	return &hub{
 		Exact: follow.NewExact(follow.Config{
-			Store: store, Pool: stalls.pool, Keep: int(min(recentBytes, room/2)), Piece: kind.piece, Holders: maxHolders, Readers: maxReads, Cut: kind.cut,
+			Store: store, Pool: streams.Pool, Keep: int(min(recentBytes, room/2)), Piece: kind.piece, Holders: maxHolders, Readers: maxReads, Cut: kind.cut,
 		}),
 		kind:   kind,
-		frames: &frames{stalls: stalls, max: int(room / 4), young: map[frameKey]*frame{}},
+		frames: sse.NewFrames[frameKey](streams, int(room/4)),
 	}
 }
 
@@ -60,7 +61,7 @@ func newHub(store follow.Store, stalls *stalls, kind hubKind) *hub {
 type subscription struct {
 	*follow.Follower
 	hub    *hub
-	turn   *turn                       // of the stream
+	turn   *sse.Turn                   // of the stream
 	path   string                      // of documents: the part that is told of; "": the whole
 	reveal func([]kv.Event) []kv.Event // reveals what the reader may know; nil: nothing
 
@@ -81,7 +82,7 @@ func (h *hub) subscribe(want follow.Request) (*subscription, error) {
 func (s *subscription) close() {
 	s.Stop()
 	if s.hub.Open() == 0 {
-		s.hub.frames.clear()
+		s.hub.frames.Clear()
 	}
 }
 
@@ -100,9 +101,9 @@ func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 			}
 			return n, ok, err
 		}
-		s.turn.end()
+		s.turn.End()
 		err = s.ReadBack(ctx)
-		if s.turn.begin(); err != nil {
+		if s.turn.Begin(); err != nil {
 			return kv.Notice{}, false, err
 		}
 	}
@@ -111,7 +112,7 @@ func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 // narrow reduces a notice to what is at the path.
 func (s *subscription) narrow(n *kv.Notice) {
 	for i := range n.Events { // there may be much in which nothing is told
-		s.turn.spend(s.hub.kind.cut.Cost(&n.Events[i]))
+		s.turn.Spend(s.hub.kind.cut.Cost(&n.Events[i]))
 	}
 	n.Events = documents.Narrow(n.Events, s.path, n.Kind == kv.State)
 	if n.Kind == kv.Changed && len(n.Events) == 0 && !s.begun {
@@ -123,12 +124,47 @@ func (s *subscription) narrow(n *kv.Notice) {
 
 // frameOf returns the frame of an event that poll has returned, if others may need it,
 // too. The caller releases it.
-func (s *subscription) frameOf(e *kv.Event, state bool, form form) *frame {
+func (s *subscription) frameOf(e *kv.Event, state bool, form form) *sse.Frame {
 	if s.reveal != nil {
 		return nil
 	}
-	if cost := s.hub.kind.cut.Cost(e); cost >= sseChunk || s.Live() && s.hub.Open() > 1 {
-		return s.hub.frames.of(frameKeyOf(e, state, s.path, form), e)
+	if cost := s.hub.kind.cut.Cost(e); cost < sse.Chunk && (!s.Live() || s.hub.Open() <= 1) {
+		return nil
 	}
-	return nil
+	key := frameKeyOf(e, state, s.path, form)
+	return s.hub.frames.Of(key, func() (text []byte, more int) {
+		if key.entry != nil || key.state != nil { // it is kept
+			more = e.Entry.Size()
+		}
+		if key.prev != nil {
+			more += key.prev.Size()
+		}
+		return encoders[form](nil, e), more
+	})
+}
+
+// frameKey names an event: of a key by the entries that streams share with the store and with each
+// other, of a document by its revision. What a document is in a state its revision does not say,
+// because others have a say in it.
+type frameKey struct {
+	entry, prev    *kv.Entry
+	ns, name, path string
+	mod            kv.Revision
+	state          *byte // of the contents
+	form           form
+}
+
+func frameKeyOf(e *kv.Event, state bool, path string, form form) frameKey {
+	if form >= documentForm {
+		key := frameKey{ns: e.Entry.NS, name: e.Entry.Key, path: path, mod: e.Entry.Mod, form: form}
+		if state {
+			key.state = &e.Entry.Value.Data[0]
+		}
+		return key
+	}
+	key := frameKey{entry: e.Entry, form: form}
+	if form == ownPrevForm {
+		key.prev = e.Prev
+	}
+	return key
 }

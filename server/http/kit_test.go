@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"confcenter/player/landing"
 	"confcenter/server/edge"
 	"confcenter/server/host"
+	"confcenter/server/http/sse"
 )
 
 // The event loop library starts goroutines of its own when it is linked.
@@ -147,6 +149,13 @@ func (k *kit) get(path string, header ...string) answer {
 // commit is a write that came by no connection.
 func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) {
 	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30), k.edge), &http.Request{}, txn)
+}
+
+// aStream is a stream of no one.
+func (k *kit) aStream() *sse.Stream {
+	s := k.sse.Begin(httptest.NewRecorder(), nil, func() {}, nil)
+	s.Turn.End()
+	return s
 }
 
 // logged is a log to look into.

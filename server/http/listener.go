@@ -11,6 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/server/http/sse"
 )
 
 // connections are those that net/http serves: nothing else knows of handlers that are
@@ -40,23 +41,25 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 	}
 }
 
-// peer is who is at the other end of a connection.
-type peer struct {
-	socket  *socket     // set at open
-	settled atomic.Bool // it has a place of its own
+type socketKey struct{}
+
+// withSocket has the requests of a connection know it.
+func withSocket(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, socketKey{}, socketOf(c))
 }
 
-type peerKey struct{}
-
-// withPeer makes the peer that the requests of a connection share.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	conn := socketOf(c)
-	return context.WithValue(ctx, peerKey{}, &peer{socket: conn})
+// peerOf is the socket that a request came by; nil in tests.
+func peerOf(r *http.Request) *socket {
+	s, _ := r.Context().Value(socketKey{}).(*socket)
+	return s
 }
 
-func peerOf(r *http.Request) *peer {
-	p, _ := r.Context().Value(peerKey{}).(*peer)
-	return p
+// connOf is what the request's stream is written to; nil in tests.
+func connOf(r *http.Request) *sse.Conn {
+	if p := peerOf(r); p != nil {
+		return p.Conn
+	}
+	return nil
 }
 
 // What a request says of who makes a change, and why. Author and comment are text as in a URL,
@@ -73,7 +76,7 @@ const (
 func (w *reply) by(r *http.Request) *access.Actor {
 	by := access.Actor{Origin: access.OverHTTP, Identity: w.Rights.Identity()}
 	if p := peerOf(r); p != nil {
-		by.Address = p.socket.Peer.String()
+		by.Address = p.Peer.String()
 	}
 	return &by
 }
@@ -103,15 +106,15 @@ func headerText(r *http.Request, name string) string {
 
 // settle takes a place for the connection with its first request. Probes, metrics and
 // status do without one if there is none: then they are asked for most.
-func (p *peer) settle(w *reply) (err error) {
+func (p *socket) settle(w *reply) (err error) {
 	switch {
-	case p == nil || p.settled.Load():
+	case p == nil || p.settled:
 		return nil
 	case w.route.quiet && !w.Account.Administrator():
-		p.settled.Store(p.socket.Place.SettleIfRoom(""))
+		p.settled = p.Place.SettleIfRoom("")
 	default:
-		err = p.socket.conn.Settle("")
-		p.settled.Store(err == nil)
+		err = p.conn.Settle("")
+		p.settled = err == nil
 	}
 	p.spoke()
 	if err != nil {
@@ -133,8 +136,8 @@ func (b *paidBody) Read(to []byte) (int, error) {
 }
 
 // spoke notes that a connection without a place is not silent.
-func (p *peer) spoke() {
-	if p != nil && !p.settled.Load() {
-		p.socket.Place.Spoke()
+func (p *socket) spoke() {
+	if p != nil && !p.settled {
+		p.Place.Spoke()
 	}
 }

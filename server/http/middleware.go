@@ -19,11 +19,10 @@ import (
 
 // Header values of many replies. They are shared and must not be modified.
 var (
-	contentJSON   = []string{"application/json"}
-	contentPlain  = []string{"text/plain; charset=utf-8"}
-	contentStream = []string{"text/event-stream"}
-	noSniff       = []string{"nosniff"}
-	noStore       = []string{"no-store"}
+	contentJSON  = []string{"application/json"}
+	contentPlain = []string{"text/plain; charset=utf-8"}
+	noSniff      = []string{"nosniff"}
+	noStore      = []string{"no-store"}
 )
 
 // Headers of CORS. Plum names the first two request headers; the others are ours.
@@ -44,7 +43,7 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 		w := newReply(rw, g.cfg.Memory.Bodies, g.edge)
 		began := g.clock.Now()
 		if p := peerOf(r); p != nil {
-			p.socket.head.begin()
+			p.head.begin()
 		}
 		defer func() {
 			if what := recover(); what != nil { // do not reuse the reply
@@ -79,7 +78,7 @@ func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
 	if g.cfg.AccessLog && !w.route.quiet {
 		g.log.Info().Str("method", r.Method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("http")
 	}
-	g.traffic.served(w, r.Method, duration)
+	g.traffic.Served(r.Method, w.route.name, w.route.stream, w.status, duration)
 }
 
 // allow prepares what admit and addCORS check.

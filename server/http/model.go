@@ -70,7 +70,7 @@ func (w *reply) question(r *http.Request, o *op.Operation) (any, error) {
 	if len(object) == 0 {
 		object = []byte("{}")
 	}
-	return o.Read(object, func(n int64) error { return w.room.take(w, n) })
+	return o.Read(object, w.take)
 }
 
 // member reads one member of a question. A list may be given as often as it has elements.

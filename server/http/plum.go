@@ -1,7 +1,6 @@
 package http
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,26 +9,19 @@ import (
 	"confcenter/kv"
 	"confcenter/op"
 	"confcenter/protocol"
+	"confcenter/server/http/plum"
 )
 
 // The root of Plum's API, and its errors.
 const plumRoot = "/v1/kv"
 
 var (
-	errPlumMethod   = &plainError{http.StatusMethodNotAllowed, "method not allowed"}
-	errPlumNotFound = &plainError{http.StatusNotFound, "404 page not found"}
-	errPlumKey      = &plainError{http.StatusBadRequest, "namespace and key required"}
-	errPlumPath     = &plainError{http.StatusBadRequest, "invalid path"}
-	errPlumDots     = &plainError{http.StatusBadRequest, "invalid path: a segment is . or .., which programs on the way would resolve; write its dots as %2E, or use /v1/store/key?ns=NAMESPACE&key=KEY"}
-	errPlumItems    = &plainError{http.StatusBadRequest, "items required"}
-	errPlumItemKey  = &plainError{http.StatusBadRequest, "key required"}
-	errPlumType     = &plainError{http.StatusBadRequest, "invalid type (must be string|int|double|bool|bytes)"}
+	errPlumMethod   = &plum.Error{Status: http.StatusMethodNotAllowed, Text: "method not allowed"}
+	errPlumNotFound = &plum.Error{Status: http.StatusNotFound, Text: "404 page not found"}
+	errPlumKey      = &plum.Error{Status: http.StatusBadRequest, Text: "namespace and key required"}
+	errPlumPath     = &plum.Error{Status: http.StatusBadRequest, Text: "invalid path"}
+	errPlumDots     = &plum.Error{Status: http.StatusBadRequest, Text: "invalid path: a segment is . or .., which programs on the way would resolve; write its dots as %2E, or use /v1/store/key?ns=NAMESPACE&key=KEY"}
 )
-
-// badPlum is what Plum calls a bad request, with what is wrong and what to do.
-func badPlum(format string, args ...any) error {
-	return &plainError{http.StatusBadRequest, "bad request: " + fmt.Sprintf(format, args...)}
-}
 
 // plumMethods are the methods that Plum accepts anywhere below its root.
 var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
@@ -129,7 +121,7 @@ func (g *Gateway) plumGet(w *reply, ns, key string) error {
 	if err := w.grow(entry.Size() + entryOverhead); err != nil {
 		return err
 	}
-	w.b = append(appendPlumEntry(w.b, entry, false), '\n')
+	w.b = append(plum.AppendEntry(w.b, entry, false), '\n')
 	return w.send(w.b)
 }
 
@@ -137,23 +129,14 @@ func (g *Gateway) plumPut(w *reply, r *http.Request, ns, key string) error {
 	if err := w.read(r); err != nil {
 		return err
 	}
-	var ignored plumIgnored
-	body, err := readPlum(w.b, plumValueMember, len(plumNames), &ignored)
+	put, ignored, err := plum.ReadPut(w.b, ns, key)
 	if err != nil {
 		return err
 	}
-	op, err := body.putOf(ns, key)
-	if err != nil {
+	if _, err := g.commit(w, r, w.single(put)); err != nil {
 		return err
 	}
-	if _, err := g.commit(w, r, w.single(op)); err != nil {
-		return err
-	}
-	b := appendPlumText(append(w.b[:0], `{"key":`...), key)
-	b = appendPlumText(append(b, `,"namespace":`...), ns)
-	b = append(append(b, `,"type":"`...), plumType(op.Value.Type)...)
-	b = appendPlumValue(append(b, `","value":`...), op.Value)
-	w.b = append(ignored.append(b), "}\n"...)
+	w.b = plum.AppendPut(w.b[:0], &put, ignored)
 	return w.send(w.b)
 }
 
@@ -170,7 +153,7 @@ func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
 	if err := w.read(r); err != nil {
 		return err
 	}
-	ops, ignored, err := plumItems(w.b, ns)
+	ops, ignored, err := plum.ReadBatch(w.b, ns)
 	if err != nil {
 		return err
 	}
@@ -178,9 +161,7 @@ func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
 	if _, err := g.commit(w, r, &kv.Txn{Then: ops}); err != nil {
 		return err
 	}
-	b := appendNumber(w.b[:0], `{"count":`, int64(count))
-	b = appendPlumText(append(b, `,"namespace":`...), ns)
-	w.b = append(ignored.append(b), "}\n"...)
+	w.b = plum.AppendBatch(w.b[:0], ns, count, ignored)
 	return w.send(w.b)
 }
 
@@ -212,7 +193,7 @@ func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 			case !there:
 				continue
 			}
-			w.b = appendPlumText(append(w.b, separator...), after)
+			w.b = plum.AppendText(append(w.b, separator...), after)
 			separator = ","
 		}
 		if more && !g.sendPiece(w) {
@@ -224,8 +205,8 @@ func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 }
 
 func (g *Gateway) plumKeys(w *reply, _ *http.Request, ns string) error {
-	return g.plumPages(w, kv.List{NS: ns}, `{"keys":[`, func(b []byte, e *kv.Entry) []byte { return appendPlumText(b, e.Key) },
-		func(b []byte) []byte { return append(appendPlumText(append(b, `],"namespace":`...), ns), "}\n"...) })
+	return g.plumPages(w, kv.List{NS: ns}, `{"keys":[`, func(b []byte, e *kv.Entry) []byte { return plum.AppendText(b, e.Key) },
+		func(b []byte) []byte { return append(plum.AppendText(append(b, `],"namespace":`...), ns), "}\n"...) })
 }
 
 // plumList takes the prefix literally: no character in it is special.
@@ -235,7 +216,7 @@ func (g *Gateway) plumList(w *reply, r *http.Request, ns string) error {
 		return err
 	}
 	list := kv.List{NS: ns, Prefix: prefix}
-	return g.plumPages(w, list, "[", func(b []byte, e *kv.Entry) []byte { return appendPlumEntry(b, e, true) },
+	return g.plumPages(w, list, "[", func(b []byte, e *kv.Entry) []byte { return plum.AppendEntry(b, e, true) },
 		func(b []byte) []byte { return append(b, "]\n"...) })
 }
 
@@ -248,7 +229,7 @@ func plumQuery(r *http.Request, name string) (string, error) {
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", badPlum("the query cannot be read: escape what stands in it, %% as %%25 and ; as %%3B")
+		return "", plum.Bad("the query cannot be read: escape what stands in it, %% as %%25 and ; as %%3B")
 	}
 	return values.Get(name), nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -209,7 +208,7 @@ func TestP14BatchIsAllOrNothing(t *testing.T) {
 		`{"items":[{"key":"a","value":"1"},{"key":"","value":"2"},{"key":"c","value":"3"}]}`:          "key required\n",
 		`{"items":[{"key":"a","value":"1"},{"value":"2"}]}`:                                           "key required\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"b","value":2}]}`:                                   "bad request: value must be a string, in quotes, and is a JSON number\n",
-		`{"items":[{"key":"a","value":"1"},{"key":"b","value":"2","type":"json"}]}`:                   errPlumType.text + "\n",
+		`{"items":[{"key":"a","value":"1"},{"key":"b","value":"2","type":"json"}]}`:                   "invalid type (must be string|int|double|bool|bytes)\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"b","value":"x","type":"int"}]}`:                    "operation 1: value \"x\" is not of type int\n",
 		`{"items":[{"key":"a","value":"1"},3]}`:                                                       "bad request: an object is expected, with the members key, value, type, ttl, ttl_ms, and this is a JSON number\n",
 		`{"items":[{"key":"a","value":"1"},{"key":"` + strings.Repeat("k", 1025) + `","value":"2"}]}`: "",
@@ -284,7 +283,7 @@ func TestPlumsPaths(t *testing.T) {
 		{"PUT", "/v1/kv/keys/k", 200, `{"key":"k","namespace":"keys","type":"string","value":"x"}` + "\n"},
 		{"PUT", "/v1/kv/batch/k", 200, `{"key":"k","namespace":"batch","type":"string","value":"x"}` + "\n"},
 		{"GET", "/v1/kv/ns//k", 404, "404 page not found\n"},
-		{"GET", "/v1/kv/ns/x/../k", 400, errPlumDots.text + "\n"},
+		{"GET", "/v1/kv/ns/x/../k", 400, errPlumDots.Text + "\n"},
 		{"GET", "/v1/kv/ns/a+b", 404, "404 page not found\n"},
 		{"GET", "/v1/other", 404, "{\"code\":404,\"error\":\"not_found\",\"detail\":\"there is nothing at this path\"}\n"},
 	} {
@@ -413,20 +412,6 @@ func TestStoreTrouble(t *testing.T) {
 	}
 }
 
-func TestPlumTextIsThatOfGo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "text")
-		want, err := json.Marshal(s)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(appendPlumText(nil, s)))
-	})
-	for _, s := range []string{"", "\u2028", "a\u2029b", "\u2027", "€", "\x7f\x00\x1f", "<>&'\"\\/\b\f\n\r\t"} {
-		want, err := json.Marshal(s)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(appendPlumText(nil, s)))
-	}
-}
-
 func TestPlumIgnoresContentTypes(t *testing.T) {
 	k := start(t, nil)
 	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/kv/ns/k", `{"value":"x"}`, "Content-Type: text/html").status)
@@ -498,6 +483,6 @@ func TestPlumPutsNameMembersTheyIgnore(t *testing.T) {
 	a := k.do("PUT", "/v1/kv/ns/k", many+"}")
 	var reply struct{ Ignored []string }
 	require.NoError(t, json.Unmarshal([]byte(a.body), &reply))
-	require.Len(t, reply.Ignored, maxIgnored)
+	require.Len(t, reply.Ignored, 16)
 	require.Equal(t, "00"+strings.Repeat("é", 31), reply.Ignored[0])
 }

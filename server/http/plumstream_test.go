@@ -342,7 +342,7 @@ func TestP38DeadReader(t *testing.T) {
 		require.NoError(t, err)
 	}
 	k.plumPut("ns/end", "1", "int")
-	require.LessOrEqual(t, k.stalls.pool.Held(), int64(recentBytes+k.hub.frames.max+(keys+2)*70<<10), "changes, and encoded events")
+	require.LessOrEqual(t, k.cfg.Memory.Streams.Held(), k.cfg.Memory.Streams.Limit()/4+int64(recentBytes+(keys+2)*70<<10), "changes, and encoded events")
 	require.Eventually(t, func() bool { return k.hub.Behind() > 0 }, patience, time.Millisecond, "it did fall behind")
 	require.NoError(t, o.conn.SetDeadline(time.Now().Add(patience)))
 	o.until("end", "1")

@@ -74,7 +74,7 @@ func (w *reply) known() bool { return w.LetIn == nil || w.Rights.Identity() != n
 func (g *Gateway) proofOf(r *http.Request) (control.Proof, error) {
 	p := control.Proof{Listener: PlainListener, Session: g.jar.session(r)}
 	if peer := peerOf(r); peer != nil {
-		p.Address = peer.socket.Peer.Addr()
+		p.Address = peer.Peer.Addr()
 	}
 	if r.TLS != nil {
 		p.Listener = TLSListener
@@ -97,9 +97,9 @@ func (g *Gateway) proofOf(r *http.Request) (control.Proof, error) {
 // time. People who have signed in have had theirs.
 func (g *Gateway) noteLogin(w *reply, r *http.Request) {
 	p, id := peerOf(r), w.Rights.Identity()
-	if p == nil || id == nil || p.socket.known == id.Name || w.Control.SessionOf(w.Rights) != nil {
+	if p == nil || id == nil || p.known == id.Name || w.Control.SessionOf(w.Rights) != nil {
 		return
 	}
-	p.socket.known = id.Name
+	p.known = id.Name
 	w.Audit.Note(access.Event{Kind: access.EventLogin, By: w.by(r), Do: "request", Often: true})
 }

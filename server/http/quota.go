@@ -3,18 +3,17 @@ package http
 import (
 	"net/http"
 
-	"confcenter/codes"
 	"confcenter/op"
 )
 
 // count has the connection be counted among those of who asks, and w have their account. Probes,
 // metrics and status are answered in any case.
-func (p *peer) count(w *reply) error {
+func (p *socket) count(w *reply) error {
 	who := w.Rights.Identity()
 	if p == nil || who == nil {
 		return nil
 	}
-	conn := &p.socket.conn
+	conn := &p.conn
 	err := conn.Enter(w.Edge, who)
 	if err == nil {
 		err = conn.Connect()
@@ -31,11 +30,11 @@ func (p *peer) count(w *reply) error {
 
 // pays charges a request, or refuses one beyond the rate of the connection, its address or its
 // sender. Probes, metrics and status are free. A body of unknown length is paid for as it is read.
-func (p *peer) pays(g *Gateway, w *reply, r *http.Request) error {
+func (p *socket) pays(g *Gateway, w *reply, r *http.Request) error {
 	if p == nil || w.route.quiet {
 		return nil
 	}
-	w.Meter = p.socket.Place.Meter
+	w.Meter = p.Place.Meter
 	w.Size = min(max(0, r.ContentLength), w.route.body) // more is refused unread
 	if !w.Metered() {
 		return nil
@@ -59,20 +58,17 @@ func (g *Gateway) asks(w *reply, p *parameters, things ...op.Thing) error {
 }
 
 // slowDown has a connection that is refused again and again wait for its next request, until ctx ends.
-func (p *peer) slowDown(g *Gateway, w *reply, r *http.Request) {
+func (p *socket) slowDown(g *Gateway, w *reply, r *http.Request) {
 	if p == nil {
 		return
 	}
-	wait := p.socket.conn.Backoff(w.Account, g.clock.Now())
+	wait := p.conn.Backoff(w.Account, g.clock.Now())
 	if wait == 0 {
 		return
 	}
 	_ = http.NewResponseController(w).Flush()
-	g.traffic.rests.Add(1)
-	g.traffic.rest.Add(1)
-	defer g.traffic.rest.Add(-1)
+	g.traffic.Rested.Add(1)
+	g.traffic.Resting.Add(1)
+	defer g.traffic.Resting.Add(-1)
 	g.pause(w, r, wait)
 }
-
-// tires reports whether a refusal is of those that have a connection wait.
-func tires(err error) bool { return codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 }

@@ -74,8 +74,8 @@ func tired(t *testing.T) (k *kit, fake *clocktest.Fake, client *http.Client) {
 		require.NoError(t, err)
 		require.NoError(t, reply.Body.Close())
 	}
-	require.Eventually(t, func() bool { return k.readings().Get("http_connections_rested_total") == 1 }, patience, time.Millisecond, "the refusals were of one connection")
-	require.EqualValues(t, 1, k.readings().Get("http_connections_resting"), "the rest ends neither by itself nor with the connection")
+	require.Eventually(t, func() bool { return k.status.Readings().Get("http_connections_rested_total") == 1 }, patience, time.Millisecond, "the refusals were of one connection")
+	require.EqualValues(t, 1, k.status.Readings().Get("http_connections_resting"), "the rest ends neither by itself nor with the connection")
 	return k, fake, client
 }
 
@@ -94,17 +94,17 @@ func TestAConnectionThatIsRefusedAgainAndAgainRests(t *testing.T) {
 	}()
 	require.Equal(t, 200, k.get("/v1/store/namespaces").status, "others are answered")
 	require.Empty(t, status)
-	require.EqualValues(t, 1, k.readings().Get("http_connections_rested_total"))
+	require.EqualValues(t, 1, k.status.Readings().Get("http_connections_rested_total"))
 	fake.Advance(time.Second)
 	require.Equal(t, 200, <-status, "its rate has room again")
-	require.Empty(t, k.traffic.lately(), "a rest makes no request slow")
-	require.Zero(t, k.readings().Get("http_connections_resting"))
+	require.Empty(t, k.status.Body(nil).Slow, "a rest makes no request slow")
+	require.Zero(t, k.status.Readings().Get("http_connections_resting"))
 }
 
 func TestARestEndsWithItsConnectionAndTheGateway(t *testing.T) {
 	k, _, client := tired(t)
 	client.CloseIdleConnections()
-	require.Eventually(t, func() bool { return k.readings().Get("http_connections_resting") == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return k.status.Readings().Get("http_connections_resting") == 0 }, patience, time.Millisecond)
 	k, _, _ = tired(t)
 	k.stop()
 }

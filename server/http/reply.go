@@ -146,7 +146,7 @@ func (w *reply) judgeAnew() error {
 func (w *reply) enlarge(r *http.Request, want int64) error {
 	switch {
 	case r.ContentLength < 0:
-		if err := w.room.take(w, want-int64(cap(w.b))); err != nil {
+		if err := w.take(want - int64(cap(w.b))); err != nil {
 			return err
 		}
 	case want > smallRoom || r.ContentLength < want:
@@ -200,7 +200,7 @@ func (w *reply) grow(size int) error {
 	if size <= cap(w.b) {
 		return nil
 	}
-	if err := w.room.take(w, int64(size)); err != nil {
+	if err := w.take(int64(size)); err != nil {
 		return err
 	}
 	w.b = make([]byte, 0, size)
@@ -225,7 +225,7 @@ func (g *Gateway) sendPiece(w *reply) bool {
 		return false
 	}
 	w.Header()["Content-Type"] = contentJSON
-	g.allowTime(w)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.cfg.WriteTimeout)) // for this piece
 	_, err := w.Write(w.b)
 	w.b = w.b[:0]
 	return err == nil
@@ -238,11 +238,6 @@ func (w *reply) sendRest() error {
 	}
 	_, err := w.Write(w.b)
 	return gone(err)
-}
-
-// allowTime extends the deadline for the next piece of a long reply.
-func (g *Gateway) allowTime(w *reply) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.cfg.WriteTimeout))
 }
 
 // single makes a transaction of one operation in the reply's own room.
@@ -281,7 +276,7 @@ func (w *reply) prepare(txn *kv.Txn) error {
 	if err := w.Seal(txn); err != nil {
 		return err
 	}
-	return w.room.take(w, int64(txn.Size()+memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
+	return w.take(int64(txn.Size() + memory.WaiterCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
 }
 
 // carryOut returns when the transaction is durable or has failed. It does not return earlier if the peer goes

@@ -24,21 +24,25 @@ type room struct {
 	held int64
 }
 
-// take reserves n bytes more.
-func (m *room) take(w *reply, n int64) error {
+// take reserves n bytes more, or refuses the request if there is no memory for it now.
+func (w *reply) take(n int64) error {
 	if n <= smallRoom {
 		return nil
 	}
-	share := m.pool.For(w.Account)
-	if n > largeRoom && !w.Account.Administrator() && !m.pool.Fits(n+m.pool.Limit()/lastShare) {
-		m.pool.Refuse()
-		return noRoom(w, n)
+	pool := w.room.pool
+	large := n > largeRoom && !w.Account.Administrator() && !pool.Fits(n+pool.Limit()/lastShare)
+	if !large && pool.For(w.Account).Take(n) {
+		w.room.held += n
+		return nil
 	}
-	if !share.Take(n) {
-		return noRoom(w, n)
+	if large {
+		pool.Refuse()
 	}
-	m.held += n
-	return nil
+	w.Header().Set("Connection", "close") // instead of reading the body
+	return &codes.Error{
+		Code: codes.Busy, After: time.Second,
+		Text: fmt.Sprintf("the request needs %d bytes of memory, which other requests have; try again later", n),
+	}
 }
 
 func (m *room) give() {
@@ -57,20 +61,8 @@ func (g *Gateway) takeStream() error {
 	}
 }
 
-// noRoom refuses a request that there is no memory for now.
-func noRoom(w *reply, n int64) error {
-	w.Header().Set("Connection", "close") // instead of reading the body
-	return &codes.Error{
-		Code: codes.Busy, After: time.Second,
-		Text: fmt.Sprintf("the request needs %d bytes of memory, which other requests have; try again later", n),
-	}
-}
-
 // mostRoom is what one request can have at all.
 func mostRoom(pool *memory.Pool) int64 { return pool.Limit() - pool.Limit()/lastShare }
-
-// takeFile reserves a file that is going to be read.
-func (w *reply) takeFile(size int64) error { return w.room.take(w, size) }
 
 // quotedSize is about how long a text is as a JSON string.
 func quotedSize(text []byte) (n int) {

@@ -64,13 +64,18 @@ func (rt *route) allowed() []string {
 	return []string{rt.method}
 }
 
-// newMux finds the rows of the table. Rows with the same path differ by method.
+// newMux finds the rows of the table, whose requests are counted. Rows with the same path differ by method.
 // Unknown paths below /v1 get an error in our form, others the text of net/http.
 func newMux(g *Gateway, table []route) http.Handler {
 	mux := http.NewServeMux()
 	places := map[string]*place{}
+	g.traffic.Route(unrouted.name)
 	for i := range table {
 		rt := &table[i]
+		g.traffic.Route(rt.name)
+		for _, use := range rt.uses {
+			g.traffic.Route(use.name)
+		}
 		p := places[rt.pattern]
 		if p == nil {
 			p = &place{gateway: g}
@@ -83,6 +88,7 @@ func newMux(g *Gateway, table []route) http.Handler {
 		p.allow = p.methods()
 	}
 	unknown := func(plain bool) *place { return &place{gateway: g, unknown: &route{name: "unknown", plain: plain}} }
+	g.traffic.Route("unknown")
 	all := &paths{ServeMux: mux, keys: places[plumRoot+"/"], unknown: unknown(false), plain: unknown(true)}
 	mux.Handle("/v1", all.unknown) // or it is redirected to the next
 	mux.Handle("/v1/", all.unknown)
@@ -136,7 +142,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		if rt = p.find(r.Method); rt == nil {
 			rt = p.routes[0]
 			w.Header().Set("Allow", p.allow)
-			err = badMethod(r.Method)
+			err = codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", r.Method)
 		}
 	}
 	w.route = rt
@@ -147,7 +153,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case long: // no matter who sent it
 		w.Deny()
 		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
-		err = tooLarge(rt.body)
+		err = bodyLimit(&http.MaxBytesError{Limit: rt.body})
 	case err == nil:
 		denied = p.gateway.identify(w, r)
 		err = peer.count(w)
@@ -185,7 +191,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
 	}
-	if tires(err) {
+	if codes.Of(err) == codes.Busy && codes.RetryAfter(err) > 0 {
 		peer.slowDown(p.gateway, w, r)
 	}
 }
@@ -233,7 +239,7 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	case r.ContentLength < 0:
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
 	default:
-		return w.room.take(w, r.ContentLength)
+		return w.take(r.ContentLength)
 	}
 	return nil
 }

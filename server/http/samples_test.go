@@ -8,13 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock/clocktest"
+	"confcenter/server/http/status"
 )
 
-func (k *kit) sampled(t *testing.T) (got struct {
-	Now     int64 `json:"now_ms"`
-	Started int64 `json:"started_ms"`
-	Samples []moment
-}) {
+// What a chart begins with.
+const (
+	sampleEvery = 2 * time.Second
+	maxSamples  = 5*30 + 1 // five minutes
+)
+
+func (k *kit) sampled(t *testing.T) (got status.Samples) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status/samples").body), &got))
 	return got
@@ -34,7 +37,8 @@ func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
 		fake.Advance(sampleEvery)
 		at := began.Add(time.Duration(n-1) * sampleEvery).UnixMilli()
 		require.Eventually(t, func() bool {
-			return k.samples.Newest(1)[0].At == at
+			list := k.status.Samples().Samples
+			return list[len(list)-1].At == at
 		}, patience, time.Millisecond)
 	}
 	got = k.sampled(t)

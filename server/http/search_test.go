@@ -21,6 +21,7 @@ import (
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
+	"confcenter/server/http/search"
 )
 
 func (k *kit) search(t *testing.T, q string) (found foundBody) {
@@ -52,17 +53,17 @@ func TestSearchInContentsOfConfigurations(t *testing.T) {
 		"none.json":   `{"a":1}`,
 	})
 	require.Equal(t, []foundFile{
-		{"a.json", "good", []hit{{"/db/Host", `"db.internal"`}, {"/list/0/deep", `"Internal"`}}, 0},
-		{"b.json", "good", []hit{{"/internal", `{"k":1}`}}, 0},
-		{"broken.json", "broken", []hit{{"line 2", `"host": internal`}}, 0},
+		{"a.json", "good", search.Found{Matches: []search.Hit{{Path: "/db/Host", Text: `"db.internal"`}, {Path: "/list/0/deep", Text: `"Internal"`}}}},
+		{"b.json", "good", search.Found{Matches: []search.Hit{{Path: "/internal", Text: `{"k":1}`}}}},
+		{"broken.json", "broken", search.Found{Matches: []search.Hit{{Path: "line 2", Text: `"host": internal`}}}},
 	}, k.search(t, "INTERNAL").Files, "whatever the case, in keys and values, in broken files by the line")
-	require.Equal(t, []hit{{"/db/port", "5432"}}, k.search(t, "543").Files[0].Matches)
+	require.Equal(t, []search.Hit{{Path: "/db/port", Text: "5432"}}, k.search(t, "543").Files[0].Matches)
 	for _, q := range []string{"配置", `置 "q"`, "X/Y~"} {
 		require.Equal(t, "/db/x~1y~0", k.search(t, q).Files[0].Matches[0].Path, "as people know it, without escapes: %s", q)
 	}
-	require.Equal(t, []foundFile{{"none.json", "good", []hit{}, 0}}, k.search(t, "none").Files, "by its name")
+	require.Equal(t, []foundFile{{"none.json", "good", search.Found{Matches: []search.Hit{}}}}, k.search(t, "none").Files, "by its name")
 	require.Empty(t, k.search(t, "nowhere").Files)
-	require.Equal(t, http.StatusBadRequest, k.get("/v1/config/search?q="+strings.Repeat("x", maxWanted+1)).status)
+	require.Equal(t, http.StatusBadRequest, k.get("/v1/config/search?q="+strings.Repeat("x", 256+1)).status)
 	require.Equal(t, http.StatusBadRequest, k.get("/v1/config/search").status)
 }
 
@@ -73,10 +74,10 @@ func TestSearchTellsOnlyWhatIsBounded(t *testing.T) {
 	}
 	k := startOn(t, files)
 	many := k.search(t, "found").Files[0]
-	require.Len(t, many.Matches, maxHits)
-	require.Equal(t, 101-maxHits, many.More)
+	require.Len(t, many.Matches, 5)
+	require.Equal(t, 101-5, many.More)
 	long := k.search(t, "xfound").Files[0].Matches[0].Text
-	require.Less(t, len(long), 2*maxHitText)
+	require.Less(t, len(long), 2*160)
 	require.Contains(t, long, "xfoundy")
 	found := k.search(t, "wanted")
 	require.Len(t, found.Files, maxHitFiles)
@@ -124,12 +125,23 @@ func TestSearchInKeysAndValues(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, k.get("/v1/store/keys?ns=n&contains=a&count").status)
 }
 
+// searchBusy is how long a search waits for its turn.
+const searchBusy = 10 * time.Second
+
+// otherSearches takes the places of all searches, until what it returns is called.
+func (k *kit) otherSearches() (ends []func()) {
+	for range 2 {
+		_, done, err := k.searchers.Begin(k.t.Context(), "", "x")
+		require.NoError(k.t, err)
+		ends = append(ends, done)
+	}
+	return ends
+}
+
 func TestSearchesWaitForTheirTurn(t *testing.T) {
 	fake := clocktest.NewFake(time.UnixMilli(1000))
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = fake })
-	for range maxSearches {
-		k.searchers.places <- struct{}{}
-	}
+	hold := k.otherSearches()
 	answers := make(chan answer, 2)
 	ask := func() { answers <- k.get("/v1/config/search?q=x") }
 	go ask()
@@ -140,9 +152,11 @@ func TestSearchesWaitForTheirTurn(t *testing.T) {
 
 	go ask()
 	fake.BlockUntil(2)
-	<-k.searchers.places
+	hold[0]()
 	require.Equal(t, http.StatusOK, (<-answers).status)
-	require.Len(t, k.searchers.places, maxSearches-1, "who has had a turn gives it back")
+	_, done, err := k.searchers.Begin(t.Context(), "", "x")
+	require.NoError(t, err, "who has had a turn gives it back")
+	done()
 }
 
 // No one takes the places of all others, however often they ask at once.
@@ -160,8 +174,7 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 		}
 	})
 	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=mine").status)
-	k.searchers.places <- struct{}{} // others', and those asked for below wait
-	k.searchers.places <- struct{}{}
+	hold := k.otherSearches() // those asked for below wait
 	const many = 5
 	answers := make(chan answer, many)
 	for range many {
@@ -171,16 +184,15 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	other := make(chan answer, 1)
 	go func() { other <- k.get("/v1/config/search?q=other", "Authorization: Bearer other") }()
 	fake.BlockUntil(2 + many)
-	<-k.searchers.places
-	<-k.searchers.places
+	hold[0]()
+	hold[1]()
 	require.Equal(t, http.StatusOK, (<-other).status)
 	for range many {
 		require.Equal(t, http.StatusOK, (<-answers).status)
 	}
-	require.Empty(t, k.searchers.all)
 
-	held := k.searchers.enter("token:a") // a search that runs
-	held.turn <- struct{}{}
+	_, done, err := k.searchers.Begin(t.Context(), "token:a", "x") // a search that runs
+	require.NoError(t, err)
 	go func() { answers <- k.get("/v1/config/search?q=mine") }()
 	fake.BlockUntil(2)
 	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=other", "Authorization: Bearer other").status, "there is a place for others")
@@ -188,6 +200,6 @@ func TestOneSearchOfAnIdentityRunsAtATime(t *testing.T) {
 	got := <-answers
 	require.Equal(t, "busy", errorName(t, got))
 	require.Contains(t, got.body, "a search of token:a is already running")
-	<-held.turn
+	done()
 	require.Equal(t, http.StatusOK, k.get("/v1/config/search?q=mine").status)
 }

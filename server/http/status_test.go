@@ -21,9 +21,9 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/internal/health"
-	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvstore/memory"
+	"confcenter/server/http/status"
 )
 
 // startBeside is start with a TCP side.
@@ -144,9 +144,15 @@ func TestTroubleIsTold(t *testing.T) {
 		cfg.Clock, state.Store = fake, s.State
 		s.State = state
 	})
-	var status struct {
-		Troubles []troubleBody `json:"troubles"`
+	type trouble struct {
+		Store   string
+		Kind    health.Kind
+		Dir     string
+		Text    string
+		Since   int64 `json:"since_ms"`
+		Restart bool
 	}
+	var status struct{ Troubles []trouble }
 	told := func() (writable, stalled, config string) {
 		require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
 		metrics := scrape(t, k)
@@ -162,7 +168,7 @@ func TestTroubleIsTold(t *testing.T) {
 	fake.Advance(12 * time.Second)
 	writable, stalled, config = told()
 	require.Equal(t, []string{"0", "12", "1"}, []string{writable, stalled, config})
-	require.Equal(t, []troubleBody{{Store: "state", Kind: health.Hanging, Dir: "/data/state", Text: "the disk does not answer", Since: 1_000_000, Restart: true}}, status.Troubles)
+	require.Equal(t, []trouble{{Store: "state", Kind: health.Hanging, Dir: "/data/state", Text: "the disk does not answer", Since: 1_000_000, Restart: true}}, status.Troubles)
 }
 
 func TestABrokenFileLeavesTheServerReady(t *testing.T) {
@@ -173,7 +179,7 @@ func TestABrokenFileLeavesTheServerReady(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, config.Close()) })
 	k := start(t, func(_ *Config, s *Stores) { s.Config = config })
 	require.Equal(t, http.StatusOK, k.get("/readyz").status)
-	var got statusBody
+	var got status.Body
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &got))
 	require.EqualValues(t, 1, got.Config.Broken)
 	require.Equal(t, "broken.json", got.Config.Problems[0].Name)
@@ -192,27 +198,32 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	g, err := New(Config{Log: log, Clock: fake}, Stores{}, nil)
 	require.NoError(t, err)
 	g.table = []route{slow, stream}
-	g.traffic = newTraffic(g)
 	h := g.middleware(newMux(g, g.table))
 
 	ask(h, "GET", "/slow?ns=secret&key=secret", "")
 	ask(h, "GET", "/stream", "")
 	takes = 499 * time.Millisecond
 	ask(h, "GET", "/slow", "")
-	require.Equal(t, []metric.Slow{{When: time.UnixMilli(2000), Name: "slow.one", Duration: time.Second}}, g.traffic.lately())
+	told := func() string {
+		slow, err := json.Marshal(g.status.Body(nil).Slow)
+		require.NoError(t, err)
+		return string(slow)
+	}
+	require.JSONEq(t, `[{"when_ms":2000,"kind":"http","name":"slow.one","duration_ms":1000}]`, told())
 	require.Equal(t, 1, strings.Count(text.String(), "slow request"))
 	require.Contains(t, text.String(), `"route":"slow.one"`)
 	require.NotContains(t, text.String(), "secret")
 
+	const maxSlow = 50
 	for i := range 2 * maxSlow {
-		takes = time.Second + time.Duration(i)
+		takes = time.Second + time.Duration(i)*time.Millisecond
 		ask(h, "GET", "/slow", "")
 	}
-	require.Len(t, g.traffic.lately(), maxSlow)
-	require.Equal(t, takes, g.traffic.lately()[0].Duration)
-	requests, latency := g.traffic.requests()
-	require.EqualValues(t, 2*maxSlow+3, requests)
-	require.EqualValues(t, 2*maxSlow+2, latency.Count, "without the stream")
+	body := g.status.Body(nil)
+	require.Len(t, body.Slow, maxSlow)
+	require.InDelta(t, takes.Seconds(), body.Slow[0].Duration/1000, 1e-9)
+	require.EqualValues(t, 2*maxSlow+3, body.HTTP.Requests)
+	require.EqualValues(t, 2*maxSlow+2, body.Latency[0].Count, "without the stream")
 }
 
 // What the checks say is of directories, disks and keys.

@@ -55,7 +55,7 @@ func (g *Gateway) storageRoutes() []route {
 		of(protocol.StIncr, route{method: post, pattern: owner + "/incr", name: "storage.incr", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Incr)}),
 		of(protocol.StRemove, route{method: post, pattern: owner + "/remove", name: "storage.remove", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Remove)}),
 		of(protocol.StRestore, route{method: post, pattern: owner + "/restore", name: "storage.restore", bare: true, body: g.cfg.MaxBody, handle: g.storageWrite(field.Restore)}),
-		of(protocol.StStatus, route{method: get, pattern: landingRoot, name: "landing.status", bare: true, quiet: true, handle: g.landingStatus}),
+		of(protocol.StStatus, route{method: get, pattern: landingRoot, name: "landing.status", bare: true, quiet: true, handle: func(w *reply, _ *http.Request) error { return w.sendStruct(g.status.Landing()) }}),
 		of(protocol.StErrors, route{method: get, pattern: landingRoot + "/errors", name: "landing.errors", quiet: true, handle: g.landingErrors}),
 		of(protocol.StRetry, route{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", bare: true, body: g.cfg.MaxBody, handle: g.landingRetry}),
 		of(protocol.StDrop, route{method: del, pattern: landingRoot + "/errors", name: "landing.drop", handle: g.landingDrop}),
@@ -89,7 +89,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 // storageOwners lists or counts the owners of an app and region.
 func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	logic, after, limit, count := p.text("logicType"), p.text("after"), p.count("limit"), p.flag("count")
+	logic, after, limit, count := p.text("logicType"), p.text("after"), p.limit(playerjson.MaxOwners), p.flag("count")
 	place := ownerOf(r)
 	if err := g.asks(w, p, op.Owners(policy.Read, place.App, place.Region, logic)); err != nil {
 		return err
@@ -101,10 +101,7 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 		}
 		return w.sendCount(n)
 	}
-	if limit == 0 || limit > playerjson.MaxOwners {
-		limit = playerjson.MaxOwners
-	}
-	if err := w.room.take(w, limit*memory.OwnerCost); err != nil {
+	if err := w.take(limit * memory.OwnerCost); err != nil {
 		return err
 	}
 	list, next, err := g.stores.Storage.Owners(r.Context(), place.App, place.Region, logic, after, int(limit))
@@ -194,7 +191,7 @@ func (g *Gateway) storageWrite(kind field.Kind) handler {
 		if err := g.judge(w, op.Fields(w.Things(), write)); err != nil {
 			return err
 		}
-		if err := w.room.take(w, costOf(write)); err != nil {
+		if err := w.take(costOf(write)); err != nil {
 			return err
 		}
 		out, err := g.change(r, write)

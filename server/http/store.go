@@ -52,12 +52,9 @@ func (g *Gateway) storeRoutes() []route {
 // storeNamespaces lists the namespaces, which are those with keys.
 func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	after, limit := p.text("after"), p.count("limit")
+	after, limit := p.text("after"), p.limit(kv.MaxList)
 	if err := p.end(); err != nil {
 		return err
-	}
-	if limit == 0 || limit > kv.MaxList {
-		limit = kv.MaxList
 	}
 	list, more, err := w.Rights.Namespaces(g.stores.State, after, int(limit))
 	if err != nil {
@@ -137,7 +134,7 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	case err != nil:
 		return err
 	case entry == nil:
-		return noSuchKey(ns, key)
+		return codes.Errorf(codes.NotFound, "there is no key %q in namespace %q", key, ns)
 	case !past && unchanged(r, versionTag(int64(entry.Mod)), true):
 		return w.sendUnchanged(versionTag(int64(entry.Mod)))
 	}
@@ -157,7 +154,7 @@ func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, 
 		if err := kv.CheckPair(ns, key); err != nil {
 			return nil, err
 		}
-		if err := w.room.take(w, kv.MaxValue); err != nil { // it is read from disk
+		if err := w.take(kv.MaxValue); err != nil { // it is read from disk
 			return nil, err
 		}
 		return g.stores.State.GetAt(r.Context(), ns, key, rev)
@@ -176,10 +173,6 @@ func (g *Gateway) entry(w *reply, ns, key string) *kv.Entry {
 	return entry
 }
 
-func noSuchKey(ns, key string) error {
-	return codes.Errorf(codes.NotFound, "there is no key %q in namespace %q", key, ns)
-}
-
 // storeHistory lists the versions of a key, newest first.
 func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	p := parametersOf(r)
@@ -194,7 +187,7 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	if err := g.judge(w, op.Past(w.Things(), ns, key)); err != nil {
 		return err
 	}
-	if err := w.room.take(w, kv.MaxPage); err != nil { // they are read from disk
+	if err := w.take(kv.MaxPage); err != nil { // they are read from disk
 		return err
 	}
 	all, err := kv.PastVersions(r.Context(), g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))

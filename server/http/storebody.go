@@ -66,6 +66,9 @@ func (p *parameters) count(name string) int64 {
 	return n
 }
 
+// limit is how many are asked for: at most so many, and as many if nothing is said.
+func (p *parameters) limit(most int64) int64 { return min(cmp.Or(p.count("limit"), most), most) }
+
 // flag is true for 1, true and the bare name.
 func (p *parameters) flag(name string) bool {
 	given := p.has(name)

@@ -8,6 +8,7 @@ import (
 	"confcenter/kv/follow"
 	"confcenter/kv/kvjson"
 	"confcenter/op"
+	"confcenter/server/http/sse"
 )
 
 // storeStream sends changes of the state store as server-sent events. The last
@@ -30,7 +31,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		style.form = ownPrevForm
 	}
 	reveal := p.flag("reveal")
-	last, given, valid := g.lastEvent(r, p)
+	last, given, valid := g.sse.IDs.Last(r, p.text("last"))
 	if err := g.asks(w, p, op.Watch(w.Things(), filter)...); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		// Begin with an id: a client that disconnects before the first event would
 		// otherwise have a gap.
 		from = newest
-		style.first = string(g.appendEvent(nil, "synced", int64(newest), noData))
+		style.first = string(g.sse.IDs.AppendEvent(nil, "synced", int64(newest), sse.NoData))
 	}
 	sub, err := g.hub.subscribe(follow.Request{Filter: filter, From: from, State: state})
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"confcenter/kv"
 	"confcenter/server/edge"
+	"confcenter/server/http/sse"
 )
 
 // maxListedViewers is how many streams are listed one by one.
@@ -18,8 +18,6 @@ const maxListedViewers = 1000
 
 // streams is the register of open streams. There are never more than connections.
 type streams struct {
-	unread atomic.Uint64 // streams that ended because their peer did not read
-
 	mu   sync.Mutex
 	open map[*reply]stream // guarded by mu
 }
@@ -57,7 +55,7 @@ func (l *streams) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.open {
-		w.hurry()
+		sse.Hurry(http.NewResponseController(w))
 	}
 }
 
@@ -75,7 +73,7 @@ func (s *stream) renew(w *reply) {
 	var ok bool
 	if s.by.Rights, ok = s.by.Rights.Renew(); !ok {
 		s.cut()
-		w.hurry()
+		sse.Hurry(http.NewResponseController(w))
 	}
 }
 

@@ -67,7 +67,7 @@ func newFakeTCP(now time.Time) *fakeTCP {
 			{Name: "server_limits_met_total", Labels: []metric.Label{{Name: "limit", Value: "input"}}, N: 1},
 			{Name: "server_requests_total", Labels: []metric.Label{{Name: "command", Value: "KVGET"}}, N: 6},
 			{Name: "server_requests_total", Labels: []metric.Label{{Name: "command", Value: "OTHER"}}, N: 3},
-			{Name: tcpDurations, Labels: []metric.Label{{Name: "kind", Value: "write"}}, Times: &metric.Times{Count: 4, Sum: 12 * time.Millisecond,
+			{Name: "server_request_duration_seconds", Labels: []metric.Label{{Name: "kind", Value: "write"}}, Times: &metric.Times{Count: 4, Sum: 12 * time.Millisecond,
 				Buckets: []metric.Bucket{{UpTo: time.Millisecond}, {UpTo: 2 * time.Millisecond, Count: 2}, {UpTo: 4 * time.Millisecond, Count: 1}}}},
 		},
 		slow: []metric.Slow{{When: now.Add(time.Second), Name: "KVPUT", Duration: 2 * time.Second}},

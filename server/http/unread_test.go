@@ -8,19 +8,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
-	"confcenter/internal/admission"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/server/http/sse"
 )
 
 // unread opens n streams whose peers read nothing, and returns when all of them wait
@@ -39,7 +39,7 @@ func (k *kit) unread(n int, path string) []net.Conn {
 func (k *kit) waiting(n int) {
 	k.t.Helper()
 	require.Eventually(k.t, func() bool {
-		waiting, _ := k.stalls.counts()
+		waiting, _ := k.sse.Counts()
 		return waiting == n
 	}, patience, time.Millisecond, "%d streams wait for their peers", n)
 }
@@ -69,16 +69,17 @@ func TestWritersDoNotWaitForStreams(t *testing.T) {
 	store, plum, config := k.listen("/v1/store/stream?ns=n&state=1", ""), k.listen("/v1/stream?namespace=n", ""), k.listen("/v1/config/stream", "")
 	store.until("synced")
 	config.until("synced")
-	for range cap(k.turns.slots) {
-		k.turns.slots <- struct{}{}
+	turns := make([]*sse.Stream, max(1, runtime.GOMAXPROCS(0)/2)) // all that there are
+	for i := range turns {
+		turns[i] = k.sse.Begin(httptest.NewRecorder(), nil, func() {}, nil)
 	}
 	for i := range 50 {
 		k.putLong("n", i, 1)
 		require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), strconv.Itoa(i)).status)
 	}
-	require.Zero(t, k.hub.frames.encoded.Load(), "nothing is encoded for those who cannot send it")
-	for range cap(k.turns.slots) {
-		<-k.turns.slots
+	require.Zero(t, k.hub.frames.Encoded.Load(), "nothing is encoded for those who cannot send it")
+	for _, s := range turns {
+		s.Close()
 	}
 	for _, s := range []*eventSource{store, plum} {
 		for {
@@ -105,15 +106,15 @@ func TestStreamsThatAreNotReadHoldLittle(t *testing.T) {
 			}
 			k.unread(streams, path)
 			pool := k.cfg.Memory.Streams
-			require.LessOrEqual(t, k.hub.frames.encoded.Load(), uint64(keys), "each event is encoded once, for all of them")
-			encoded := k.hub.frames.encoded.Load()
+			require.LessOrEqual(t, k.hub.frames.Encoded.Load(), uint64(keys), "each event is encoded once, for all of them")
+			encoded := k.hub.frames.Encoded.Load()
 			for i := range 60 {
 				k.putLong("n", i, keys)
 			}
-			require.Equal(t, encoded, k.hub.frames.encoded.Load(), "nothing is done for who waits")
-			const each = 4 * sseChunk
+			require.Equal(t, encoded, k.hub.frames.Encoded.Load(), "nothing is done for who waits")
+			const each = 4 * sse.Chunk
 			require.Less(t, pool.Held(), int64(recentBytes+keys*450<<10+streams*each))
-			_, cut := k.stalls.counts()
+			_, cut := k.sse.Counts()
 			require.Zero(t, cut, "there is room for all of them")
 		})
 	}
@@ -190,12 +191,12 @@ func TestPeersThatDoNotReadAreClosed(t *testing.T) {
 	for range 3 {
 		peers = append(peers, k.send("GET /v1/store/stream?ns=n&state=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
-	require.Eventually(t, func() bool { return k.streams.unread.Load() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return k.sse.Unread.Load() == 3 }, patience, time.Millisecond)
 	k.waiting(0)
 	require.Eventually(t, func() bool { return k.connections.n.Load() == 0 }, patience, time.Millisecond)
 	for _, c := range peers {
 		n, _ := io.Copy(io.Discard, c)
-		require.Less(t, n, int64(4*unsentBytes), "the kernel does not keep what is unread")
+		require.Less(t, n, int64(4*64<<10), "the kernel does not keep what is unread")
 	}
 	require.Contains(t, k.get("/metrics").body, "confcenter_http_streams_unread_total 3\n")
 }
@@ -213,7 +214,7 @@ func TestStreamsThatAreNotReadMakeRoomForOthers(t *testing.T) {
 	for i := range keys { // each waits in the middle of another key
 		k.send(fmt.Sprintf("GET /v1/store/stream?ns=n&key=k%d&state=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", i))
 		require.Eventually(t, func() bool {
-			waiting, cut = k.stalls.counts()
+			waiting, cut = k.sse.Counts()
 			return waiting+int(cut) == i+1
 		}, patience, time.Millisecond)
 	}
@@ -235,24 +236,6 @@ func TestLongEventsAreSentWhole(t *testing.T) {
 		k.putLong("n", i, 1)
 		s.until("put")
 	}
-}
-
-// The kernel would hold megabytes of each answer that no one reads.
-func TestTheKernelHoldsLittleOfWhatIsNotRead(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	accepted := sockets{admission.New(admission.Limits{}).Front(1, 0).Listen(l, zerolog.Nop()), memory.NewPool(1 << 20), false}
-	defer func() { _ = accepted.Close() }()
-	peer, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer func() { _ = peer.Close() }()
-	c, err := accepted.Accept()
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	unsent := 0
-	require.NoError(t, c.(*socket).raw.Control(func(fd uintptr) { unsent, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT) }))
-	require.NoError(t, err)
-	require.Equal(t, unsentBytes, unsent)
 }
 
 // A stream that waits for the disk has no turn, so it holds up no other.
@@ -296,41 +279,6 @@ func (s *heldLog) Changes(ctx context.Context, after kv.Revision, maxBytes int) 
 	return s.Store.Changes(ctx, after, maxBytes)
 }
 
-func TestWhoHasWaitedLongestIsCut(t *testing.T) {
-	pool := memory.NewPool(100)
-	l := newStalls(pool)
-	var ended []int
-	enter := func(i int, own, shared int64) *wait {
-		return l.enter(stalled{own: own, shared: shared, end: func() { ended = append(ended, i) }})
-	}
-	pool.Add(30) // a frame that 2 has alone
-	one, two, three := enter(1, 20, 0), enter(2, 20, 30), enter(3, 20, 0)
-	l.relieve()
-	require.Empty(t, ended)
-	l.leave(one)
-	one = enter(1, 20, 0) // it has read something
-	four := enter(4, 20, 0)
-	l.relieve()
-	require.Equal(t, []int{2}, ended)
-	l.relieve()
-	require.Equal(t, []int{2}, ended, "it has not ended yet, but will")
-	l.leave(two)
-	pool.Give(30)
-	l.relieve()
-	require.Equal(t, []int{2}, ended)
-	five, six := enter(5, 20, 0), enter(6, 20, 0)
-	seven := enter(7, 20, 0)
-	l.relieve()
-	require.Equal(t, []int{2, 3}, ended)
-	for _, w := range []*wait{one, three, four, five, six, seven} {
-		l.leave(w)
-	}
-	require.Zero(t, pool.Held())
-	waiting, cut := l.counts()
-	require.Zero(t, waiting)
-	require.EqualValues(t, 2, cut)
-}
-
 // An event may be longer than what all streams may hold. Then it is told all the same, on one
 // connection: a client that is told to come back for it would be told so again.
 func TestAnEventBeyondTheMemoryForStreamsIsTold(t *testing.T) {
@@ -353,26 +301,6 @@ func TestAnEventBeyondTheMemoryForStreamsIsTold(t *testing.T) {
 		require.True(t, e.Value == value && e.Prev.Value == before, "both are whole")
 		before = value
 	}
-	_, cut := k.stalls.counts()
+	_, cut := k.sse.Counts()
 	require.Zero(t, cut)
-}
-
-func TestNobodyIsCutForTheEventItIsInTheMiddleOf(t *testing.T) {
-	pool := memory.NewPool(100)
-	l := newStalls(pool)
-	cut := 0
-	enter := func(shared, event int64) *wait {
-		return l.enter(stalled{own: 10, shared: shared, event: event, end: func() { cut++ }})
-	}
-	pool.Add(1000) // a frame that two share
-	one, two := enter(500, 1000), enter(500, 1000)
-	l.relieve()
-	require.Zero(t, cut)
-	pool.Add(300) // another one
-	three := enter(300, 300)
-	l.relieve()
-	require.Equal(t, 1, cut, "who has waited longest")
-	for _, w := range []*wait{one, two, three} {
-		l.leave(w)
-	}
 }

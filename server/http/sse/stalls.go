@@ -1,4 +1,4 @@
-package http
+package sse
 
 import (
 	queue "container/list"
@@ -81,8 +81,8 @@ func (l *stalls) relieve() {
 	}
 }
 
-// counts returns how many streams wait, and how many were ended.
-func (l *stalls) counts() (waiting int, cut uint64) {
+// Counts returns how many streams wait, and how many were ended.
+func (l *stalls) Counts() (waiting int, cut uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waits.Len(), l.cut

@@ -1,42 +1,20 @@
-package http
+package status
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
-	jsoniter "github.com/json-iterator/go"
-
-	"confcenter/access"
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/op"
-	"confcenter/protocol"
 )
 
-// adminRoutes are for operators: health, metrics, and the current figures that the
-// console shows.
-func (g *Gateway) adminRoutes() []route {
-	const get = http.MethodGet
-	return []route{
-		{method: get, pattern: "/livez", name: "livez", right: access.Anyone, quiet: true, handle: g.health("livez", g.liveChecks())},
-		{method: get, pattern: "/readyz", name: "readyz", right: access.Anyone, quiet: true, handle: g.health("readyz", g.readyChecks())},
-		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
-		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.status},
-		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
-		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
-		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
-		of(protocol.GetCli, route{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients}),
-	}
-}
-
-// The bodies of /v1/status and /v1/clients. Times are in ms, points in time since
-// 1970.
+// Times are in ms, points in time since 1970.
 type (
-	// statusBody is the answer of /v1/status.
+	// Body is the answer of /v1/status.
 	//
 	// wide: figures.
-	statusBody struct {
+	Body struct {
 		Version     string        `json:"version"`
 		Started     int64         `json:"started_ms"`
 		Uptime      int64         `json:"uptime_ms"`
@@ -54,7 +32,7 @@ type (
 		Open        []string      `json:"open"` // addresses that anyone can reach, without access control
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
-		Landing     *landingBody  `json:"landing,omitempty"` // of player storage
+		Landing     *Landing      `json:"landing,omitempty"` // of player storage
 		Latency     []latencyBody `json:"latency"`
 		Slow        []slowBody    `json:"slow"`
 	}
@@ -114,40 +92,42 @@ type (
 	}
 )
 
-func (g *Gateway) status(w *reply, _ *http.Request) error {
-	now, numbers := g.clock.Now(), g.readings()
-	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Troubles: g.troubles(), Open: append([]string{}, g.cfg.Open...), Slow: []slowBody{}}
-	numbers.Fill(&body)
+// Body is the answer of /v1/status for someone who may read some documents: figures are for more
+// people than names are.
+func (s *Server) Body(may op.May) *Body {
+	numbers := s.Readings()
+	body := &Body{Version: s.Version, Started: s.started.UnixMilli(), Uptime: s.Clock.Now().Sub(s.started).Milliseconds(), Troubles: s.troubles(), Open: append([]string{}, s.Open...), Slow: []slowBody{}}
+	numbers.Fill(body)
 	numbers.Fill(&body.HTTP)
-	for name, pool := range g.cfg.Memory.Pools() {
+	for name, pool := range s.Memory.Pools() {
 		body.Pools = append(body.Pools, poolBody{name, pool.Held(), pool.Limit(), pool.Refused()})
 	}
-	if g.stores.StateStats != nil {
+	if s.StateStats != nil {
 		body.Store = &storeBody{}
 		numbers.Fill(body.Store)
 	}
-	if g.stores.Config != nil {
-		body.Config = &configBody{Problems: g.problems(w.May())}
+	if s.Config != nil {
+		body.Config = &configBody{Problems: s.problems(may)}
 		numbers.Fill(body.Config)
 	}
-	if g.stores.Storage != nil {
-		body.Landing = g.landingBody()
+	if s.Storage != nil {
+		body.Landing = s.Landing()
 	}
-	slow := slowBodies(nil, "http", g.traffic.lately())
-	if g.tcp != nil {
+	slow := slowBodies(nil, "http", s.traffic.slow.Newest(maxSlow))
+	if s.TCP != nil {
 		body.Pushes = pushes(numbers)
 		for _, r := range numbers {
 			if r.Name == tcpDurations {
 				body.Latency = append(body.Latency, latencyOf(r.Labels[0].Value, r.Times))
 			}
 		}
-		slow = slowBodies(slow, "tcp", g.tcp.Slow())
+		slow = slowBodies(slow, "tcp", s.TCP.Slow())
 	}
-	_, times := g.traffic.requests()
+	_, times := s.traffic.requests()
 	body.Latency = append(body.Latency, latencyOf("http", &times))
 	slices.SortStableFunc(slow, func(a, b slowBody) int { return int(b.When - a.When) })
 	body.Slow = append(body.Slow, slow[:min(len(slow), maxSlow)]...)
-	return w.sendStruct(&body)
+	return body
 }
 
 // pushes adds up those of both stores.
@@ -155,10 +135,9 @@ func pushes(tcp metric.Readings) int64 {
 	return tcp.Get("server_pushes_total") + tcp.Get("server_watch_frames_total")
 }
 
-// problems are those of what who asks may read: figures are for more people than names are.
-func (g *Gateway) problems(may op.May) []problemBody {
+func (s *Server) problems(may op.May) []problemBody {
 	list := []problemBody{}
-	for _, p := range g.stores.Config.Problems() {
+	for _, p := range s.Config.Problems() {
 		if !may.Names(p.Name) {
 			continue
 		}
@@ -183,13 +162,3 @@ func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
 }
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// sendStruct answers with v as JSON that caches must not store. HTML characters are
-// escaped.
-func (w *reply) sendStruct(v any) error {
-	body, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return w.sendFresh(body)
-}

@@ -1,4 +1,4 @@
-package http
+package status
 
 import (
 	"fmt"
@@ -19,12 +19,12 @@ type troubledStore struct {
 }
 
 // troubledStores are the stores that can be asked.
-func (g *Gateway) troubledStores() []troubledStore {
+func (s *Server) troubledStores() []troubledStore {
 	var list []troubledStore
-	if g.stores.Config != nil {
-		list = append(list, troubledStore{"config", g.stores.Config})
+	if s.Config != nil {
+		list = append(list, troubledStore{"config", s.Config})
 	}
-	if state, ok := g.stores.State.(troubled); ok {
+	if state, ok := s.State.(troubled); ok {
 		list = append(list, troubledStore{"state", state})
 	}
 	return list
@@ -35,35 +35,35 @@ func (g *Gateway) troubledStores() []troubledStore {
 type damaged interface{ Damage() *health.Trouble }
 
 // damage is what the state store cannot read; nil: nothing that is known of.
-func (g *Gateway) damage() *health.Trouble {
-	if state, ok := g.stores.State.(damaged); ok {
+func (s *Server) damage() *health.Trouble {
+	if state, ok := s.State.(damaged); ok {
 		return state.Damage()
 	}
 	return nil
 }
 
 // writable is nil, or says why the store takes no writes, where and since when.
-func (g *Gateway) writable(s troubledStore) error {
-	trouble := s.Trouble()
+func (s *Server) writable(one troubledStore) error {
+	trouble := one.Trouble()
 	if trouble == nil {
 		return nil
 	}
-	return fmt.Errorf("%w (%s in %s, for %s)", trouble.Err, trouble.Kind, trouble.Dir, g.lasting(trouble).Truncate(time.Second))
+	return fmt.Errorf("%w (%s in %s, for %s)", trouble.Err, trouble.Kind, trouble.Dir, s.lasting(trouble).Truncate(time.Second))
 }
 
-func (g *Gateway) lasting(trouble *health.Trouble) time.Duration {
-	return max(0, g.clock.Now().Sub(trouble.Since))
+func (s *Server) lasting(trouble *health.Trouble) time.Duration {
+	return max(0, s.Clock.Now().Sub(trouble.Since))
 }
 
 // troubleReadings say of each store whether it takes writes.
-func (g *Gateway) troubleReadings() (list metric.Readings) {
-	for _, s := range g.troubledStores() {
-		store := []metric.Label{{Name: "store", Value: s.name}}
+func (s *Server) troubleReadings() (list metric.Readings) {
+	for _, one := range s.troubledStores() {
+		store := []metric.Label{{Name: "store", Value: one.name}}
 		writable, stalled := int64(1), time.Duration(0)
-		if trouble := s.Trouble(); trouble != nil {
+		if trouble := one.Trouble(); trouble != nil {
 			writable = 0
 			if trouble.Kind == health.Hanging {
-				stalled = g.lasting(trouble)
+				stalled = s.lasting(trouble)
 			}
 		}
 		list = append(list,
@@ -83,16 +83,16 @@ type troubleBody struct {
 	Restart bool        `json:"restart"` // only a restart helps
 }
 
-func (g *Gateway) troubles() []troubleBody {
+func (s *Server) troubles() []troubleBody {
 	list := []troubleBody{}
 	add := func(name string, t *health.Trouble) {
 		if t != nil {
 			list = append(list, troubleBody{Store: name, Kind: t.Kind, Dir: t.Dir, Text: t.Err.Error(), Since: t.Since.UnixMilli(), Restart: t.Restart})
 		}
 	}
-	for _, s := range g.troubledStores() {
-		add(s.name, s.Trouble())
+	for _, one := range s.troubledStores() {
+		add(one.name, one.Trouble())
 	}
-	add("state", g.damage())
+	add("state", s.damage())
 	return list
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package http
+package sse
 
 import "errors"
 

@@ -1,4 +1,4 @@
-package http
+package sse
 
 import "runtime"
 
@@ -19,9 +19,9 @@ func newTurns() turns {
 	return turns{make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// turn is a stream's permission to work. It belongs to the stream's goroutine, which
+// Turn is a stream's permission to work. It belongs to the stream's goroutine, which
 // must not wait for anything while it has its turn.
-type turn struct {
+type Turn struct {
 	// set at open
 	turns turns
 	rest  func() // lets go of what can be read again; called at the end of each turn
@@ -30,8 +30,8 @@ type turn struct {
 	spent int // bytes written in this turn
 }
 
-// begin waits for the stream's turn, unless it has it.
-func (t *turn) begin() {
+// Begin waits for the stream's turn, unless it has it.
+func (t *Turn) Begin() {
 	if t.held {
 		return
 	}
@@ -47,8 +47,8 @@ func (t *turn) begin() {
 	runtime.Gosched()
 }
 
-// end ends the turn, if the stream has it.
-func (t *turn) end() {
+// End ends the turn, if the stream has it.
+func (t *Turn) End() {
 	if !t.held {
 		return
 	}
@@ -57,8 +57,8 @@ func (t *turn) end() {
 	<-t.turns.slots
 }
 
-// spend counts what was written, and lets everything else go first from time to time.
-func (t *turn) spend(n int) {
+// Spend counts what was written, or the work that n bytes are, and lets everything else go first from time to time.
+func (t *Turn) Spend(n int) {
 	before := t.spent / turnBytes
 	if t.spent += n; t.spent/turnBytes > before {
 		runtime.Gosched()
@@ -66,4 +66,4 @@ func (t *turn) spend(n int) {
 }
 
 // over reports whether it is another stream's turn.
-func (t *turn) over() bool { return t.spent >= turnBytes }
+func (t *Turn) over() bool { return t.spent >= turnBytes }

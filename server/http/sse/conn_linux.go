@@ -1,4 +1,4 @@
-package http
+package sse
 
 import "golang.org/x/sys/unix"
 
