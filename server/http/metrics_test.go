@@ -89,7 +89,7 @@ func TestMetricsAreTheList(t *testing.T) {
 	}
 	want, err := os.ReadFile(metricsFile)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got, "if the change is meant: go test ./gateway -run MetricsAreTheList -update-metrics")
+	require.Equal(t, string(want), got, "if the change is meant: go test ./server/http -run MetricsAreTheList -update-metrics")
 	for _, name := range []string{"go_goroutines", "go_gc_duration_seconds", "go_gc_heap_live_bytes", "process_open_fds", "process_resident_memory_bytes"} {
 		require.Contains(t, families, name)
 	}
