@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"confcenter/internal/settings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // form is a form of a verb's arguments, from its usage line.
@@ -61,4 +65,70 @@ func arguments(command *cobra.Command, args []string) error {
 	}
 	last := len(missing) - 1
 	return fmt.Errorf("%s and %s are missing; usage: %s", strings.Join(missing[:last], ", "), missing[last], takes)
+}
+
+// usageError is a mistake in the command line, the environment or the config file.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+
+func (e usageError) Unwrap() error { return e.err }
+
+// usagef is the usageError of a text, as fmt.Errorf makes it.
+func usagef(format string, args ...any) error {
+	return usageError{err: fmt.Errorf(format, args...)}
+}
+
+// flagError adds a hint if the unknown flag looks like a negative number, or like a known one.
+func flagError(command *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
+		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
+	}
+	var invalid *pflag.InvalidValueError
+	if why := settings.Reason(err); why != err && errors.As(err, &invalid) {
+		return fmt.Errorf("invalid argument %q for \"--%s\" flag: %w", invalid.GetValue(), invalid.GetFlag().Name, why)
+	}
+	if unknown != nil {
+		var flags []string
+		command.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if meant := near(unknown.GetSpecifiedName(), flags); len(meant) > 0 {
+			return fmt.Errorf("%w; did you mean --%s?", err, meant[0])
+		}
+	}
+	return err
+}
+
+// near are those of the names that word may be a slip of. Cobra knows, and only of commands.
+func near(word string, names []string) []string {
+	var all cobra.Command
+	for _, name := range names {
+		if strings.Contains(name, " ") {
+			continue // to cobra the rest would be arguments
+		}
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	all.SuggestionsMinimumDistance = 2
+	return all.SuggestionsFor(word)
+}
+
+// onlyVerbs accepts no arguments: what is none of a group's verbs may be a slip.
+func onlyVerbs(group *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], group.CommandPath())
+	group.SuggestionsMinimumDistance = 2
+	if meant := group.SuggestionsFor(args[0]); len(meant) > 0 {
+		text += "\n\nDid you mean this?\n\t" + strings.Join(meant, "\n\t") + "\n"
+	}
+	return errors.New(text)
+}
+
+// grouped gives a group its verbs. needs is said where none of them is given.
+func grouped(group *cobra.Command, needs string, verbs ...*cobra.Command) *cobra.Command {
+	group.Args = onlyVerbs
+	group.RunE = func(*cobra.Command, []string) error { return usagef("%s", needs) }
+	group.AddCommand(verbs...)
+	return group
 }

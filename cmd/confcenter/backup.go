@@ -22,7 +22,7 @@ import (
 // backupStall is how long a server may send nothing.
 const backupStall = time.Minute
 
-func (a *app) backupCommand() *cobra.Command {
+func backupCommand(a *app) *cobra.Command {
 	var from, data string
 	proves := &connection{app: a, shares: map[string]string{"http": "http"}}
 	command := &cobra.Command{
@@ -47,7 +47,7 @@ be -, which is standard output; what ends too early is told by its missing end.`
 	proves.defineProof(f)
 	command.MarkFlagsMutuallyExclusive("http", "data")
 	_ = command.MarkFlagDirname("data")
-	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
+	freeText(command, "http")
 	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
 		secure, token, err := proves.proof(command)
 		if err != nil {
@@ -56,10 +56,10 @@ be -, which is standard output; what ends too early is told by its missing end.`
 		server := backupServer{at: from, secure: secure, token: token}
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
+		make := func(to io.Writer) (backup.Totals, error) { return fetchBackup(ctx, a, server, to) }
 		if data != "" {
 			make = func(to io.Writer) (backup.Totals, error) {
-				p := a.progress()
+				p := newProgress(a)
 				defer p.end()
 				return datadir.Copy(ctx, data, io.MultiWriter(to, p), version)
 			}
@@ -68,7 +68,7 @@ be -, which is standard output; what ends too early is told by its missing end.`
 		if name == "-" {
 			totals, err := make(a.stdout)
 			if err == nil {
-				fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
+				a.tell("%s", newSummary("standard output", totals))
 			}
 			return err
 		}
@@ -97,11 +97,11 @@ func newSummary(name string, t backup.Totals) summary {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, timeOf(s.Time), s.Rows, s.Bytes, s.SHA256)
+	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, screen.Time(s.Time), s.Rows, s.Bytes, s.SHA256)
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.
-func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) (backup.Totals, error) {
+func fetchBackup(ctx context.Context, a *app, from backupServer, to io.Writer) (backup.Totals, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body, err := from.ask(ctx)
@@ -113,7 +113,7 @@ func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) 
 		cancel(codes.Errorf(codes.Timeout, "the server has sent nothing for %s", backupStall))
 	})
 	defer stalled.Stop()
-	p := a.progress()
+	p := newProgress(a)
 	p.moves = func() { stalled.Reset(backupStall) }
 	defer p.end()
 	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), func(backup.Head) error { return nil }, func(key, value []byte) error { return nil })
@@ -142,7 +142,7 @@ func (s backupServer) ask(ctx context.Context) (io.ReadCloser, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError{err: err}
 	}
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
@@ -186,7 +186,7 @@ type progress struct {
 }
 
 // progress says nothing if standard error is no terminal.
-func (a *app) progress() *progress {
+func newProgress(a *app) *progress {
 	return &progress{to: screen.Raw(a.stderr), quiet: !screen.IsTerminal(a.stderr)}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,11 +20,12 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/meta"
+	"confcenter/protocol"
 )
 
 // connection has the settings that all client verbs share, and their output.
 type connection struct {
-	app     *app
+	*app
 	addr    string
 	name    string // svrname
 	timeout time.Duration
@@ -35,15 +35,13 @@ type connection struct {
 	// shares are settings that have environment variables and that not all verbs have, those
 	// of serve for example, with the names of the verb's flags.
 	shares map[string]string
-
-	telling sync.Mutex // held while a callback writes to standard error
 }
 
 // clientCommands are the verbs that need a running server.
-func (a *app) clientCommands() []*cobra.Command {
-	list := []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand()}
-	list = append(list, a.historyCommands()...)
-	return append(list, a.clientsCommand(), a.kvCommand(), a.backupCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand(), a.authCommand(), a.auditCommand(), a.secretCommand(), a.reviewCommand())
+func clientCommands(a *app) []*cobra.Command {
+	list := []*cobra.Command{getCommand(a), setCommand(a), rmCommand(a), lsCommand(a), watchCommand(a)}
+	list = append(list, historyCommands(a)...)
+	return append(list, clientsCommand(a), kvCommand(a), backupCommand(a), storageCommand(a), landingCommand(a), flowCommand(a), benchCommand(a), authCommand(a), auditCommand(a), secretCommand(a), reviewCommand(a))
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its
@@ -54,6 +52,12 @@ func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	c.output = newOutput(forms...)
 	chooses(command, c.output, "output", "o", "output format; also CONFCENTER_OUTPUT")
 	return c
+}
+
+// waitLong raises the default of --timeout, for a verb that may change or read very much.
+func (c *connection) waitLong(command *cobra.Command) {
+	c.timeout = time.Minute
+	command.Flags().Lookup("timeout").DefValue = c.timeout.String()
 }
 
 // dials is connect for a verb that prints nothing.
@@ -67,8 +71,7 @@ func (a *app) dials(command *cobra.Command) *connection {
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT or unix:PATH, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
 	c.defineProof(f)
-	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
-	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
+	freeText(command, "addr", "timeout")
 	return c
 }
 
@@ -131,11 +134,11 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	for i, addr := range addrs {
 		addrs[i] = strings.TrimSpace(addr)
 		if _, err := serving.OpenAddress(addrs[i]); err != nil {
-			return client.Config{}, usageError{fmt.Errorf("addr = %s: %w", c.addr, err)}
+			return client.Config{}, usagef("addr = %s: %w", c.addr, err)
 		}
 	}
 	if c.timeout <= 0 {
-		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
+		return client.Config{}, usagef("timeout = %s: must be more than 0", c.timeout)
 	}
 	return client.Config{
 		TLS:   secure,
@@ -160,8 +163,8 @@ func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token st
 		set.Add(name, f.Value, f.Changed)
 		set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable(name) })
 	}
-	if err := set.Resolve("", "", c.app.environ); err != nil {
-		return nil, "", usageError{err}
+	if err := set.Resolve("", "", c.environ); err != nil {
+		return nil, "", usageError{err: err}
 	}
 	if token, err = c.tokenText(); err == nil {
 		secure, err = c.tls.config()
@@ -170,7 +173,7 @@ func (c *connection) proof(command *cobra.Command) (secure *tls.Config, token st
 		err = c.logKeys(secure)
 	}
 	if err != nil {
-		return nil, "", usageError{err}
+		return nil, "", usageError{err: err}
 	}
 	return secure, token, nil
 }
@@ -182,7 +185,7 @@ const keyLogVariable = "SSLKEYLOGFILE"
 // logKeys has the keys of connections written down if someone asks for it: tshark can read
 // what is said with them. The file stays open until the process ends.
 func (c *connection) logKeys(secure *tls.Config) error {
-	path, _ := settings.Lookup(c.app.environ, keyLogVariable)
+	path, _ := settings.Lookup(c.environ, keyLogVariable)
 	if path == "" || secure == nil {
 		return nil
 	}
@@ -201,7 +204,7 @@ const tokenVariable = envPrefix + "_TOKEN"
 // tokenText is the token to present; empty: none.
 func (c *connection) tokenText() (string, error) {
 	if c.token == "" {
-		text, _ := settings.Lookup(c.app.environ, tokenVariable)
+		text, _ := settings.Lookup(c.environ, tokenVariable)
 		return text, nil
 	}
 	text, err := os.ReadFile(c.token)
@@ -219,13 +222,6 @@ func (c *connection) tokenText() (string, error) {
 		c.tell("token-file = %s: others on this machine can read it, and so do what you may: chmod 600 it", c.token)
 	}
 	return token, nil
-}
-
-// tell writes to standard error what is not a verb's result.
-func (c *connection) tell(format string, args ...any) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	fmt.Fprintf(c.app.stderr, "confcenter: "+format+"\n", args...)
 }
 
 // tellsState reports that a lost connection is back, for OnState of one connection. OnError has reported
@@ -274,7 +270,7 @@ func meant(ctx context.Context, command *cobra.Command, connected *client.Client
 		if f.Name == name {
 			return err
 		}
-		if f.State != stateDeleted {
+		if f.State != protocol.FileDeleted {
 			names = append(names, f.Name)
 		}
 	}
@@ -308,19 +304,19 @@ func (c *connection) json() bool { return c.output.Value == "json" }
 // show prints v with -o json, and calls text otherwise.
 func (c *connection) show(v any, text func() error) error {
 	if c.json() {
-		return c.app.printJSON(v)
+		return c.printJSON(v)
 	}
 	return text()
 }
 
 // showTable is show with a table as text.
 func (c *connection) showTable(v any, header string, rows [][]any) error {
-	return c.show(v, func() error { return c.app.table(header, rows) })
+	return c.show(v, func() error { return c.table(header, rows) })
 }
 
 // showLine is show with one value as text.
 func (c *connection) showLine(v, text any) error {
-	return c.show(v, func() error { return c.app.printf("%v\n", text) })
+	return c.show(v, func() error { return c.printf("%v\n", text) })
 }
 
 // showCount is show with how many there are, or were.
@@ -354,7 +350,7 @@ func (c *connection) completeName(command *cobra.Command, args []string, prefix 
 	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		files, err := connected.List(ctx)
 		for _, f := range files {
-			if f.State != stateDeleted {
+			if f.State != protocol.FileDeleted {
 				names = append(names, f.Name)
 			}
 		}
@@ -379,4 +375,13 @@ func (o *clientTLS) config() (*tls.Config, error) {
 		return nil, nil
 	}
 	return client.TLSFiles(o.CA, o.Cert, o.Key)
+}
+
+// defaultHolder is the holder's name in a lock's key.
+func defaultHolder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s pid %d", host, os.Getpid())
 }

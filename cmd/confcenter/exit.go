@@ -47,11 +47,6 @@ type nothing string
 
 func (n nothing) Error() string { return string(n) }
 
-// usageError is a mistake in the command line, the environment or the config file.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // exitCode is the exit code for err.
 func exitCode(err error) int {
 	switch {

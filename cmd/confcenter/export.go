@@ -28,7 +28,7 @@ type exported struct {
 	Files int    `json:"files"`
 }
 
-func (a *app) exportCommand() *cobra.Command {
+func exportCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "export DIR [REV]",
 		Short: "Write all files of the server to a directory, as they are or were at a revision",
@@ -41,7 +41,8 @@ files in it, or not at all.`,
 		Example: `  confcenter export ./backup
   confcenter export /tmp/before-the-sale 2026-11-23T05:00`,
 	}
-	c := a.connectLong(command)
+	c := a.connect(command)
+	c.waitLong(command)
 	command.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/access/secret"
 	"confcenter/client"
-	"confcenter/codes"
 	"confcenter/internal/jsontext"
-	"confcenter/kv"
 )
 
 // document is a document in -o json.
@@ -30,7 +26,7 @@ func newDocument(d *client.Document) document {
 	return document{Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime, Exists: d.Exists(), Contents: d.Raw()}
 }
 
-func (a *app) getCommand() *cobra.Command {
+func getCommand(a *app) *cobra.Command {
 	var merged, raw, reveal bool
 	command := &cobra.Command{
 		Use:   "get NAME [PATH]",
@@ -55,7 +51,7 @@ to leave something sealed, which is printed as a mark.`,
 		if err != nil {
 			return err
 		}
-		if err := c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) }); err != nil {
+		if err := c.show(newDocument(d), func() error { return printContents(a, d.Raw(), raw) }); err != nil {
 			return err
 		}
 		if reveal && secret.Has(d.Raw()) {
@@ -74,40 +70,7 @@ func queryOf(args []string, merged, reveal bool) client.Query {
 	return query
 }
 
-// defineReveal defines the flag of verbs that print marks unless they are told not to: what they
-// print is mostly looked at, kept or written back.
-func defineReveal(command *cobra.Command, reveal *bool) {
-	command.Flags().BoolVar(reveal, "reveal", false, "print sealed values instead of their marks, as far as you may know them")
-}
-
-// stillSealed is for those who asked for values and were given marks: a program that takes a mark
-// for a password is refused somewhere else, and no one knows why.
-func stillSealed(names ...string) error {
-	more := ""
-	if n := len(names) - 1; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return codes.Errorf(codes.Forbidden, "%s%s: there are values that stay sealed: you have no right to reveal them, or the server has not got their key; confcenter secret status tells", names[0], more)
-}
-
-// stillSealedOf is stillSealed for those of the entries that are; nil: none is, or it was not asked for.
-func stillSealedOf(reveal bool, entries ...*kv.Entry) error {
-	if !reveal {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		if e != nil && e.Value.Type == kv.JSON && secret.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
-			names = append(names, e.NS+"/"+e.Key)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	return stillSealed(names...)
-}
-
-func (a *app) printContents(contents []byte, raw bool) error {
+func printContents(a *app, contents []byte, raw bool) error {
 	text := []byte(nil)
 	if raw && jsontext.KindOf(contents) == jsontext.String {
 		text = jsontext.AppendUnquote(text, contents)

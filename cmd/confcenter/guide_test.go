@@ -30,7 +30,7 @@ func TestGuideHasEveryFlagOfServe(t *testing.T) {
 			}
 		}
 		flags := map[string]string{}
-		(&app{}).serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		serveCommand((&app{})).Flags().VisitAll(func(f *pflag.Flag) {
 			value := f.DefValue
 			_, given := documented[f.Name]
 			require.True(t, given, "%s has no row for --%s", file, f.Name)

@@ -10,7 +10,7 @@ import (
 )
 
 // kvCommand is the group of verbs for the state store.
-func (a *app) kvCommand() *cobra.Command {
+func kvCommand(a *app) *cobra.Command {
 	group := grouped(&cobra.Command{
 		Use:   "kv",
 		Short: "Read and write the state store",
@@ -27,12 +27,12 @@ is standard input; after "--" a VALUE may begin with a dash.`,
   confcenter kv watch jobs --state
   confcenter kv lock jobs nightly -- ./nightly.sh`,
 	}, "kv needs a verb, get or put for example",
-		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
-		a.kvDelCommand(), a.kvDropCommand(), a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
-		a.kvPutCommand(), a.kvCASCommand(), a.kvRestoreCommand()) // these set a value
+		kvGetCommand(a), kvMGetCommand(a), kvListCommand(a), kvNamespacesCommand(a), kvHistoryCommand(a), kvStatCommand(a),
+		kvDelCommand(a), kvDropCommand(a), kvTxnCommand(a), kvLeaseCommand(a), kvLockCommand(a), kvWatchCommand(a),
+		kvPutCommand(a), kvCASCommand(a), kvRestoreCommand(a)) // these set a value
 	for _, kind := range kv.OpKinds() {
 		if kind.Follows() {
-			group.AddCommand(a.kvOpCommand(kind))
+			group.AddCommand(kvOpCommand(a, kind))
 		}
 	}
 	return group
@@ -40,14 +40,14 @@ is standard input; after "--" a VALUE may begin with a dash.`,
 
 // kvConnect is connect for a verb whose arguments are a namespace and then that many
 // keys; less than 0 means any number.
-func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *connection {
+func kvConnect(a *app, command *cobra.Command, keys int, forms ...string) *connection {
 	c := a.connect(command, forms...)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
-			return c.completeNamespace(command, prefix)
+			return completeNamespace(c, command, prefix)
 		case keys < 0 || len(args) <= keys:
-			return c.completeKey(command, args[0], prefix)
+			return completeKey(c, command, args[0], prefix)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -57,7 +57,7 @@ func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *conn
 // maxCompletions is how many keys are offered at once; more would not help.
 const maxCompletions = 200
 
-func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
+func completeNamespace(c *connection, command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		list, err := connected.Namespaces(ctx)
 		for _, ns := range list {
@@ -67,7 +67,7 @@ func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([
 	})
 }
 
-func (c *connection) completeKey(command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
+func completeKey(c *connection, command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (keys []string, err error) {
 		page, err := connected.KV(ns).List(ctx, kv.List{Prefix: prefix, Limit: maxCompletions})
 		for _, e := range page.Entries {

@@ -457,7 +457,7 @@ func TestVerbsThatFollowFromRows(t *testing.T) {
 
 func TestHelpOfKVVerbs(t *testing.T) {
 	for _, group := range []string{"kv", "kv lease"} {
-		command, _, err := (&app{}).root().Find(words(group))
+		command, _, err := rootCommand((&app{})).Find(words(group))
 		require.NoError(t, err)
 		for _, verb := range command.Commands() {
 			t.Run(group+" "+verb.Name(), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"confcenter/kv"
 )
 
-func (a *app) kvLeaseCommand() *cobra.Command {
+func kvLeaseCommand(a *app) *cobra.Command {
 	return grouped(&cobra.Command{
 		Use:   "lease",
 		Short: "Grant, keep, revoke or inspect a lease",
@@ -23,10 +23,10 @@ with it. It lasts for its TTL from the grant, or from the last time it was kept.
   confcenter kv lease keep "$lease" --every 10s &
   confcenter kv lease info "$lease"
   confcenter kv lease revoke "$lease"`,
-	}, "lease needs a verb: grant, keep, revoke or info", a.leaseGrantCommand(), a.leaseKeepCommand(), a.leaseRevokeCommand(), a.leaseInfoCommand())
+	}, "lease needs a verb: grant, keep, revoke or info", leaseGrantCommand(a), leaseKeepCommand(a), leaseRevokeCommand(a), leaseInfoCommand(a))
 }
 
-func (a *app) leaseGrantCommand() *cobra.Command {
+func leaseGrantCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "grant TTL",
 		Short: "Grant a lease and print its number",
@@ -38,7 +38,7 @@ is up to you.`, kv.MinLease, kv.MaxLease),
 	command.RunE = func(command *cobra.Command, args []string) error {
 		ttl, err := time.ParseDuration(args[0])
 		if err != nil {
-			return usageError{fmt.Errorf("TTL = %s: must be a duration like 30s", args[0])}
+			return usagef("TTL = %s: must be a duration like 30s", args[0])
 		}
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}, TokenNS: "lease"}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
@@ -58,12 +58,12 @@ func newLease(l kv.Lease) map[string]any {
 }
 
 // leaseVerb makes a verb whose argument is the number of a lease.
-func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
+func leaseVerb(a *app, command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
 	c := a.connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || id < 1 {
-			return usageError{fmt.Errorf("LEASE = %s: must be a number printed by grant", args[0])}
+			return usagef("LEASE = %s: must be a number printed by grant", args[0])
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			return verb(ctx, c, connected, kv.LeaseID(id))
@@ -72,7 +72,7 @@ func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c
 	return command
 }
 
-func (a *app) leaseKeepCommand() *cobra.Command {
+func leaseKeepCommand(a *app) *cobra.Command {
 	var every time.Duration
 	command := &cobra.Command{
 		Use:   "keep LEASE",
@@ -83,9 +83,9 @@ it is interrupted or the lease has ended. The exit code is 3 if the lease has en
   confcenter kv lease keep 41 --every 10s`,
 	}
 	command.Flags().DurationVar(&every, "every", 0, "renew repeatedly, at this interval; 0 = once")
-	return a.leaseVerb(command, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+	return leaseVerb(a, command, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
 		if every < 0 {
-			return usageError{fmt.Errorf("every = %s: must not be negative", every)}
+			return usagef("every = %s: must not be negative", every)
 		}
 		l, err := connected.KeepLease(ctx, id)
 		if err != nil {
@@ -116,20 +116,20 @@ func keepOn(ctx context.Context, connected *client.Client, id kv.LeaseID, every 
 	}
 }
 
-func (a *app) leaseRevokeCommand() *cobra.Command {
-	return a.leaseVerb(&cobra.Command{
+func leaseRevokeCommand(a *app) *cobra.Command {
+	return leaseVerb(a, &cobra.Command{
 		Use:     "revoke LEASE",
 		Short:   "End a lease and delete its keys",
 		Long:    `Revoke ends a lease, deletes its keys and prints how many there were.`,
 		Example: `  confcenter kv lease revoke 41`,
 	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: id}}, TokenNS: "lease"}
-		return c.apply(ctx, connected, t, countOf)
+		return carryOut(ctx, c, connected, t, countOf)
 	})
 }
 
-func (a *app) leaseInfoCommand() *cobra.Command {
-	return a.leaseVerb(&cobra.Command{
+func leaseInfoCommand(a *app) *cobra.Command {
+	return leaseVerb(a, &cobra.Command{
 		Use:     "info LEASE",
 		Short:   "Print how long a lease still lasts and how many keys it has",
 		Example: `  confcenter kv lease info 41 -o json`,

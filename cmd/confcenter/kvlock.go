@@ -53,7 +53,7 @@ late with --fenced, or pass on the fence:
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
   CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`
 
-func (a *app) kvLockCommand() *cobra.Command {
+func kvLockCommand(a *app) *cobra.Command {
 	var ttl, wait time.Duration
 	var noWait bool
 	var holder string
@@ -70,7 +70,7 @@ func (a *app) kvLockCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	f := command.Flags()
 	f.DurationVar(&ttl, "ttl", 15*time.Second, "how long the lock stays taken if this process dies")
 	f.DurationVar(&wait, "wait", 0, "longest wait for the lock; 0 = as long as it takes")
@@ -83,7 +83,7 @@ func (a *app) kvLockCommand() *cobra.Command {
 			return err
 		}
 		if wait < 0 {
-			return usageError{fmt.Errorf("wait = %s: must not be negative", wait)}
+			return usagef("wait = %s: must not be negative", wait)
 		}
 		c.name = cmp.Or(holder, defaultHolder())
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
@@ -146,13 +146,4 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 		return ""
 	}
 	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
-}
-
-// defaultHolder is the holder's name in a lock's key.
-func defaultHolder() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s pid %d", host, os.Getpid())
 }

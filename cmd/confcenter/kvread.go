@@ -5,16 +5,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/secret"
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/codes"
 	"confcenter/kv"
 )
 
-func (a *app) kvGetCommand() *cobra.Command {
+func kvGetCommand(a *app) *cobra.Command {
 	var rev int64
 	var reveal bool
 	command := &cobra.Command{
@@ -28,7 +30,7 @@ leave the value sealed, which is printed as a mark; as in mget, list and history
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
 	}
-	c := a.kvConnect(command, 1, formRaw)
+	c := kvConnect(a, command, 1, formRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
 	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
@@ -36,7 +38,7 @@ leave the value sealed, which is printed as a mark; as in mget, list and history
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.show(newEntry(e), func() error { return c.printValue(e.Value) }), stillSealedOf(reveal, e))
+		return cmp.Or(c.show(newEntry(e), func() error { return printValue(c, e.Value) }), stillSealedOf(reveal, e))
 	})
 }
 
@@ -49,7 +51,7 @@ func spaceOf(connected *client.Client, name string, reveal bool) *client.KV {
 	return s
 }
 
-func (a *app) kvMGetCommand() *cobra.Command {
+func kvMGetCommand(a *app) *cobra.Command {
 	var reveal bool
 	command := &cobra.Command{
 		Use:   "mget NS KEY…",
@@ -59,24 +61,24 @@ table and are null with -o json; they are not an error.`,
 		Example: `  confcenter kv mget jobs owner done plan
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
 	}
-	c := a.kvConnect(command, -1)
+	c := kvConnect(a, command, -1)
 	defineReveal(command, &reveal)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		entries, err := spaceOf(connected, args[0], reveal).GetMany(ctx, args[1:]...)
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.show(newEntries(entries), func() error { return a.printEntries(entries) }), stillSealedOf(reveal, entries...))
+		return cmp.Or(c.show(newEntries(entries), func() error { return printEntries(a, entries) }), stillSealedOf(reveal, entries...))
 	})
 }
 
 // printEntries prints a table; nil entries are left out.
-func (a *app) printEntries(entries []*kv.Entry) error {
+func printEntries(a *app, entries []*kv.Entry) error {
 	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", screen.RowsOf(entries, func(e *kv.Entry) []any {
 		if e == nil {
 			return nil
 		}
-		return []any{dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e)}
+		return []any{screen.Cell(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e)}
 	}))
 }
 
@@ -86,7 +88,7 @@ type listing struct {
 	keys, count, all, reveal bool
 }
 
-func (a *app) kvListCommand() *cobra.Command {
+func kvListCommand(a *app) *cobra.Command {
 	var l listing
 	command := &cobra.Command{
 		Use:   "list NS [PREFIX]",
@@ -102,7 +104,7 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
   confcenter kv list jobs --all --keys
   confcenter kv list jobs task/ --count`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	f := command.Flags()
 	f.IntVar(&l.Limit, "limit", 100, "maximum number of keys to print")
 	f.StringVar(&l.After, "after", "", "start after this key")
@@ -116,19 +118,19 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
 	command.MarkFlagsMutuallyExclusive("limit", "all")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if l.Limit < 1 {
-			return usageError{fmt.Errorf("limit = %d: must be at least 1", l.Limit)}
+			return usagef("limit = %d: must be at least 1", l.Limit)
 		}
 		if len(args) > 1 {
 			l.Prefix = args[1]
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.list(ctx, spaceOf(connected, args[0], l.reveal), l)
+			return listKeys(ctx, c, spaceOf(connected, args[0], l.reveal), l)
 		})
 	}
 	return command
 }
 
-func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
+func listKeys(ctx context.Context, c *connection, s *client.KV, l listing) error {
 	if l.count {
 		return c.showCount(s.Count(ctx, l.Prefix))
 	}
@@ -141,7 +143,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err != nil {
 			return err
 		}
-		if err := c.printPage(page, l); err != nil {
+		if err := printPage(c, page, l); err != nil {
 			return err
 		}
 		sealed = cmp.Or(sealed, stillSealedOf(l.reveal && !l.keys, page.Entries...))
@@ -150,17 +152,17 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		}
 		l.After = page.Entries[len(page.Entries)-1].Key
 		if !l.all {
-			fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --after '%s'\n", dash(l.After))
+			c.tell("there are more; continue with --after '%s'", screen.Cell(l.After))
 			return sealed
 		}
 	}
 }
 
-func (c *connection) printPage(page kv.Page, l listing) error {
+func printPage(c *connection, page kv.Page, l listing) error {
 	switch {
 	case c.json() && l.all:
 		for _, e := range page.Entries {
-			if err := c.app.printJSON(c.listed(e, l)); err != nil {
+			if err := c.printJSON(listed(c, e, l)); err != nil {
 				return err
 			}
 		}
@@ -168,29 +170,29 @@ func (c *connection) printPage(page kv.Page, l listing) error {
 	case c.json():
 		entries := make([]any, len(page.Entries))
 		for i, e := range page.Entries {
-			entries[i] = c.listed(e, l)
+			entries[i] = listed(c, e, l)
 		}
 		member := map[bool]string{true: "keys", false: "entries"}[l.keys]
-		return c.app.printJSON(map[string]any{"revision": page.Revision, member: entries, "more": page.More})
+		return c.printJSON(map[string]any{"revision": page.Revision, member: entries, "more": page.More})
 	case l.keys:
 		for _, e := range page.Entries {
-			if _, err := fmt.Fprintln(c.app.stdout, e.Key); err != nil {
+			if _, err := fmt.Fprintln(c.stdout, e.Key); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return c.app.printEntries(page.Entries)
+	return printEntries(c.app, page.Entries)
 }
 
-func (c *connection) listed(e *kv.Entry, l listing) any {
+func listed(c *connection, e *kv.Entry, l listing) any {
 	if l.keys {
 		return e.Key
 	}
 	return newEntry(e)
 }
 
-func (a *app) kvNamespacesCommand() *cobra.Command {
+func kvNamespacesCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "namespaces",
 		Short: "List the namespaces that have keys",
@@ -207,11 +209,11 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		for i, ns := range list {
 			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
 		}
-		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
+		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{screen.Cell(ns.Name), ns.Keys, ns.Bytes} }))
 	})
 }
 
-func (a *app) kvHistoryCommand() *cobra.Command {
+func kvHistoryCommand(a *app) *cobra.Command {
 	var before int64
 	var limit int
 	var reveal bool
@@ -224,13 +226,13 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 		Example: `  confcenter kv history jobs plan --limit 5
   confcenter kv history jobs plan --before 41 -o json`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
 	command.Flags().IntVar(&limit, "limit", 20, "maximum number of versions to print")
 	defineReveal(command, &reveal)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if limit < 1 {
-			return usageError{fmt.Errorf("limit = %d: must be at least 1", limit)}
+			return usagef("limit = %d: must be at least 1", limit)
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			versions, err := spaceOf(connected, args[0], reveal).History(ctx, args[1], kv.Revision(before), limit)
@@ -240,34 +242,34 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 			if len(versions.Entries) == 0 {
 				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
 			}
-			return cmp.Or(c.printVersions(versions), stillSealedOf(reveal, versions.Entries...))
+			return cmp.Or(printVersions(c, versions), stillSealedOf(reveal, versions.Entries...))
 		})
 	}
 	return command
 }
 
-func (c *connection) printVersions(v kv.Versions) error {
+func printVersions(c *connection, v kv.Versions) error {
 	if c.json() {
-		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
+		return c.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
+	if err := c.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
 		if e.Deleted() {
-			return []any{e.Mod, "-", moment(e.Updated), "-", "deleted"}
+			return []any{e.Mod, "-", screen.Moment(e.Updated), "-", "deleted"}
 		}
-		return []any{e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value)}
+		return []any{e.Mod, e.Version, screen.Moment(e.Updated), e.Value.Type, brief(e.Value)}
 	})); err != nil {
 		return err
 	}
 	if v.More {
-		fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --before %d\n", v.Entries[len(v.Entries)-1].Mod)
+		c.tell("there are more; continue with --before %d", v.Entries[len(v.Entries)-1].Mod)
 	}
 	if v.Floor > 0 {
-		fmt.Fprintf(c.app.stderr, "confcenter: versions older than revision %d are no longer kept\n", v.Floor)
+		c.tell("versions older than revision %d are no longer kept", v.Floor)
 	}
 	return nil
 }
 
-func (a *app) kvStatCommand() *cobra.Command {
+func kvStatCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stat",
 		Short: "Print figures about the store",
@@ -289,4 +291,21 @@ and counters since the server's start.`,
 		}
 		return c.showTable(maps.Collect(stats.Numbers()), "", rows)
 	})
+}
+
+// stillSealedOf is stillSealed for those of the entries that are; nil: none is, or it was not asked for.
+func stillSealedOf(reveal bool, entries ...*kv.Entry) error {
+	if !reveal {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e != nil && e.Value.Type == kv.JSON && secret.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
+			names = append(names, e.NS+"/"+e.Key)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return stillSealed(names...)
 }

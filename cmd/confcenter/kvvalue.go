@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"strconv"
-	"strings"
-	"time"
+	"fmt"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
@@ -43,19 +41,10 @@ func (f *valueFlags) valueType() kv.Type {
 	return t
 }
 
-// read makes a value from the argument VALUE: its text, @FILE, or - for standard
-// input; a text that begins with @ has one more before it.
+// read makes a value from the argument VALUE, as readArgument reads it.
 func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
-	v := kv.Value{Type: f.valueType(), Data: []byte(argument)}
-	var err error
-	switch {
-	case argument == "-":
-		v.Data, err = readUpTo(kv.MaxValue, a.stdin, "standard input")
-	case strings.HasPrefix(argument, "@@"):
-		v.Data = v.Data[1:]
-	case strings.HasPrefix(argument, "@"):
-		v.Data, err = readFile(kv.MaxValue, argument[1:])
-	}
+	data, err := a.readArgument(argument)
+	v := kv.Value{Type: f.valueType(), Data: data}
 	if err != nil {
 		return v, err
 	}
@@ -85,18 +74,18 @@ func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
 }
 
 // printValue prints only the value: for people, or raw, octet by octet.
-func (c *connection) printValue(v kv.Value) error {
+func printValue(c *connection, v kv.Value) error {
 	text := v.Data
 	switch {
 	case c.output.Value == formRaw:
-		_, err := screen.Raw(c.app.stdout).Write(text)
+		_, err := screen.Raw(c.stdout).Write(text)
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")
 	case v.Type.Octets():
 		text = []byte(base64.StdEncoding.EncodeToString(v.Data))
 	}
-	_, err := c.app.stdout.Write(append(text[:len(text):len(text)], '\n'))
+	_, err := c.stdout.Write(append(text[:len(text):len(text)], '\n'))
 	return err
 }
 
@@ -118,27 +107,12 @@ func cell(v kv.Value) string {
 }
 
 // brief is cell, cut for a table.
-func brief(v kv.Value) string { return shortened(cell(v)) }
-
-func shortened(text string) string {
-	const shown = 60
-	if len(text) <= shown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:shown], "") + "…"
-}
+func brief(v kv.Value) string { return screen.Shortened(cell(v)) }
 
 // ends tells when an entry expires.
 func ends(e *kv.Entry) string {
-	switch {
-	case e.Lease != 0:
-		return "lease " + strconv.FormatInt(int64(e.Lease), 10)
-	case e.Expires != 0:
-		return moment(e.Expires)
+	if e.Lease != 0 {
+		return fmt.Sprint("lease ", e.Lease)
 	}
-	return "-"
-}
-
-func moment(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+	return screen.Moment(e.Expires)
 }

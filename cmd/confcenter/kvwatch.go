@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/kv"
 )
 
@@ -30,7 +30,7 @@ type event struct {
 	More     bool                `json:"more,omitempty"`
 }
 
-func (a *app) kvWatchCommand() *cobra.Command {
+func kvWatchCommand(a *app) *cobra.Command {
 	var w kvWatching
 	var prefix string
 	var from int64
@@ -53,7 +53,7 @@ says that further changes of the same revision follow.`,
   # wait for the next change
   confcenter kv watch jobs owner --count 1 >/dev/null`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	f := command.Flags()
 	f.StringVar(&prefix, "prefix", "", "watch the keys of NS that begin with this prefix")
 	f.BoolVar(&w.State, "state", false, "print the current state first")
@@ -67,52 +67,28 @@ says that further changes of the same revision follow.`,
 		w.From, w.Prefix = kv.Revision(from), prefix
 		args = append(args, "", "")
 		if w.Key = args[1]; prefix != "" && w.Key != "" {
-			return usageError{errors.New("KEY and --prefix exclude each other")}
+			return usagef("KEY and --prefix exclude each other")
 		}
 		if w.spaces = args[0] == ""; w.spaces && prefix != "" {
-			return usageError{errors.New("--prefix needs NS")}
+			return usagef("--prefix needs NS")
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			watch, err := spaceOf(connected, args[0], w.reveal).Watch(ctx, w.WatchOptions)
-			return printAll(ctx, watch, err, func(n kv.Notice) (bool, error) { return c.printNotice(n, &w) })
+			return printAll(ctx, watch, err, func(n kv.Notice) (bool, error) { return printNotice(c, n, &w) })
 		})
 	}
 	return command
 }
 
-// printAll prints what a watch tells until ctx ends, which is a watch's normal end, or print has had
-// enough, and stops the watch. err is why there is none.
-func printAll[N any](ctx context.Context, watch interface {
-	Next(context.Context) (N, error)
-	Stop()
-}, err error, print func(N) (enough bool, err error)) error {
-	if err != nil {
-		return err
-	}
-	defer watch.Stop()
-	for {
-		n, err := watch.Next(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		if enough, err := print(n); enough || err != nil {
-			return err
-		}
-	}
-}
-
 // printNotice returns true when enough lines have been printed.
-func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
+func printNotice(c *connection, n kv.Notice, w *kvWatching) (bool, error) {
 	line := func(e event, of *kv.Entry) (bool, error) {
 		w.printed++
 		var err error
 		if c.json() {
-			err = c.app.printJSON(e)
+			err = c.printJSON(e)
 		} else {
-			err = c.printEvent(e, of, w.spaces)
+			err = printEvent(c, e, of, w.spaces)
 		}
 		return w.printed == w.count, err
 	}
@@ -138,16 +114,16 @@ func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
 	return false, nil
 }
 
-func (c *connection) printEvent(ev event, e *kv.Entry, spaces bool) error {
+func printEvent(c *connection, ev event, e *kv.Entry, spaces bool) error {
 	text := fmt.Sprintf("%d %s", ev.Revision, ev.Op)
 	if e != nil && spaces {
-		text += " " + dash(e.NS)
+		text += " " + screen.Cell(e.NS)
 	}
 	if e != nil {
-		text += " " + dash(e.Key)
+		text += " " + screen.Cell(e.Key)
 	}
 	if e != nil && !e.Deleted() {
 		text += " " + cell(e.Value)
 	}
-	return c.app.printf("%v\n", text)
+	return c.printf("%v\n", text)
 }

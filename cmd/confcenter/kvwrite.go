@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,9 +39,7 @@ func (w *writeFlags) define(command *cobra.Command) {
 	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
 	f.BoolVar(&w.fenced, "fenced", false, "write only while the lock under which \"kv lock\" runs this is held")
 	f.StringArrayVar(&w.ifFence, "if-fence", nil, "KEY=FENCE: write only while the lock KEY of the namespace is held with that fence; may be repeated")
-	for _, flag := range []string{"token", "if-fence"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	freeText(command, "token", "if-fence")
 }
 
 func (w *writeFlags) defineTime(command *cobra.Command) {
@@ -62,10 +59,10 @@ func (w *writeFlags) defineKey(command *cobra.Command) {
 func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
 	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
 	if w.ttl == 0 && command.Flags().Changed("ttl") {
-		return nil, usageError{errors.New("ttl = 0: must be above 0; leave it out for a key that never expires")}
+		return nil, usagef("ttl = 0: must be above 0; leave it out for a key that never expires")
 	}
 	var err error
-	if op.Expires, err = a.expiry(w.expires); err != nil {
+	if op.Expires, err = expiry(a, w.expires); err != nil {
 		return nil, err
 	}
 	t := &kv.Txn{Then: []kv.Op{op}}
@@ -95,7 +92,7 @@ func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
 		i := strings.LastIndexByte(text, '=')
 		fence, err := strconv.ParseInt(text[i+1:], 10, 64)
 		if i < 0 || err != nil {
-			return nil, usageError{fmt.Errorf("if-fence = %s: must be KEY=FENCE, where FENCE is a number", text)}
+			return nil, usagef("if-fence = %s: must be KEY=FENCE, where FENCE is a number", text)
 		}
 		fences = append(fences, kv.Fence{NS: ns, Key: text[:i], Token: kv.Revision(fence)})
 	}
@@ -106,18 +103,18 @@ func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
 	for i, variable := range lockVariables {
 		var ok bool
 		if values[i], ok = settings.Lookup(a.environ, variable); !ok {
-			return nil, usageError{fmt.Errorf("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)}
+			return nil, usagef("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)
 		}
 	}
 	fence, err := strconv.ParseInt(values[2], 10, 64)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s = %s: must be a number", variableFence, values[2])}
+		return nil, usagef("%s = %s: must be a number", variableFence, values[2])
 	}
 	return append(fences, kv.Fence{NS: values[0], Key: values[1], Token: kv.Revision(fence)}), nil
 }
 
 // expiry reads when a key expires; empty: never.
-func (a *app) expiry(text string) (int64, error) {
+func expiry(a *app, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -126,7 +123,7 @@ func (a *app) expiry(text string) (int64, error) {
 	}
 	at, err := a.readTime("expires", text)
 	if err != nil {
-		return 0, usageError{fmt.Errorf("%w, or ms since 1970", err)}
+		return 0, usagef("%w, or ms since 1970", err)
 	}
 	return at.UnixMilli(), nil
 }
@@ -144,7 +141,7 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 }
 
 // written prints the result of a write; text is as for commit.
-func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
+func written(c *connection, t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
 	out := resultJSON(&t.Then[0], did)
 	delete(out, "op")
@@ -160,26 +157,26 @@ func countOf(did *kv.OpResult) any { return did.Count }
 
 // commit applies op and prints the result; text returns what is printed as text, nil
 // prints the revision.
-func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
+func commit(c *connection, command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
 	t, err := flags.txn(command, c.app, op)
 	if err != nil {
 		return err
 	}
 	return c.do(command, func(ctx context.Context, connected *client.Client) error {
-		return c.apply(ctx, connected, t, text)
+		return carryOut(ctx, c, connected, t, text)
 	})
 }
 
 // apply applies a transaction of one operation and prints the result as commit does.
-func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
+func carryOut(ctx context.Context, c *connection, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
 	res, err := apply(ctx, connected, t)
 	if err != nil {
 		return err
 	}
-	return c.written(t, res, text)
+	return written(c, t, res, text)
 }
 
-func (a *app) kvPutCommand() *cobra.Command {
+func kvPutCommand(a *app) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var secret bool
@@ -200,7 +197,7 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
   gzip -c log | confcenter kv put logs today - --type bytes
   pass show db/prod | confcenter kv put shop db-password --secret`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
@@ -209,27 +206,27 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if secret {
 			if len(args) != 2 {
-				return usageError{errors.New("--secret needs NS and KEY, and takes the value from standard input")}
+				return usagef("--secret needs NS and KEY, and takes the value from standard input")
 			}
 			text, err := a.readSecret(args[0] + " " + args[1])
 			if err != nil {
 				return err
 			}
-			return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}, nil)
+			return commit(c, command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}, nil)
 		}
 		if len(args) != 3 {
-			return usageError{errors.New("VALUE is missing")}
+			return usagef("VALUE is missing")
 		}
 		v, err := value.read(a, args[2])
 		if err != nil {
 			return err
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
+		return commit(c, command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
 	}
 	return command
 }
 
-func (a *app) kvCASCommand() *cobra.Command {
+func kvCASCommand(a *app) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var absent bool
@@ -243,14 +240,14 @@ the exit code is 5 and standard error says what it holds.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
 	command.Flags().BoolVar(&absent, "absent", false, "require that the key is absent, instead of OLD")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if absent != (len(args) == 3) {
-			return usageError{errors.New("give OLD and NEW, or NEW and --absent")}
+			return usagef("give OLD and NEW, or NEW and --absent")
 		}
 		expect := kv.Absent("", "")
 		if !absent {
@@ -265,7 +262,7 @@ the exit code is 5 and standard error says what it holds.`,
 		if err != nil {
 			return err
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
+		return commit(c, command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
 	}
 	return command
 }
@@ -280,7 +277,7 @@ the sum would exceed 64 bits, --min or --max; then nothing has changed.`, `  con
 }
 
 // kvOpCommand is the verb of an operation that follows from its row.
-func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
+func kvOpCommand(a *app, kind kv.OpKind) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var by, initial, least, most int64
@@ -291,7 +288,7 @@ func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
 		value.define(command)
 	}
 	command.Example = cmp.Or(text.example, "  confcenter kv "+command.Use)
-	c, f := a.kvConnect(command, 1), command.Flags()
+	c, f := kvConnect(a, command, 1), command.Flags()
 	if kind.Has(kv.MemberBy) {
 		f.Int64Var(&by, "by", 1, "amount to add; may be negative")
 		f.Int64Var(&initial, "initial", 0, "value to start from if the key is absent")
@@ -318,12 +315,12 @@ func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
 				return err
 			}
 		}
-		return c.commit(command, &flags, op, show)
+		return commit(c, command, &flags, op, show)
 	}
 	return command
 }
 
-func (a *app) kvRestoreCommand() *cobra.Command {
+func kvRestoreCommand(a *app) *cobra.Command {
 	var flags writeFlags
 	var rev int64
 	command := &cobra.Command{
@@ -335,7 +332,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 		Example: `  confcenter kv history jobs plan
   confcenter kv restore jobs plan --rev 41`,
 	}
-	c := a.kvConnect(command, 1)
+	c := kvConnect(a, command, 1)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision at which the key had the value")
 	_ = command.MarkFlagRequired("rev")
 	flags.define(command)
@@ -347,7 +344,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 			return err
 		}
 		if rev < 1 {
-			return usageError{fmt.Errorf("rev = %d: must be a revision", rev)}
+			return usagef("rev = %d: must be a revision", rev)
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			past, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
@@ -355,7 +352,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 				return err
 			}
 			t.Then[0].Value = past.Value
-			return c.apply(ctx, connected, t, nil)
+			return carryOut(ctx, c, connected, t, nil)
 		})
 	}
 	return command

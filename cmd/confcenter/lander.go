@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,7 +25,7 @@ type landerOptions struct {
 	logLevel settings.Choice
 }
 
-func (a *app) landingCommand() *cobra.Command {
+func landingCommand(a *app) *cobra.Command {
 	o := landerOptions{logLevel: screen.LogLevels()}
 	command := &cobra.Command{
 		Use:   "landing",
@@ -51,30 +48,28 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 	f.Var(&o.dsn, "dsn", "the server's database: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING than where ps shows it")
 	f.StringVar(&o.name, "name", "", "name of this lander, shown while it has a dirty table; no two that run may have the same (default: this host and process)")
 	chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
-	for _, flag := range []string{"dsn", "name"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	freeText(command, "dsn", "name")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		cfg, err := c.config(command)
 		if err != nil {
 			return err
 		}
 		if o.dsn == "" {
-			return usageError{errors.New("the database is missing: set CONFCENTER_LANDING or --dsn")}
+			return usagef("the database is missing: set CONFCENTER_LANDING or --dsn")
 		}
 		db, err := landing.OpenDatabase(string(o.dsn))
 		if err != nil {
-			return usageError{err}
+			return usageError{err: err}
 		}
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := untilSignal(command.Context())
 		defer stop()
-		return errors.Join(a.land(ctx, &o, cfg, db), db.Close())
+		return errors.Join(land(ctx, a, &o, cfg, db), db.Close())
 	}
 	return command
 }
 
 // land lands until ctx ends.
-func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db *landing.Database) error {
+func land(ctx context.Context, a *app, o *landerOptions, cfg client.Config, db *landing.Database) error {
 	log := screen.NewLog(a.stderr, screen.Level(o.logLevel))
 	cfg.Name = cmp.Or(o.name, defaultHolder())
 	link := serverLink{log: log}

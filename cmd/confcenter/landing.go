@@ -14,7 +14,7 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-func (a *app) landingStatusCommand() *cobra.Command {
+func landingStatusCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Say how landing in the database gets on",
@@ -30,21 +30,13 @@ landed last, and how many a second.`,
 			return err
 		}
 		rows := screen.RowsOf(tables, func(t client.LandingTable) []any {
-			return []any{dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), fmt.Sprint(t.Rate, "/s")}
+			return []any{screen.Cell(t.List), t.Dirty, screen.Moment(t.Oldest), t.Refused, t.Dropped, t.Landed, screen.Moment(t.Last), fmt.Sprint(t.Rate, "/s")}
 		})
 		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), "LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", rows)
 	})
 }
 
-// since is a moment, or a dash for none.
-func since(ms int64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return moment(ms)
-}
-
-func (a *app) landingErrorsCommand() *cobra.Command {
+func landingErrorsCommand(a *app) *cobra.Command {
 	var limit uint
 	command := &cobra.Command{
 		Use:     "errors",
@@ -59,7 +51,7 @@ func (a *app) landingErrorsCommand() *cobra.Command {
 			return err
 		}
 		rows := screen.RowsOf(list, func(e client.LandingError) []any {
-			return []any{dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), strconv.Quote(e.Reason)}
+			return []any{screen.Cell(e.Owner.App), screen.Cell(e.Owner.Region), screen.Cell(e.Owner.Logic), screen.Cell(e.Owner.ID), screen.Cell(e.Name), e.Attempts, screen.Moment(e.Next), strconv.Quote(e.Reason)}
 		})
 		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), "APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", rows)
 	})
@@ -80,7 +72,7 @@ func refused(ctx context.Context, connected *client.Client, limit int) (list []c
 	}
 }
 
-func (a *app) landingRetryCommand() *cobra.Command {
+func landingRetryCommand(a *app) *cobra.Command {
 	var p place
 	command := &cobra.Command{
 		Use:   "retry | retry LOGIC OWNER NAME…",
@@ -96,7 +88,7 @@ func (a *app) landingRetryCommand() *cobra.Command {
 	})
 }
 
-func (a *app) landingRelandCommand() *cobra.Command {
+func landingRelandCommand(a *app) *cobra.Command {
 	var text string
 	command := &cobra.Command{
 		Use:   "reland",
@@ -111,7 +103,7 @@ only in the database.`,
 	}
 	c := a.connect(command)
 	command.Flags().StringVar(&text, "since", "", "a time like 2026-11-22T18:00:00Z, that of the database's backup or before; empty = all that is in memory")
-	_ = command.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
+	freeText(command, "since")
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) (err error) {
 		var since time.Time
 		if text != "" {
@@ -133,7 +125,7 @@ func (p *place) fields(args []string) (list []client.FieldName) {
 	return list
 }
 
-func (a *app) landingDropCommand() *cobra.Command {
+func landingDropCommand(a *app) *cobra.Command {
 	var p place
 	var confirm int64
 	command := &cobra.Command{
@@ -148,7 +140,7 @@ it gives up, not counting what was given up before: without it, drop only says h
 	c := a.connect(command)
 	p.define(command)
 	command.Flags().Int64Var(&confirm, "confirm", 0, "how many refused fields are given up")
-	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+	freeText(command, "confirm")
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		return c.showCount(connected.Landing().Drop(ctx, confirm, p.fields(args)...))
 	})

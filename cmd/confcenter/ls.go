@@ -8,12 +8,9 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
-	"confcenter/protocol"
 )
 
-const stateDeleted = protocol.FileDeleted
-
-func (a *app) lsCommand() *cobra.Command {
+func lsCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the server's files and what is wrong with them",
@@ -35,7 +32,7 @@ standard error, or as "problems" with -o json.`,
 		if err != nil {
 			return err
 		}
-		return c.show(map[string]any{"files": notNil(files), "problems": notNil(problems)}, func() error { return a.printFiles(files, problems) })
+		return c.show(map[string]any{"files": notNil(files), "problems": notNil(problems)}, func() error { return printFiles(a, files, problems) })
 	})
 }
 
@@ -47,13 +44,13 @@ func notNil[T any](list []T) []T {
 	return list
 }
 
-func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
+func printFiles(a *app, files []client.FileInfo, problems []client.Problem) error {
 	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", screen.RowsOf(files, func(f client.FileInfo) []any {
 		state := f.State
 		if f.Reason != "" {
 			state += " (" + f.Reason + ")"
 		}
-		return []any{f.Name, state, f.Size, f.Mtime, timeOf(int64(f.Mtime) * 1000)}
+		return []any{f.Name, state, f.Size, f.Mtime, screen.Time(int64(f.Mtime) * 1000)}
 	})); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestEveryOperationOfAModelIsAVerb(t *testing.T) {
-	root := (&app{}).root()
+	root := rootCommand((&app{}))
 	for model, operations := range map[string][]op.Operation{"flow": flow.Operations, "bench": bench.Operations} {
 		for i := range operations {
 			o := &operations[i]

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"time"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
-	"confcenter/confstore/history"
+	"confcenter/codes"
 	"confcenter/internal/settings"
 )
 
@@ -22,6 +22,13 @@ func chooses(command *cobra.Command, c *settings.Choice, name, shorthand, usage 
 func completeChoice(command *cobra.Command, c *settings.Choice, name string) {
 	// It fails only for a flag that does not exist or has one already.
 	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.Allowed, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// freeText has nothing completed for flags, whose values are no names of files either.
+func freeText(command *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // as in completeChoice
+	}
 }
 
 // newOutput is the value of -o; more are formats besides text and json.
@@ -50,23 +57,49 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// readTime reads a time as people write it, and repeats it as repeatTime does; what is the setting that
-// has it.
-func (a *app) readTime(what, text string) (time.Time, error) {
-	at, ok := history.ParseTime(text)
-	if !ok {
-		return at, usageError{fmt.Errorf("%s = %s: must be a time like 2026-11-22T18:00:00Z", what, text)}
-	}
-	a.repeatTime(text)
-	return at, nil
+// tell writes to standard error what is not a verb's result.
+func (a *app) tell(format string, args ...any) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	fmt.Fprintf(a.stderr, "confcenter: "+format+"\n", args...)
 }
 
-// repeatTime says on standard error how a time is meant that is not written in UTC, before anything
-// follows from it. Other moments are none of its business.
-func (a *app) repeatTime(text string) {
-	if at, ok := history.ParseTime(text); ok {
-		if meant := at.Format(time.RFC3339Nano); meant != text {
-			fmt.Fprintf(a.stderr, "confcenter: %s is %s\n", text, meant)
+// printAll prints what a watch tells until ctx ends, which is a watch's normal end, or print has had
+// enough, and stops the watch. err is why there is none.
+func printAll[N any](ctx context.Context, watch interface {
+	Next(context.Context) (N, error)
+	Stop()
+}, err error, print func(N) (enough bool, err error)) error {
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for {
+		n, err := watch.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		if enough, err := print(n); enough || err != nil {
+			return err
 		}
 	}
+}
+
+// defineReveal defines the flag of verbs that print marks unless they are told not to: what they
+// print is mostly looked at, kept or written back.
+func defineReveal(command *cobra.Command, reveal *bool) {
+	command.Flags().BoolVar(reveal, "reveal", false, "print sealed values instead of their marks, as far as you may know them")
+}
+
+// stillSealed is for those who asked for values and were given marks: a program that takes a mark
+// for a password is refused somewhere else, and no one knows why.
+func stillSealed(names ...string) error {
+	more := ""
+	if n := len(names) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return codes.Errorf(codes.Forbidden, "%s%s: there are values that stay sealed: you have no right to reveal them, or the server has not got their key; confcenter secret status tells", names[0], more)
 }

@@ -9,7 +9,7 @@ import (
 	"confcenter/cmd/confcenter/datadir"
 )
 
-func (a *app) renumberCommand() *cobra.Command {
+func renumberCommand(a *app) *cobra.Command {
 	return a.offline(&cobra.Command{
 		Use:   "renumber DIR",
 		Short: "Begin the versions of all files again, in a data directory that is not in use",

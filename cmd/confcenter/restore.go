@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 	"confcenter/kvstore/disk"
 )
 
-func (a *app) restoreCommand() *cobra.Command {
+func restoreCommand(a *app) *cobra.Command {
 	var revision int64
 	var at string
 	command := &cobra.Command{
@@ -43,10 +42,10 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
 		to := disk.Point{Revision: kv.Revision(revision)}
 		if args[0] == "-" {
-			return usageError{errors.New("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")}
+			return usagef("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")
 		}
 		if command.Flags().Changed("revision") && revision < 1 {
-			return usageError{fmt.Errorf("revision = %d: must be above 0", revision)}
+			return usagef("revision = %d: must be above 0", revision)
 		}
 		if at != "" {
 			t, err := a.readTime("time", at)
@@ -57,21 +56,21 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 		}
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		v, err := a.verifyBackup(ctx, args[0])
+		v, err := verifyBackup(ctx, a, args[0])
 		if err != nil {
 			return err
 		}
-		p := a.progress()
+		p := newProgress(a)
 		defer p.end()
 		done, err := datadir.Restore(ctx, args[0], args[1], v, to, p)
 		if err != nil {
 			return err
 		}
-		return c.show(done, func() error { return a.printRestored(done) })
+		return c.show(done, func() error { return printRestored(a, done) })
 	})
 }
 
-func (a *app) printRestored(done datadir.Restored) error {
+func printRestored(a *app, done datadir.Restored) error {
 	fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", done.Dir, done.Revision, done.Next, done.Dir)
 	tokens := done.Tokens
 	if len(tokens) == 0 {
@@ -79,6 +78,6 @@ func (a *app) printRestored(done datadir.Restored) error {
 	}
 	fmt.Fprintf(a.stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
 	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", screen.RowsOf(tokens, func(t token.Token) []any {
-		return []any{t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires)}
+		return []any{t.ID, t.Name, screen.Cell(strings.Join(t.Groups, ",")), screen.Moment(t.Made), screen.Cell(t.By), screen.Moment(t.Expires)}
 	}))
 }

@@ -51,7 +51,7 @@ func TestExitCodeOfErrors(t *testing.T) {
 		{codes.Errorf(codes.Internal, "x"), exitFailed},
 		{codes.Errorf(codes.Storage, "x"), exitFailed},
 		{codes.Errorf(codes.BadJSON, "x"), exitFailed},
-		{usageError{codes.Errorf(codes.NotFound, "x")}, exitUsage},
+		{usageError{err: codes.Errorf(codes.NotFound, "x")}, exitUsage},
 		{fmt.Errorf("set: %w", codes.Errorf(codes.NotFound, "x")), exitNotFound},
 		{codes.NotSubscribed, exitNotFound},
 		{codes.Unreachable, exitUnreachable},
@@ -154,7 +154,7 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 
 func TestHelpOfEveryVerb(t *testing.T) {
 	a := &app{}
-	for _, command := range a.root().Commands() {
+	for _, command := range rootCommand(a).Commands() {
 		t.Run(command.Name(), func(t *testing.T) {
 			require.NotEmpty(t, command.Short)
 			require.NotEmpty(t, command.Long+command.Short)
@@ -171,7 +171,7 @@ func TestHelpOfEveryVerb(t *testing.T) {
 
 func TestHelpOfTopLevelVerbsIsInTheImperative(t *testing.T) {
 	short := map[string]string{}
-	for _, verb := range (&app{}).historyCommands() {
+	for _, verb := range historyCommands((&app{})) {
 		short[verb.Name()], _, _ = strings.Cut(verb.Short, " ")
 		require.NotContains(t, verb.Long, "Lists")
 	}
@@ -249,7 +249,7 @@ func TestSetRefusesWhatIsNotADocument(t *testing.T) {
 
 func TestEndlessInputIsRefused(t *testing.T) {
 	a := &app{stdin: zeros{}}
-	_, err := a.readDocument("-")
+	_, err := readDocument(a, "-")
 	require.ErrorIs(t, err, codes.TooLarge)
 }
 
@@ -295,6 +295,6 @@ func TestCompletionOfWhatIsFixed(t *testing.T) {
 func TestNamesFromPeersCannotSteerTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out}
-	require.NoError(t, a.printClients([]map[string]string{{"svrid": "2001", "svrname": "\x1b[2Jx", "clisock": "127.0.0.1:5"}}))
+	require.NoError(t, printClients(a, []map[string]string{{"svrid": "2001", "svrname": "\x1b[2Jx", "clisock": "127.0.0.1:5"}}))
 	require.Equal(t, "ID    NAME        TAG  ADDRESS\n2001  \"\\x1b[2Jx\"  -    127.0.0.1:5\n", out.String())
 }

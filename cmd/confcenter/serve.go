@@ -11,7 +11,7 @@ import (
 	"confcenter/internal/settings"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *app) *cobra.Command {
 	var o serving.Options
 	var configFile string
 	var printConfig, checkConfig bool
@@ -59,7 +59,7 @@ output where the console is.`,
 		}
 		set, err := o.Resolve(configFile, a.environ, slices.Concat(foreign, []string{configVariable}, clientVariables()))
 		if err != nil {
-			return usageError{err}
+			return usageError{err: err}
 		}
 		if printConfig { // even bad settings: it helps to find out why
 			if err := set.Print(a.stdout); err != nil {
@@ -67,7 +67,7 @@ output where the console is.`,
 			}
 		}
 		if err := o.Check(); err != nil {
-			return usageError{err}
+			return usageError{err: err}
 		}
 		if printConfig || checkConfig {
 			return nil

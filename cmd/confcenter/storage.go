@@ -23,7 +23,7 @@ import (
 )
 
 // storageCommand is the group of verbs for player storage.
-func (a *app) storageCommand() *cobra.Command {
+func storageCommand(a *app) *cobra.Command {
 	return grouped(&cobra.Command{
 		Use:   "storage",
 		Short: "Read and write the fields of players and other owners",
@@ -39,8 +39,8 @@ standard input.`,
   confcenter storage owners bag --count
   confcenter storage status`,
 	}, "storage needs a verb, get or update for example",
-		a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
-		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingRelandCommand(), a.landingDropCommand(), a.storageImportCommand())
+		storageGetCommand(a), storageAllCommand(a), storageUpdateCommand(a), storageIncrCommand(a), storageRemoveCommand(a),
+		storageRestoreCommand(a), storageOwnersCommand(a), landingStatusCommand(a), landingErrorsCommand(a), landingRetryCommand(a), landingRelandCommand(a), landingDropCommand(a), storageImportCommand(a))
 }
 
 // place has the flags that say whose fields are meant.
@@ -50,16 +50,14 @@ func (p *place) define(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&p.app, "app", field.DefaultID, "app of the owner")
 	f.StringVar(&p.region, "region", field.DefaultID, "region of the owner")
-	for _, flag := range []string{"app", "region"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	freeText(command, "app", "region")
 }
 
 func (p *place) storage(connected *client.Client) *client.Storage {
 	return connected.StorageOf(p.app, p.region)
 }
 
-func (a *app) storageGetCommand() *cobra.Command {
+func storageGetCommand(a *app) *cobra.Command {
 	var p place
 	var versions bool
 	command := &cobra.Command{
@@ -83,15 +81,15 @@ and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
 		case len(names) == 1 && len(fields) == 0:
 			return codes.Errorf(codes.NotFound, "%s has no field %q", owner, names[0])
 		case len(names) == 1 && !versions && !c.json():
-			return c.printValue(valueOf(fields[0].Value))
+			return printValue(c, valueOf(fields[0].Value))
 		case c.output.Value == formRaw:
-			return usageError{errors.New("-o raw prints the value of one NAME")}
+			return usagef("-o raw prints the value of one NAME")
 		}
-		return c.showFields(fields, versions)
+		return showFields(c, fields, versions)
 	})
 }
 
-func (a *app) storageAllCommand() *cobra.Command {
+func storageAllCommand(a *app) *cobra.Command {
 	var p place
 	command := &cobra.Command{
 		Use:     "all LOGIC OWNER",
@@ -106,17 +104,17 @@ func (a *app) storageAllCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.showFields(fieldsOf(all), false)
+		return showFields(c, fieldsOf(all), false)
 	})
 }
 
 // showFields prints fields in the order of their names: as the members fields, bytes and
 // versions of the protocol, or as a table.
-func (c *connection) showFields(fields []client.StorageField, versions bool) error {
+func showFields(c *connection, fields []client.StorageField, versions bool) error {
 	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
 	header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
 	return c.showTable(fieldMembers(fields, versions), header, screen.RowsOf(fields, func(f client.StorageField) []any {
-		row := []any{dash(f.Name), brief(valueOf(f.Value))}
+		row := []any{screen.Cell(f.Name), brief(valueOf(f.Value))}
 		if versions {
 			row = append(row, f.Version)
 		}
@@ -163,9 +161,7 @@ type ownerFlags struct {
 func (w *ownerFlags) define(command *cobra.Command) {
 	w.place.define(command)
 	settings.Define(command.Flags(), w)
-	for _, flag := range []string{"token", "if-version"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	freeText(command, "token", "if-version")
 }
 
 func (w *ownerFlags) options() ([]client.Option, error) {
@@ -193,7 +189,7 @@ func numbersOf(args []string, refusal string) (map[string]int64, error) {
 		i := strings.LastIndexByte(arg, '=') // the last, because names may have one and numbers have none
 		n, err := strconv.ParseInt(arg[i+1:], 10, 64)
 		if i < 0 || err != nil {
-			return nil, usageError{fmt.Errorf(refusal, arg)}
+			return nil, usagef(refusal, arg)
 		}
 		if _, twice := numbers[arg[:i]]; twice {
 			return nil, namedTwice(arg[:i])
@@ -204,7 +200,7 @@ func numbersOf(args []string, refusal string) (map[string]int64, error) {
 }
 
 func namedTwice(name string) error {
-	return usageError{fmt.Errorf("field %q is named twice", name)}
+	return usagef("field %q is named twice", name)
 }
 
 // ownerWrite is a method of Owner for T, which the arguments behind LOGIC and OWNER say.
@@ -232,13 +228,13 @@ func writes[T any](c *connection, command *cobra.Command, read func(args []strin
 			if err != nil {
 				return err
 			}
-			return c.showChanged(done, flags.Prev, text(done))
+			return showChanged(c, done, flags.Prev, text(done))
 		})
 	}
 	return command
 }
 
-func (c *connection) showChanged(done client.Changed, prev bool, text any) error {
+func showChanged(c *connection, done client.Changed, prev bool, text any) error {
 	out := map[string]any{"revision": done.Revision, "versions": done.Versions}
 	if done.Values != nil {
 		out["values"] = done.Values
@@ -263,7 +259,7 @@ func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
 
 func revisionOf(done client.Changed) any { return fmt.Sprint("revision ", done.Revision) }
 
-func (a *app) storageUpdateCommand() *cobra.Command {
+func storageUpdateCommand(a *app) *cobra.Command {
 	var octets bool
 	command := &cobra.Command{
 		Use:   "update LOGIC OWNER NAME=VALUE…",
@@ -278,41 +274,41 @@ field does not have the version of --if-version; then nothing has changed.`,
 	}
 	c := a.connect(command)
 	command.Flags().BoolVar(&octets, "base64", false, "each VALUE is base64")
-	return writes(c, command, func(args []string) (map[string][]byte, error) { return a.fieldValues(args, octets) }, (*client.Owner).Update, revisionOf)
+	return writes(c, command, func(args []string) (map[string][]byte, error) { return fieldValues(a, args, octets) }, (*client.Owner).Update, revisionOf)
 }
 
 // fieldValues reads NAME=VALUE arguments.
-func (a *app) fieldValues(args []string, octets bool) (map[string][]byte, error) {
+func fieldValues(a *app, args []string, octets bool) (map[string][]byte, error) {
 	fields, input := make(map[string][]byte, len(args)), ""
 	for _, arg := range args {
 		name, text, given := strings.Cut(arg, "=")
 		if !given {
-			return nil, usageError{fmt.Errorf("%q must be NAME=VALUE", arg)}
+			return nil, usagef("%q must be NAME=VALUE", arg)
 		}
 		if _, twice := fields[name]; twice {
 			return nil, namedTwice(name)
 		}
 		if text == "-" {
 			if input != "" {
-				return nil, usageError{fmt.Errorf("standard input is one VALUE, and cannot be that of %s and %s", input, name)}
+				return nil, usagef("standard input is one VALUE, and cannot be that of %s and %s", input, name)
 			}
 			input = name
 		}
-		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(a, text)
+		value, err := a.readArgument(text)
 		if err != nil {
 			return nil, fmt.Errorf("value of %s: %w", name, err)
 		}
 		if octets {
-			if v.Data, err = base64.StdEncoding.DecodeString(string(v.Data)); err != nil {
-				return nil, usageError{fmt.Errorf("value of %s: %w", name, err)}
+			if value, err = base64.StdEncoding.DecodeString(string(value)); err != nil {
+				return nil, usagef("value of %s: %w", name, err)
 			}
 		}
-		fields[name] = v.Data
+		fields[name] = value
 	}
 	return fields, nil
 }
 
-func (a *app) storageIncrCommand() *cobra.Command {
+func storageIncrCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "incr LOGIC OWNER NAME[=N]…",
 		Short: "Add to fields of an owner",
@@ -332,13 +328,13 @@ the exit code is 5.`,
 	}, (*client.Owner).Incr, func(done client.Changed) any {
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(done.Values)) {
-			lines = append(lines, fmt.Sprintf("%s=%d", dash(name), done.Values[name]))
+			lines = append(lines, fmt.Sprintf("%s=%d", screen.Cell(name), done.Values[name]))
 		}
 		return strings.Join(lines, "\n")
 	})
 }
 
-func (a *app) storageRemoveCommand() *cobra.Command {
+func storageRemoveCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "remove LOGIC OWNER NAME…",
 		Short:   "Remove fields of an owner; restore brings them back",
@@ -348,7 +344,7 @@ func (a *app) storageRemoveCommand() *cobra.Command {
 	return writes(a.connect(command), command, theNames, (*client.Owner).Remove, revisionOf)
 }
 
-func (a *app) storageRestoreCommand() *cobra.Command {
+func storageRestoreCommand(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore LOGIC OWNER NAME…",
 		Short: "Bring removed fields of an owner back",
@@ -359,7 +355,7 @@ The exit code is 3 if one of them was never written.`,
 	return writes(a.connect(command), command, theNames, (*client.Owner).Restore, revisionOf)
 }
 
-func (a *app) storageOwnersCommand() *cobra.Command {
+func storageOwnersCommand(a *app) *cobra.Command {
 	var p place
 	var count bool
 	var limit uint
@@ -392,6 +388,6 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 				break
 			}
 		}
-		return c.showTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
+		return c.showTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{screen.Cell(o["logicType"]), screen.Cell(o["ownerId"])} }))
 	})
 }

@@ -27,7 +27,7 @@ type importFlags struct {
 	restart       bool
 }
 
-func (a *app) storageImportCommand() *cobra.Command {
+func storageImportCommand(a *app) *cobra.Command {
 	var flags importFlags
 	command := &cobra.Command{
 		Use:   "import [TABLE…]",
@@ -58,18 +58,16 @@ Give the DSNs, which have passwords, as ` + variableFrom + ` and CONFCENTER_LAND
 	f.Var(&flags.from, "from", "database with the tables, mysql://USER:PASSWORD@HOST:PORT/DATABASE for example; also "+variableFrom)
 	f.Var(&flags.landing, "landing", "database that the server lands in, written as for the server; also CONFCENTER_LANDING")
 	f.BoolVar(&flags.restart, "restart", false, "start over, even if an import was interrupted")
-	for flag := range c.shares {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	freeText(command, "from", "landing")
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		placed := f.Changed("app") && f.Changed("region")
 		switch {
 		case flags.from == "" || flags.landing == "":
-			return usageError{fmt.Errorf("import needs two databases: that with the tables as --from or %s, and that of the server as --landing or CONFCENTER_LANDING", variableFrom)}
+			return usagef("import needs two databases: that with the tables as --from or %s, and that of the server as --landing or CONFCENTER_LANDING", variableFrom)
 		case f.Changed("app") != f.Changed("region") || placed && len(args) != 1:
-			return usageError{errors.New("--app and --region go together, and with one TABLE")}
+			return usagef("--app and --region go together, and with one TABLE")
 		}
-		return c.imports(ctx, connected, &flags, args, placed)
+		return importTables(ctx, c, connected, &flags, args, placed)
 	})
 }
 
@@ -81,7 +79,7 @@ type moving struct {
 	restart   bool
 }
 
-func (c *connection) imports(ctx context.Context, connected *client.Client, flags *importFlags, args []string, placed bool) (err error) {
+func importTables(ctx context.Context, c *connection, connected *client.Client, flags *importFlags, args []string, placed bool) (err error) {
 	m := &moving{connection: c, connected: connected, restart: flags.restart}
 	for _, one := range []struct {
 		name string
@@ -90,7 +88,7 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	}{{"from", flags.from, &m.from}, {"landing", flags.landing, &m.to}} {
 		db, err := landing.OpenDatabase(string(one.dsn))
 		if err != nil {
-			return usageError{fmt.Errorf("%s: %w", one.name, err)}
+			return usagef("%s: %w", one.name, err)
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
 		*one.to = db

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return a.offline(&cobra.Command{
 		Use:   "version",
 		Short: "Print this program's version",

@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
 	"confcenter/kv"
 )
 
-func (a *app) watchCommand() *cobra.Command {
+func watchCommand(a *app) *cobra.Command {
 	var w documentWatching
 	var prefix string
 	var from int64
@@ -67,7 +68,7 @@ documents of the same revision follow.`,
 		prefixed := f.Changed("prefix")
 		if !prefixed && !f.Changed("from") && !w.changes {
 			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return a.watch(ctx, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.json())
+				return watch(ctx, a, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.json())
 			})
 		}
 		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes
@@ -76,21 +77,21 @@ documents of the same revision follow.`,
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			watch, err := connected.WatchDocuments(ctx, w.DocumentWatchOptions)
-			return printAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return c.printRevision(n, &w) })
+			return printAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return printRevision(c, n, &w) })
 		})
 	}
 	return command
 }
 
 // watch returns nil when ctx ends, which is a watch's normal end.
-func (a *app) watch(ctx context.Context, connected *client.Client, query client.Query, count int, asJSON bool) error {
+func watch(ctx context.Context, a *app, connected *client.Client, query client.Query, count int, asJSON bool) error {
 	done := make(chan error, 1)
 	printed, ended := 0, false // used on the callbacks' goroutine only
 	w, err := connected.Watch(ctx, query, func(d *client.Document) {
 		if ended {
 			return
 		}
-		err := a.printState(d, asJSON)
+		err := printState(a, d, asJSON)
 		printed++
 		if err != nil || printed == count {
 			ended = true
@@ -109,7 +110,7 @@ func (a *app) watch(ctx context.Context, connected *client.Client, query client.
 	}
 }
 
-func (a *app) printState(d *client.Document, asJSON bool) error {
+func printState(a *app, d *client.Document, asJSON bool) error {
 	if asJSON {
 		doc := newDocument(d)
 		doc.Broken = neverGood(d)
@@ -165,7 +166,7 @@ type pathChange struct {
 func (w *documentWatching) named(args []string, prefixed bool) error {
 	switch {
 	case len(args) > 0 && prefixed:
-		return usageError{errors.New("NAME and --prefix exclude each other")}
+		return usagef("NAME and --prefix exclude each other")
 	case len(args) > 0:
 		args = append(args, "")
 		w.Name, w.Path = args[0], args[1]
@@ -174,9 +175,9 @@ func (w *documentWatching) named(args []string, prefixed bool) error {
 }
 
 // printRevision returns true when enough lines have been printed.
-func (c *connection) printRevision(n client.DocumentNotice, w *documentWatching) (done bool, err error) {
+func printRevision(c *connection, n client.DocumentNotice, w *documentWatching) (done bool, err error) {
 	if n.Kind == kv.Synced || n.Kind == kv.Resync {
-		return c.printDocument(documentChange{Op: n.Kind.String(), Revision: n.Revision}, w)
+		return printDocument(c, documentChange{Op: n.Kind.String(), Revision: n.Revision}, w)
 	}
 	for i := range n.Changes {
 		d := &n.Changes[i]
@@ -196,7 +197,7 @@ func (c *connection) printRevision(n client.DocumentNotice, w *documentWatching)
 			}
 			line.Path, line.Contents, line.Prev = "", nil, nil
 		}
-		if done, err = c.printDocument(line, w); done || err != nil {
+		if done, err = printDocument(c, line, w); done || err != nil {
 			return done, err
 		}
 	}
@@ -214,17 +215,17 @@ func pathsOf(d *client.DocumentChange, below string) ([]pathChange, error) {
 }
 
 // printDocument prints a line, or as text with --changes one for each path.
-func (c *connection) printDocument(d documentChange, w *documentWatching) (done bool, err error) {
+func printDocument(c *connection, d documentChange, w *documentWatching) (done bool, err error) {
 	lines := []string{strings.TrimSuffix(fmt.Sprintf("%d %s %s", d.Revision, d.Op, d.Name), " ")}
 	switch {
 	case c.json():
-		err := c.app.printJSON(d)
+		err := c.printJSON(d)
 		w.printed++
 		return w.printed == w.count, err
 	case len(d.Changes) > 0:
 		lines = lines[:0]
 		for _, p := range d.Changes {
-			lines = append(lines, fmt.Sprintf("%d %s %s %s -> %s", d.Revision, d.Name, dash(p.Path), orAbsent(p.Old), orAbsent(p.New)))
+			lines = append(lines, fmt.Sprintf("%d %s %s %s -> %s", d.Revision, d.Name, screen.Cell(p.Path), orAbsent(p.Old), orAbsent(p.New)))
 		}
 	case d.Name != "":
 		if d.Path != "" {
@@ -235,7 +236,7 @@ func (c *connection) printDocument(d documentChange, w *documentWatching) (done 
 		}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(c.app.stdout, line); err != nil {
+		if _, err := fmt.Fprintln(c.stdout, line); err != nil {
 			return false, err
 		}
 		if w.printed++; w.printed == w.count {
