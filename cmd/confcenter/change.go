@@ -7,59 +7,60 @@ import (
 
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/confstore/log"
 )
 
 // showChange prints what a change has done, or would do.
-func showChange(a *app, change *history.ChangeAnswer) error {
+func showChange(a *verb.App, change *history.ChangeAnswer) error {
 	switch {
 	case len(change.Refused) > 0:
 		return nil // an error follows
 	case change.Count == 0:
-		return a.printf("nothing to do\n")
+		return a.Printf("nothing to do\n")
 	}
 	for _, d := range change.Documents {
-		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, screen.Visible(d.Name)); err != nil {
+		if err := a.Printf("%-8s %s\n", d.Kind, screen.Visible(d.Name)); err != nil {
 			return err
 		}
 	}
 	if more := change.Count - int64(len(change.Documents)); more > 0 {
-		fmt.Fprintf(a.stdout, "and %d more\n", more)
+		fmt.Fprintf(a.Stdout, "and %d more\n", more)
 	}
 	if change.Revision > 0 {
-		return a.printf("revision %d, %d documents\n", change.Revision, change.Count)
+		return a.Printf("revision %d, %d documents\n", change.Revision, change.Count)
 	}
 	return nil
 }
 
 // showTold prints which programs would be told of a change, and whether it would have to wait.
-func showTold(a *app, change *history.ChangeAnswer) {
+func showTold(a *verb.App, change *history.ChangeAnswer) {
 	if change.Held {
-		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", screen.Cell(screen.Visible(strings.Join(change.Approval, ", "))))
+		fmt.Fprintf(a.Stdout, "it would be held until another person approves, because of %s\n", screen.Cell(screen.Visible(strings.Join(change.Approval, ", "))))
 	}
 	if change.Told == 0 {
-		fmt.Fprintln(a.stdout, "no connected program uses them")
+		fmt.Fprintln(a.Stdout, "no connected program uses them")
 		return
 	}
-	fmt.Fprintf(a.stdout, "programs that would be told: %d\n", change.Told)
+	fmt.Fprintf(a.Stdout, "programs that would be told: %d\n", change.Told)
 	for _, p := range change.Programs {
-		fmt.Fprintf(a.stdout, "  %s %s: %s\n", screen.Cell(screen.Visible(p.Name)), p.Address, screen.Visible(strings.Join(p.Files, ", ")))
+		fmt.Fprintf(a.Stdout, "  %s %s: %s\n", screen.Cell(screen.Visible(p.Name)), p.Address, screen.Visible(strings.Join(p.Files, ", ")))
 	}
 	if more := change.Told - int64(len(change.Programs)); more > 0 {
-		fmt.Fprintf(a.stdout, "  and %d more\n", more)
+		fmt.Fprintf(a.Stdout, "  and %d more\n", more)
 	}
 }
 
 // showUndone prints what was changed on the server and would be undone.
-func showUndone(a *app, change *history.ChangeAnswer) {
+func showUndone(a *verb.App, change *history.ChangeAnswer) {
 	for _, u := range change.Undone {
 		who := ""
 		if u.By != nil {
 			who = fmt.Sprintf(" (%s, %s: %s)", screen.Cell(whoMade(u.By)), screen.Time(u.By.Time), screen.Cell(screen.Shortened(u.By.Comment)))
 		}
-		fmt.Fprintf(a.stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
+		fmt.Fprintf(a.Stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
 	}
 }
 
@@ -85,7 +86,7 @@ const mostDiffs = 100
 
 // rolledBack shows what a dry run would change, line by line.
 func rolledBack(ctx context.Context, q *asked) error {
-	a, change := q.app, q.answer.(*history.ChangeAnswer)
+	a, change := q.App, q.answer.(*history.ChangeAnswer)
 	if !q.question.(*history.RollbackAsk).DryRun {
 		return nil
 	}
@@ -112,7 +113,7 @@ func rolledBack(ctx context.Context, q *asked) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(a.stdout, diff.Text)
+			fmt.Fprint(a.Stdout, diff.Text)
 			if q.From, q.Offset = fmt.Sprint(diff.From.At), diff.Next; q.Offset == 0 {
 				break
 			}

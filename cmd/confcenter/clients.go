@@ -11,10 +11,11 @@ import (
 	"confcenter/client"
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/confstore/history"
 )
 
-func clientsCommand(a *app) *cobra.Command {
+func clientsCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "clients [NAME]",
 		Short: "List the programs connected to the server, or those that use a file",
@@ -25,26 +26,26 @@ inherits from it, and the revision that each was last told, as log has it.`,
   confcenter clients app1-dev
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		if len(args) > 0 {
 			uses, err := calls.History(connected).Uses(ctx, &history.UsesAsk{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			return c.show(uses, func() error { return printUses(a, uses) })
+			return c.Show(uses, func() error { return printUses(a, uses) })
 		}
 		list, err := connected.Clients(ctx)
 		if err != nil {
 			return err
 		}
 		slices.SortStableFunc(list, func(a, b map[string]string) int { return cmp.Compare(id(a), id(b)) })
-		return c.show(notNil(list), func() error { return printClients(a, list) })
+		return c.Show(notNil(list), func() error { return printClients(a, list) })
 	})
 }
 
-func printUses(a *app, uses *history.UsesAnswer) error {
-	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
+func printUses(a *verb.App, uses *history.UsesAnswer) error {
+	if err := a.Table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
 		told := "-"
 		switch {
 		case u.Revision > 0:
@@ -58,7 +59,7 @@ func printUses(a *app, uses *history.UsesAnswer) error {
 	})); err != nil {
 		return err
 	}
-	return a.printf("%s@%d: %d programs use it\n", screen.Cell(uses.Name), uses.Revision, uses.Programs)
+	return a.Printf("%s@%d: %d programs use it\n", screen.Cell(uses.Name), uses.Revision, uses.Programs)
 }
 
 func id(properties map[string]string) int64 {
@@ -66,8 +67,8 @@ func id(properties map[string]string) int64 {
 	return n
 }
 
-func printClients(a *app, list []map[string]string) error {
-	return a.table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
+func printClients(a *verb.App, list []map[string]string) error {
+	return a.Table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
 		return []any{p["svrid"], screen.Cell(p["svrname"]), screen.Cell(p["tag"]), screen.Cell(cmp.Or(p["clisock"], p["_ip"]))}
 	}))
 }

@@ -14,6 +14,7 @@ import (
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/internal/jsonpath"
@@ -70,13 +71,13 @@ func diffTwo(ctx context.Context, command *cobra.Command, c *asked) (bool, error
 	named := q.From != "" && !history.IsMoment(q.From) && !strings.HasPrefix(q.From, "~")
 	switch {
 	case against == "" && token != "":
-		return false, usagef("%s = %s: is for the server that --%s names", againstTokenFlag, token, againstFlag)
+		return false, verb.Usagef("%s = %s: is for the server that --%s names", againstTokenFlag, token, againstFlag)
 	case against == "" && !named:
 		return false, nil
 	case q.To != "" || q.From != "" && !named:
-		return false, usagef("two files are compared: give the revision of a file behind its name, as in %s@%s", q.Name, cmp.Or(q.To, q.From))
+		return false, verb.Usagef("two files are compared: give the revision of a file behind its name, as in %s@%s", q.Name, cmp.Or(q.To, q.From))
 	case q.Offset != 0:
-		return false, usagef("two files are compared as a whole: there is no offset")
+		return false, verb.Usagef("two files are compared as a whole: there is no offset")
 	}
 	from, err := sideOf(ctx, calls.History(c.connected), q.Name, q.Resolved)
 	if err != nil {
@@ -89,7 +90,7 @@ func diffTwo(ctx context.Context, command *cobra.Command, c *asked) (bool, error
 		if codes.Of(err) == codes.NotFound {
 			err = fmt.Errorf("%w; as a revision it would be a number, '~N' or a time like 2026-11-23T05:00:00Z", err)
 		}
-	} else if to, err = sideAt(ctx, c.connection, command, against, token, other, q.Resolved); err != nil {
+	} else if to, err = sideAt(ctx, c.Connection, command, against, token, other, q.Resolved); err != nil {
 		err = fmt.Errorf("at %s: %w", against, err)
 	}
 	if err != nil {
@@ -99,22 +100,22 @@ func diffTwo(ctx context.Context, command *cobra.Command, c *asked) (bool, error
 	if err != nil {
 		return false, err
 	}
-	return true, c.show(answer, func() error { return showDiff(c.app, &history.DiffAnswer{Text: answer.Text, Paths: answer.Paths}) })
+	return true, c.Show(answer, func() error { return showDiff(c.App, &history.DiffAnswer{Text: answer.Text, Paths: answer.Paths}) })
 }
 
 // sideAt reads a file of another server.
-func sideAt(ctx context.Context, c *connection, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
+func sideAt(ctx context.Context, c *verb.Connection, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
 	if _, err := serving.OpenAddress(addr); err != nil {
-		return nil, usageError{err: err}
+		return nil, verb.UsageError{Err: err}
 	}
-	config, err := c.config(command)
+	config, err := c.Config(command)
 	if err != nil {
 		return nil, err
 	}
 	config.Addrs, config.Token = []string{addr}, ""
 	if token != "" {
-		if config.Token, err = (&connection{app: c.app, token: token}).tokenText(); err != nil {
-			return nil, usageError{err: err}
+		if config.Token, err = c.TokenIn(token); err != nil {
+			return nil, verb.UsageError{Err: err}
 		}
 	}
 	connected, err := client.Dial(ctx, config)

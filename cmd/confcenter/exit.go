@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
@@ -52,7 +53,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)), errors.As(err, new(serving.Unusable)):
+	case errors.As(err, new(verb.UsageError)), errors.As(err, new(serving.Unusable)):
 		return exitUsage
 	case errors.Is(err, errDiffers):
 		return exitDiffers

@@ -12,12 +12,13 @@ import (
 
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/models/bench"
 	"confcenter/models/flow"
 )
 
 // benchCommand is the group of verbs for nodes and jobs.
-func benchCommand(a *app) *cobra.Command {
+func benchCommand(a *verb.App) *cobra.Command {
 	return modelCommand(a, &cobra.Command{
 		Use:   "bench",
 		Short: "Nodes and jobs of a benchmark cluster",
@@ -27,11 +28,11 @@ and "-" for standard input.`,
 		Example: `  confcenter bench nodes
   confcenter bench submit-job @job.yaml
   confcenter bench job JOB -o json`,
-	}, "bench", bench.Operations, nil)
+	}, bench.Operations, nil)
 }
 
 // flowCommand is the group of verbs for applications and their tasks.
-func flowCommand(a *app) *cobra.Command {
+func flowCommand(a *verb.App) *cobra.Command {
 	var watch bool
 	tree := special{show: as(showTree)}
 	tree.define = func(command *cobra.Command) {
@@ -52,7 +53,7 @@ nodes, workers and schedulers of a cluster. An argument or flag that is a text o
 		Example: `  confcenter flow tree --watch
   confcenter flow register A --parts @parts.json
   confcenter flow workers -o json`,
-	}, "flow", flow.Operations, map[string]special{"tree": tree})
+	}, flow.Operations, map[string]special{"tree": tree})
 }
 
 // followTree prints the tree again and again, until ctx ends. What is watched begins where the
@@ -90,8 +91,8 @@ func followTree(ctx context.Context, q *asked) error {
 }
 
 // showTree prints applications with what is below them, indented.
-func showTree(a *app, tree *flow.TreeAnswer) error {
-	err := a.table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", screen.RowsOf(tree.Lines, func(line flow.TreeLine) []any {
+func showTree(a *verb.App, tree *flow.TreeAnswer) error {
+	err := a.Table("MEMBER\tSTATUS\tNAME\tWORKER\tTASKS", screen.RowsOf(tree.Lines, func(line flow.TreeLine) []any {
 		var tasks []string
 		for _, status := range slices.Sorted(maps.Keys(line.Tasks)) {
 			tasks = append(tasks, fmt.Sprintf("%d %s", line.Tasks[status], status))
@@ -99,7 +100,7 @@ func showTree(a *app, tree *flow.TreeAnswer) error {
 		return []any{strings.Repeat("  ", int(line.Depth)) + screen.Cell(line.Key), screen.Cell(string(line.Status)), screen.Cell(line.Name), screen.Cell(line.Worker), screen.Cell(strings.Join(tasks, ", "))}
 	}))
 	if err == nil && tree.Next != "" {
-		_, err = fmt.Fprintf(a.stdout, "next: %s\n", tree.Next)
+		err = a.Printf("next: %s\n", tree.Next)
 	}
 	return err
 }

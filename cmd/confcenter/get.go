@@ -8,6 +8,7 @@ import (
 
 	"confcenter/access/secret"
 	"confcenter/client"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/internal/jsontext"
 )
 
@@ -26,7 +27,7 @@ func newDocument(d *client.Document) document {
 	return document{Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime, Exists: d.Exists(), Contents: d.Raw()}
 }
 
-func getCommand(a *app) *cobra.Command {
+func getCommand(a *verb.App) *cobra.Command {
 	var merged, raw, reveal bool
 	command := &cobra.Command{
 		Use:   "get NAME [PATH]",
@@ -41,21 +42,21 @@ to leave something sealed, which is printed as a mark.`,
   confcenter get app1-dev /key3/subkey3 --raw
   confcenter get app1-dev --merged -o json`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "merge the file over those it inherits from, as programs see it")
 	command.Flags().BoolVarP(&raw, "raw", "r", false, "print a string without its quotes")
-	defineReveal(command, &reveal)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	verb.DefineReveal(command, &reveal)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		d, err := connected.GetConfig(ctx, queryOf(args, merged, reveal))
 		if err != nil {
 			return err
 		}
-		if err := c.show(newDocument(d), func() error { return printContents(a, d.Raw(), raw) }); err != nil {
+		if err := c.Show(newDocument(d), func() error { return printContents(a, d.Raw(), raw) }); err != nil {
 			return err
 		}
 		if reveal && secret.Has(d.Raw()) {
-			return stillSealed(d.Name)
+			return verb.StillSealed(d.Name)
 		}
 		return nil
 	})
@@ -70,13 +71,13 @@ func queryOf(args []string, merged, reveal bool) client.Query {
 	return query
 }
 
-func printContents(a *app, contents []byte, raw bool) error {
+func printContents(a *verb.App, contents []byte, raw bool) error {
 	text := []byte(nil)
 	if raw && jsontext.KindOf(contents) == jsontext.String {
 		text = jsontext.AppendUnquote(text, contents)
 	} else {
 		text = jsontext.AppendIndent(text, contents, "    ")
 	}
-	_, err := a.stdout.Write(append(text, '\n'))
+	_, err := a.Stdout.Write(append(text, '\n'))
 	return err
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/protocol"
 )
 
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
-func historyCommands(a *app) (list []*cobra.Command) {
+func historyCommands(a *verb.App) (list []*cobra.Command) {
 	specials := map[string]special{
 		"log": {show: as(showLog), example: "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"},
 		"show": {show: as(showText), follow: rest(moreText),
@@ -31,7 +32,7 @@ func historyCommands(a *app) (list []*cobra.Command) {
 		"rollback": {long: true, show: as(showChange), follow: rolledBack,
 			before: func(q *asked) {
 				_, moment := q.question.(*history.RollbackAsk).Target()
-				a.repeatTime(moment)
+				a.RepeatTime(moment)
 			},
 			example: "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"},
 	}
@@ -47,7 +48,7 @@ func historyCommands(a *app) (list []*cobra.Command) {
 		verb := operationCommand(a, o, protocol.OfModel("history", place), specials[o.Name])
 		speakTo(verb)
 		if o.Name == "prune" {
-			verb = retentionCommand(a, verb)
+			verb = retentionCommand(verb)
 		}
 		list = append(list, verb)
 	}
@@ -64,8 +65,8 @@ func speakTo(verb *cobra.Command) {
 }
 
 // retentionCommand is the group of verbs that remove from the past.
-func retentionCommand(a *app, verbs ...*cobra.Command) *cobra.Command {
-	return grouped(&cobra.Command{
+func retentionCommand(verbs ...*cobra.Command) *cobra.Command {
+	return verb.Grouped(&cobra.Command{
 		Use:   "history",
 		Short: "How long the past of files is kept",
 		Long: `Versions of files stay until they are removed by name: nothing does so by itself. Prune
@@ -76,16 +77,16 @@ and all of the last 365 days.`,
 }
 
 // showLog prints changes, a line for each.
-func showLog(a *app, log *history.LogAnswer) error {
-	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
+func showLog(a *verb.App, log *history.LogAnswer) error {
+	err := a.Table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
 		return []any{c.Revision, screen.Time(c.Time), screen.Cell(whoMade(&c.By)), whatChanged(&c, log.Name != ""), screen.Cell(screen.Shortened(c.Comment))}
 	}))
 	switch {
 	case err != nil:
 	case log.Next > 0:
-		_, err = fmt.Fprintf(a.stdout, "more: --before %d\n", log.Next)
+		err = a.Printf("more: --before %d\n", log.Next)
 	case log.Compacted:
-		_, err = fmt.Fprintln(a.stdout, "earlier ones are no longer kept")
+		err = a.Printf("earlier ones are no longer kept\n")
 	}
 	return err
 }
@@ -116,11 +117,11 @@ func whatChanged(c *history.Change, one bool) string {
 }
 
 // showText prints a piece of what a document was, as it is.
-func showText(a *app, show *history.ShowAnswer) error {
+func showText(a *verb.App, show *history.ShowAnswer) error {
 	if show.Deleted && show.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), screen.Time(show.Change.Time), show.Change.Revision-1)
 	}
-	_, err := io.WriteString(a.stdout, show.Text)
+	_, err := io.WriteString(a.Stdout, show.Text)
 	return err
 }
 
@@ -143,8 +144,8 @@ func moreText(q *history.ShowAsk, show *history.ShowAnswer) bool {
 }
 
 // showDiff prints what differs, by line or by key path.
-func showDiff(a *app, diff *history.DiffAnswer) error {
-	if _, err := io.WriteString(a.stdout, diff.Text); err != nil {
+func showDiff(a *verb.App, diff *history.DiffAnswer) error {
+	if _, err := io.WriteString(a.Stdout, diff.Text); err != nil {
 		return err
 	}
 	for i := range diff.Paths {
@@ -153,11 +154,11 @@ func showDiff(a *app, diff *history.DiffAnswer) error {
 		var err error
 		switch p.What {
 		case history.Added:
-			_, err = fmt.Fprintf(a.stdout, "+ %s %s\n", cmp.Or(p.Path, "/"), new)
+			err = a.Printf("+ %s %s\n", cmp.Or(p.Path, "/"), new)
 		case history.Removed:
-			_, err = fmt.Fprintf(a.stdout, "- %s %s\n", cmp.Or(p.Path, "/"), old)
+			err = a.Printf("- %s %s\n", cmp.Or(p.Path, "/"), old)
 		default:
-			_, err = fmt.Fprintf(a.stdout, "~ %s %s -> %s\n", cmp.Or(p.Path, "/"), old, new)
+			err = a.Printf("~ %s %s -> %s\n", cmp.Or(p.Path, "/"), old, new)
 		}
 		if err != nil {
 			return err
@@ -180,8 +181,8 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 }
 
 // showBlame prints who changed each value last.
-func showBlame(a *app, blame *history.BlameAnswer) error {
-	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
+func showBlame(a *verb.App, blame *history.BlameAnswer) error {
+	err := a.Table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
 		revision := strconv.FormatInt(k.Revision, 10)
 		if k.Earlier {
 			revision = "<=" + revision
@@ -190,39 +191,39 @@ func showBlame(a *app, blame *history.BlameAnswer) error {
 	}))
 	for _, l := range blame.Looked {
 		if err == nil && l.Stopped != "" {
-			_, err = fmt.Fprintf(a.stdout, "%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
+			err = a.Printf("%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
 		}
 	}
 	if err == nil && blame.Next > 0 {
-		_, err = fmt.Fprintf(a.stdout, "more: --offset %d --rev %d\n", blame.Next, blame.At)
+		err = a.Printf("more: --offset %d --rev %d\n", blame.Next, blame.At)
 	}
 	return err
 }
 
 // showExplain prints what each file has to say, the weakest first.
-func showExplain(a *app, e *history.ExplainAnswer) error {
-	err := a.table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
+func showExplain(a *verb.App, e *history.ExplainAnswer) error {
+	err := a.Table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
 		return []any{f.Name, f.Role, screen.Cell(screen.Shortened(valueText(f.Value, f.Length))), f.Why}
 	}))
 	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(a.stdout, "%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
+		err = a.Printf("%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
 	}
 	return err
 }
 
 // showPrune prints what is gone, or would go.
-func showPrune(a *app, prune *history.PruneAnswer) error {
+func showPrune(a *verb.App, prune *history.PruneAnswer) error {
 	if prune.Versions > 0 {
 		if err := showRows(a, reflect.ValueOf(prune.Documents)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "versions: %d\nbytes: %d\n", prune.Versions, prune.Bytes)
+	err := a.Printf("versions: %d\nbytes: %d\n", prune.Versions, prune.Bytes)
 	if err == nil && !prune.DryRun {
-		_, err = fmt.Fprintf(a.stdout, "parts of files: %d\nchanges: %d\n", prune.Chunks, prune.Changes)
+		err = a.Printf("parts of files: %d\nchanges: %d\n", prune.Chunks, prune.Changes)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/player/landing"
@@ -25,7 +26,7 @@ type landerOptions struct {
 	logLevel settings.Choice
 }
 
-func landingCommand(a *app) *cobra.Command {
+func landingCommand(a *verb.App) *cobra.Command {
 	o := landerOptions{logLevel: screen.LogLevels()}
 	command := &cobra.Command{
 		Use:   "landing",
@@ -42,26 +43,26 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 		Example: `  CONFCENTER_LANDING=mysql://game:secret@db:3306/players confcenter landing --addr 10.0.0.5:4800
   confcenter landing --dsn 'postgres://game@/players?host=/run/postgresql' --name lander-1`,
 	}
-	c := a.dials(command)
-	c.shares = map[string]string{"landing": "dsn", "log-level": "log-level"}
+	c := a.Dials(command)
+	c.Shares = map[string]string{"landing": "dsn", "log-level": "log-level"}
 	f := command.Flags()
 	f.Var(&o.dsn, "dsn", "the server's database: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING than where ps shows it")
 	f.StringVar(&o.name, "name", "", "name of this lander, shown while it has a dirty table; no two that run may have the same (default: this host and process)")
-	chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
-	freeText(command, "dsn", "name")
+	verb.Chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
+	verb.FreeText(command, "dsn", "name")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		cfg, err := c.config(command)
+		cfg, err := c.Config(command)
 		if err != nil {
 			return err
 		}
 		if o.dsn == "" {
-			return usagef("the database is missing: set CONFCENTER_LANDING or --dsn")
+			return verb.Usagef("the database is missing: set CONFCENTER_LANDING or --dsn")
 		}
 		db, err := landing.OpenDatabase(string(o.dsn))
 		if err != nil {
-			return usageError{err: err}
+			return verb.UsageError{Err: err}
 		}
-		ctx, stop := untilSignal(command.Context())
+		ctx, stop := verb.UntilSignal(command.Context())
 		defer stop()
 		return errors.Join(land(ctx, a, &o, cfg, db), db.Close())
 	}
@@ -69,9 +70,9 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 }
 
 // land lands until ctx ends.
-func land(ctx context.Context, a *app, o *landerOptions, cfg client.Config, db *landing.Database) error {
-	log := screen.NewLog(a.stderr, screen.Level(o.logLevel))
-	cfg.Name = cmp.Or(o.name, defaultHolder())
+func land(ctx context.Context, a *verb.App, o *landerOptions, cfg client.Config, db *landing.Database) error {
+	log := screen.NewLog(a.Stderr, screen.Level(o.logLevel))
+	cfg.Name = cmp.Or(o.name, verb.HostAndProcess())
 	link := serverLink{log: log}
 	cfg.OnState, cfg.StateWaits, cfg.MaxBackoff = link.changed, true, longestRedial
 	cfg.OnError = func(err error) { log.Debug().Err(err).Msg("connection") } // link has said it

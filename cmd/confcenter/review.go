@@ -10,10 +10,11 @@ import (
 
 	"confcenter/access/review"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 )
 
 // reviewCommand is the group of verbs for changes that wait for approval.
-func reviewCommand(a *app) *cobra.Command {
+func reviewCommand(a *verb.App) *cobra.Command {
 	return modelCommand(a, &cobra.Command{
 		Use:   "review",
 		Short: "Changes that wait for another person's approval",
@@ -23,11 +24,11 @@ is said by roles, see docs/access.md. Verbs whose change is held exit with code 
 		Example: `  confcenter review list
   confcenter review show 12
   confcenter review approve 12 -m "as agreed"`,
-	}, "review", review.Operations, map[string]special{"show": {show: as(showReview)}})
+	}, review.Operations, map[string]special{"show": {show: as(showReview)}})
 }
 
 // showReview prints a change and what it would do, line by line.
-func showReview(a *app, c *review.Shown) error {
+func showReview(a *verb.App, c *review.Shown) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "change %d, %s, by %s at %s", c.Number, c.State, screen.Cell(c.By), screen.Time(c.Made))
 	if c.Author != "" {
@@ -49,7 +50,7 @@ func showReview(a *app, c *review.Shown) error {
 	if c.Next > 0 {
 		fmt.Fprintf(&b, "more: --offset %d\n", c.Next)
 	}
-	_, err := io.WriteString(a.stdout, b.String())
+	_, err := io.WriteString(a.Stdout, b.String())
 	return err
 }
 

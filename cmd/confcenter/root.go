@@ -6,32 +6,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/job"
+	"confcenter/cmd/confcenter/kvverbs"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 )
 
 // version is stamped by the Makefile.
 var version = "dev"
-
-// app is one run of the program, with its streams and environment.
-type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	environ        []string
-
-	telling sync.Mutex // held while standard error is written to, as callbacks do, too
-}
 
 // run is the program without its process. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = screen.Of(stdout), screen.Of(stderr)
 	defer screen.Flush(stdout)
 	defer screen.Flush(stderr)
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
+	a := &verb.App{Stdin: stdin, Stdout: stdout, Stderr: stderr, Environ: os.Environ(), Foreign: slices.Concat(foreign, serving.Variables())}
 	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -49,7 +43,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	if !accepted {
-		err = usageError{err: err}
+		err = verb.UsageError{Err: err}
 	}
 	if child, ok := errors.AsType[job.Exit](err); ok {
 		return int(child)
@@ -67,7 +61,7 @@ const (
 	groupOffline = "offline"
 )
 
-func rootCommand(a *app) *cobra.Command {
+func rootCommand(a *verb.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "confcenter",
 		Short: "A configuration center that tells programs at once when their configuration changes",
@@ -88,7 +82,7 @@ protocol, and tells them at once when a file they use changes.
 		&cobra.Group{ID: groupClient, Title: "Clients of a running server:"},
 		&cobra.Group{ID: groupOffline, Title: "Without a server:"},
 	)
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(verb.FlagError)
 	root.SetHelpCommandGroupID(groupOffline)
 	root.SetCompletionCommandGroupID(groupOffline)
 	for group, commands := range map[string][]*cobra.Command{
@@ -102,4 +96,11 @@ protocol, and tells them at once when a file they use changes.
 		}
 	}
 	return root
+}
+
+// clientCommands are the verbs that need a running server.
+func clientCommands(a *verb.App) []*cobra.Command {
+	list := []*cobra.Command{getCommand(a), setCommand(a), rmCommand(a), lsCommand(a), watchCommand(a)}
+	list = append(list, historyCommands(a)...)
+	return append(list, clientsCommand(a), kvverbs.Command(a), backupCommand(a), storageCommand(a), landingCommand(a), flowCommand(a), benchCommand(a), authCommand(a), auditCommand(a), secretCommand(a), reviewCommand(a))
 }

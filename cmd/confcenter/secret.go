@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/access/secret"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
 // secretCommand is the group of verbs for the keys of sealed values.
-func secretCommand(a *app) *cobra.Command {
+func secretCommand(a *verb.App) *cobra.Command {
 	return modelCommand(a, &cobra.Command{
 		Use:   "secret",
 		Short: "The keys of sealed values",
@@ -21,7 +22,7 @@ kv put --secret; docs/access.md has how.`,
   confcenter secret rotate
   confcenter secret reseal
   confcenter secret status --uses`,
-	}, "secret", secret.Operations, map[string]special{"reseal": {long: true, follow: resealAll}, "status": {long: true}})
+	}, secret.Operations, map[string]special{"reseal": {long: true, follow: resealAll}, "status": {long: true}})
 }
 
 // resealAll takes step after step, each of which is printed. What is done stays done if it is

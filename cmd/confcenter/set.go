@@ -16,6 +16,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/check"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
@@ -24,7 +25,7 @@ import (
 	"confcenter/protocol"
 )
 
-func setCommand(a *app) *cobra.Command {
+func setCommand(a *verb.App) *cobra.Command {
 	var mtime, ifMtime int32
 	var request client.SetRequest
 	var secret bool
@@ -50,12 +51,12 @@ lost: if the file changes in the meantime, set reads it again.`,
   mtime=$(confcenter get app1 -o json | jq .mtime)
   confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$mtime"`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
 			return nil, cobra.ShellCompDirectiveDefault // FILE
 		}
-		return c.completeName(command, args, prefix)
+		return c.CompleteName(command, args, prefix)
 	}
 	command.Flags().Int32Var(&mtime, "mtime", 0, "mtime of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
@@ -66,9 +67,9 @@ lost: if the file changes in the meantime, set reads it again.`,
 		request.Name, request.Mtime, request.IfMtime = args[0], given(flags, "mtime", &mtime), given(flags, "if-mtime", &ifMtime)
 		if secret {
 			if len(args) != 2 {
-				return usagef("--secret needs NAME and PATH, and takes the value from standard input")
+				return verb.Usagef("--secret needs NAME and PATH, and takes the value from standard input")
 			}
-			text, err := a.readSecret(args[0] + " " + args[1])
+			text, err := a.ReadSecret(args[0] + " " + args[1])
 			if err != nil {
 				return err
 			}
@@ -76,12 +77,12 @@ lost: if the file changes in the meantime, set reads it again.`,
 		}
 		if len(args) == 3 {
 			if strings.Trim(args[1], "/ ") == "" {
-				return usagef("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())
+				return verb.Usagef("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())
 			}
 			if err := checkValue(args[2]); err != nil {
 				return err
 			}
-			return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 				return writeAt(ctx, c, connected, request, args[1], args[2])
 			})
 		}
@@ -97,7 +98,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			return writeDocument(ctx, c, connected, request)
 		})
 	}
@@ -107,7 +108,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 // checkValue refuses what is no value of a document.
 func checkValue(text string) error {
 	if _, err := jsontext.Check([]byte(text)); err != nil {
-		return usagef("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", text, err)
+		return verb.Usagef("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", text, err)
 	}
 	if _, err := jsontext.CheckUTF8([]byte(text)); err != nil {
 		return codes.Errorf(codes.BadJSON, "VALUE: %w", err)
@@ -115,7 +116,7 @@ func checkValue(text string) error {
 	return nil
 }
 
-func rmCommand(a *app) *cobra.Command {
+func rmCommand(a *verb.App) *cobra.Command {
 	var ifMtime int32
 	request := client.SetRequest{Delete: true}
 	command := &cobra.Command{
@@ -127,11 +128,11 @@ there never was such a file, because the name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	defineIfMtime(command, &ifMtime)
 	defineWho(command, &request.Author, &request.Comment)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		request.Name, request.IfMtime = args[0], given(command.Flags(), "if-mtime", &ifMtime)
 		return writeDocument(ctx, c, connected, request)
 	})
@@ -150,7 +151,7 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 }
 
 // writeDocument sends a request and prints the resulting mtime.
-func writeDocument(ctx context.Context, c *connection, connected *client.Client, request client.SetRequest) error {
+func writeDocument(ctx context.Context, c *verb.Connection, connected *client.Client, request client.SetRequest) error {
 	request.Author = signed(request.Author)
 	result, err := connected.Set(ctx, request)
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
@@ -169,12 +170,12 @@ func writeDocument(ctx context.Context, c *connection, connected *client.Client,
 	if err != nil {
 		return err
 	}
-	return c.showLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
+	return c.ShowLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
 }
 
 // writeAt replaces what is at path in the current file. If the file changes in the
 // meantime it starts again, unless the caller has named the mtime.
-func writeAt(ctx context.Context, c *connection, connected *client.Client, request client.SetRequest, path, value string) error {
+func writeAt(ctx context.Context, c *verb.Connection, connected *client.Client, request client.SetRequest, path, value string) error {
 	named := request.IfMtime != nil
 	for {
 		d, err := connected.GetConfig(ctx, client.Query{Name: request.Name, Marks: true})
@@ -226,8 +227,8 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 
 // readDocument reads valid JSON from a file, or from standard input for "-". A
 // bare null is refused because on the wire it would delete the file.
-func readDocument(a *app, file string) ([]byte, error) {
-	text, name, err := a.readInput(file)
+func readDocument(a *verb.App, file string) ([]byte, error) {
+	text, name, err := a.ReadInput(file)
 	if errors.Is(err, codes.TooLarge) {
 		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, confstore.MaxFile)
 	}

@@ -11,10 +11,11 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv"
 )
 
-func watchCommand(a *app) *cobra.Command {
+func watchCommand(a *verb.App) *cobra.Command {
 	var w documentWatching
 	var prefix string
 	var from int64
@@ -47,8 +48,8 @@ documents of the same revision follow.`,
   # what has changed since revision 41 in files whose names begin with app1, and from now on
   confcenter watch --prefix app1 --from 41 --changes`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	arguments := command.Args
 	command.Args = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 && !command.Flags().Changed("prefix") {
@@ -62,36 +63,36 @@ documents of the same revision follow.`,
 	f.IntVar(&w.count, "count", 0, "stop after this many lines, the first being the current contents if they are printed; 0 = never")
 	f.Int64Var(&from, "from", 0, "print every revision after this one; 0 = from now on")
 	f.StringVar(&prefix, "prefix", "", "print every revision of the files whose names begin with this prefix; \"\" = all files")
-	defineReveal(command, &w.Reveal)
+	verb.DefineReveal(command, &w.Reveal)
 	f.BoolVar(&w.changes, "changes", false, "print which key paths change in every revision, with old and new value")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		prefixed := f.Changed("prefix")
 		if !prefixed && !f.Changed("from") && !w.changes {
-			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return watch(ctx, a, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.json())
+			return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+				return watch(ctx, c, connected, queryOf(args, w.Merged, w.Reveal), w.count)
 			})
 		}
 		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes
 		if err := w.named(args, prefixed); err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			watch, err := connected.WatchDocuments(ctx, w.DocumentWatchOptions)
-			return printAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return printRevision(c, n, &w) })
+			return verb.PrintAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return printRevision(c, n, &w) })
 		})
 	}
 	return command
 }
 
 // watch returns nil when ctx ends, which is a watch's normal end.
-func watch(ctx context.Context, a *app, connected *client.Client, query client.Query, count int, asJSON bool) error {
+func watch(ctx context.Context, c *verb.Connection, connected *client.Client, query client.Query, count int) error {
 	done := make(chan error, 1)
 	printed, ended := 0, false // used on the callbacks' goroutine only
 	w, err := connected.Watch(ctx, query, func(d *client.Document) {
 		if ended {
 			return
 		}
-		err := printState(a, d, asJSON)
+		err := printState(c, d)
 		printed++
 		if err != nil || printed == count {
 			ended = true
@@ -110,11 +111,11 @@ func watch(ctx context.Context, a *app, connected *client.Client, query client.Q
 	}
 }
 
-func printState(a *app, d *client.Document, asJSON bool) error {
-	if asJSON {
+func printState(c *verb.Connection, d *client.Document) error {
+	if c.JSON() {
 		doc := newDocument(d)
 		doc.Broken = neverGood(d)
-		return a.printJSON(doc)
+		return c.PrintJSON(doc)
 	}
 	contents := "absent"
 	if d.Exists() {
@@ -123,7 +124,7 @@ func printState(a *app, d *client.Document, asJSON bool) error {
 		contents += ": " + why
 	}
 	where := strings.TrimSuffix(d.Name+" "+d.Path, " ")
-	return a.printf("%d %s %s\n", d.Mtime, where, contents)
+	return c.Printf("%d %s %s\n", d.Mtime, where, contents)
 }
 
 // neverGood is why there is nothing of a file that is there but was never good; else "".
@@ -166,7 +167,7 @@ type pathChange struct {
 func (w *documentWatching) named(args []string, prefixed bool) error {
 	switch {
 	case len(args) > 0 && prefixed:
-		return usagef("NAME and --prefix exclude each other")
+		return verb.Usagef("NAME and --prefix exclude each other")
 	case len(args) > 0:
 		args = append(args, "")
 		w.Name, w.Path = args[0], args[1]
@@ -175,7 +176,7 @@ func (w *documentWatching) named(args []string, prefixed bool) error {
 }
 
 // printRevision returns true when enough lines have been printed.
-func printRevision(c *connection, n client.DocumentNotice, w *documentWatching) (done bool, err error) {
+func printRevision(c *verb.Connection, n client.DocumentNotice, w *documentWatching) (done bool, err error) {
 	if n.Kind == kv.Synced || n.Kind == kv.Resync {
 		return printDocument(c, documentChange{Op: n.Kind.String(), Revision: n.Revision}, w)
 	}
@@ -215,11 +216,11 @@ func pathsOf(d *client.DocumentChange, below string) ([]pathChange, error) {
 }
 
 // printDocument prints a line, or as text with --changes one for each path.
-func printDocument(c *connection, d documentChange, w *documentWatching) (done bool, err error) {
+func printDocument(c *verb.Connection, d documentChange, w *documentWatching) (done bool, err error) {
 	lines := []string{strings.TrimSuffix(fmt.Sprintf("%d %s %s", d.Revision, d.Op, d.Name), " ")}
 	switch {
-	case c.json():
-		err := c.printJSON(d)
+	case c.JSON():
+		err := c.PrintJSON(d)
 		w.printed++
 		return w.printed == w.count, err
 	case len(d.Changes) > 0:
@@ -236,7 +237,7 @@ func printDocument(c *connection, d documentChange, w *documentWatching) (done b
 		}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(c.stdout, line); err != nil {
+		if err := c.Printf("%s\n", line); err != nil {
 			return false, err
 		}
 		if w.printed++; w.printed == w.count {

@@ -1,4 +1,4 @@
-package main
+package verb
 
 import (
 	"fmt"
@@ -14,11 +14,11 @@ import (
 	"confcenter/kv"
 )
 
-// readInput reads a file, or standard input for "-"; name is for messages.
-func (a *app) readInput(file string) (text []byte, name string, err error) {
+// ReadInput reads a file, or standard input for "-", up to a limit; name is for messages.
+func (a *App) ReadInput(file string) (text []byte, name string, err error) {
 	if file == "-" {
 		name = "standard input"
-		text, err = readUpTo(maxInput, a.stdin, name)
+		text, err = readUpTo(maxInput, a.Stdin, name)
 		return text, name, err
 	}
 	text, err = readFile(maxInput, file)
@@ -45,16 +45,16 @@ func readUpTo(limit int, in io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
-// maxInput limits what set reads. A server accepts far less; the limit only keeps an
+// maxInput limits what ReadInput reads. A server accepts far less; the limit only keeps an
 // endless standard input from filling the memory.
 const maxInput = 64 << 20
 
-// readArgument reads an argument that is a value: its text, @FILE, or - for standard input; a text that begins
+// ReadArgument reads an argument that is a value: its text, @FILE, or - for standard input; a text that begins
 // with @ has one more before it.
-func (a *app) readArgument(text string) ([]byte, error) {
+func (a *App) ReadArgument(text string) ([]byte, error) {
 	switch {
 	case text == "-":
-		return readUpTo(kv.MaxValue, a.stdin, "standard input")
+		return readUpTo(kv.MaxValue, a.Stdin, "standard input")
 	case strings.HasPrefix(text, "@@"):
 		text = text[1:]
 	case strings.HasPrefix(text, "@"):
@@ -63,46 +63,46 @@ func (a *app) readArgument(text string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// readSecret reads a text that is to be sealed: from a terminal, which does not show it, or from
+// ReadSecret reads a text that is to be sealed: from a terminal, which does not show it, or from
 // standard input, of which the line break at the end is left out. It is no argument, because
 // everyone on the machine sees those. prompt says what is asked for.
-func (a *app) readSecret(prompt string) (string, error) {
-	file, ok := a.stdin.(*os.File)
+func (a *App) ReadSecret(prompt string) (string, error) {
+	file, ok := a.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		text, _, err := a.readInput("-")
+		text, _, err := a.ReadInput("-")
 		return some(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err)
 	}
-	fmt.Fprintf(a.stderr, "%s: ", prompt)
+	fmt.Fprintf(a.Stderr, "%s: ", prompt)
 	text, err := term.ReadPassword(int(file.Fd()))
-	fmt.Fprintln(a.stderr)
+	fmt.Fprintln(a.Stderr)
 	return some(string(text), err)
 }
 
 // some refuses the empty text, which is more likely a mistake than a secret.
 func some(text string, err error) (string, error) {
 	if err == nil && text == "" {
-		err = usagef("standard input has no value to be sealed")
+		err = Usagef("standard input has no value to be sealed")
 	}
 	return text, err
 }
 
-// readTime reads a time as people write it, and repeats it as repeatTime does; what is the setting that
+// ReadTime reads a time as people write it, and repeats it as RepeatTime does; what is the setting that
 // has it.
-func (a *app) readTime(what, text string) (time.Time, error) {
+func (a *App) ReadTime(what, text string) (time.Time, error) {
 	at, ok := history.ParseTime(text)
 	if !ok {
-		return at, usagef("%s = %s: must be a time like 2026-11-22T18:00:00Z", what, text)
+		return at, Usagef("%s = %s: must be a time like 2026-11-22T18:00:00Z", what, text)
 	}
-	a.repeatTime(text)
+	a.RepeatTime(text)
 	return at, nil
 }
 
-// repeatTime says on standard error how a time is meant that is not written in UTC, before anything
+// RepeatTime says on standard error how a time is meant that is not written in UTC, before anything
 // follows from it. Other moments are none of its business.
-func (a *app) repeatTime(text string) {
+func (a *App) RepeatTime(text string) {
 	if at, ok := history.ParseTime(text); ok {
 		if meant := at.Format(time.RFC3339Nano); meant != text {
-			a.tell("%s is %s", text, meant)
+			a.Tell("%s is %s", text, meant)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package kvverbs
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"confcenter/client"
 	"confcenter/cmd/confcenter/check"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
 
-func kvTxnCommand(a *app) *cobra.Command {
+func txnCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "txn NS [FILE|-]",
 		Aliases: []string{"batch"},
@@ -41,9 +42,9 @@ the conditions did not hold and there is no "else".`,
   .
   confcenter kv txn jobs claim.json -o json`,
 	}
-	c := kvConnect(a, command, 0)
+	c := connect(a, command, 0)
 	var reveal bool
-	defineReveal(command, &reveal)
+	verb.DefineReveal(command, &reveal)
 	namespace := command.ValidArgsFunction
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
@@ -60,7 +61,7 @@ the conditions did not hold and there is no "else".`,
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			res, err := committing(connected, reveal)(ctx, t)
 			if err != nil {
 				return err
@@ -86,8 +87,8 @@ func committing(connected *client.Client, reveal bool) func(context.Context, *kv
 }
 
 // readTxn reads a transaction as a server reads KVTXN.
-func readTxn(a *app, ns, file string) (*kv.Txn, error) {
-	text, name, err := a.readInput(file)
+func readTxn(a *verb.App, ns, file string) (*kv.Txn, error) {
+	text, name, err := a.ReadInput(file)
 	if err != nil {
 		return nil, err
 	}
@@ -112,24 +113,24 @@ func readTxn(a *app, ns, file string) (*kv.Txn, error) {
 	return t, nil
 }
 
-func printResult(c *connection, t *kv.Txn, res *kv.Result) error {
+func printResult(c *verb.Connection, t *kv.Txn, res *kv.Result) error {
 	ops := t.Then
 	if !res.Held {
 		ops = t.Else
 	}
-	if c.json() {
+	if c.JSON() {
 		results := make([]map[string]any, len(res.Ops))
 		for i := range res.Ops {
 			results[i] = resultJSON(&ops[i], &res.Ops[i])
 		}
-		return c.printJSON(map[string]any{"revision": res.Revision, "held": res.Held, "results": results})
+		return c.PrintJSON(map[string]any{"revision": res.Revision, "held": res.Held, "results": results})
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "revision %d, conditions %s\n", res.Revision, map[bool]string{true: "hold", false: "do not hold"}[res.Held])
 	for i := range res.Ops {
 		fmt.Fprintln(&out, resultText(&ops[i], &res.Ops[i]))
 	}
-	_, err := io.WriteString(c.stdout, out.String())
+	_, err := io.WriteString(c.Stdout, out.String())
 	return err
 }
 

@@ -1,4 +1,4 @@
-package main
+package verb
 
 import (
 	"errors"
@@ -42,8 +42,8 @@ func forms(use string) []form {
 	return all
 }
 
-// arguments accepts the forms of the usage line, and names what is missing or too many.
-func arguments(command *cobra.Command, args []string) error {
+// Arguments accepts the forms of the usage line, and names what is missing or too many.
+func Arguments(command *cobra.Command, args []string) error {
 	all := forms(command.Use)
 	most := 0
 	var words []string
@@ -67,20 +67,8 @@ func arguments(command *cobra.Command, args []string) error {
 	return fmt.Errorf("%s and %s are missing; usage: %s", strings.Join(missing[:last], ", "), missing[last], takes)
 }
 
-// usageError is a mistake in the command line, the environment or the config file.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-
-func (e usageError) Unwrap() error { return e.err }
-
-// usagef is the usageError of a text, as fmt.Errorf makes it.
-func usagef(format string, args ...any) error {
-	return usageError{err: fmt.Errorf(format, args...)}
-}
-
-// flagError adds a hint if the unknown flag looks like a negative number, or like a known one.
-func flagError(command *cobra.Command, err error) error {
+// FlagError adds a hint if the unknown flag looks like a negative number, or like a known one.
+func FlagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
 		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
@@ -112,8 +100,8 @@ func near(word string, names []string) []string {
 	return all.SuggestionsFor(word)
 }
 
-// onlyVerbs accepts no arguments: what is none of a group's verbs may be a slip.
-func onlyVerbs(group *cobra.Command, args []string) error {
+// OnlyVerbs accepts no arguments: what is none of a group's verbs may be a slip.
+func OnlyVerbs(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -125,10 +113,10 @@ func onlyVerbs(group *cobra.Command, args []string) error {
 	return errors.New(text)
 }
 
-// grouped gives a group its verbs. needs is said where none of them is given.
-func grouped(group *cobra.Command, needs string, verbs ...*cobra.Command) *cobra.Command {
-	group.Args = onlyVerbs
-	group.RunE = func(*cobra.Command, []string) error { return usagef("%s", needs) }
+// Grouped gives a group its verbs. needs is said where none of them is given.
+func Grouped(group *cobra.Command, needs string, verbs ...*cobra.Command) *cobra.Command {
+	group.Args = OnlyVerbs
+	group.RunE = func(*cobra.Command, []string) error { return Usagef("%s", needs) }
 	group.AddCommand(verbs...)
 	return group
 }

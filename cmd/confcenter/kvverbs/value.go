@@ -1,4 +1,4 @@
-package main
+package kvverbs
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/settings"
@@ -28,7 +29,7 @@ func (f *valueFlags) define(command *cobra.Command) {
 	for t := kv.String; t <= kv.JSON; t++ {
 		f.kind.Allowed = append(f.kind.Allowed, t.String())
 	}
-	chooses(command, &f.kind, "type", "t", "type of VALUE")
+	verb.Chooses(command, &f.kind, "type", "t", "type of VALUE")
 	command.Flags().BoolVar(&f.json, "json", false, "the same as --type json")
 	command.MarkFlagsMutuallyExclusive("type", "json")
 }
@@ -42,8 +43,8 @@ func (f *valueFlags) valueType() kv.Type {
 }
 
 // read makes a value from the argument VALUE, as readArgument reads it.
-func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
-	data, err := a.readArgument(argument)
+func (f *valueFlags) read(a *verb.App, argument string) (kv.Value, error) {
+	data, err := a.ReadArgument(argument)
 	v := kv.Value{Type: f.valueType(), Data: data}
 	if err != nil {
 		return v, err
@@ -73,24 +74,24 @@ func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
 	return out
 }
 
-// printValue prints only the value: for people, or raw, octet by octet.
-func printValue(c *connection, v kv.Value) error {
+// PrintValue prints only the value: for people, or raw, octet by octet.
+func PrintValue(c *verb.Connection, v kv.Value) error {
 	text := v.Data
 	switch {
-	case c.output.Value == formRaw:
-		_, err := screen.Raw(c.stdout).Write(text)
+	case c.Output.Value == FormRaw:
+		_, err := screen.Raw(c.Stdout).Write(text)
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")
 	case v.Type.Octets():
 		text = []byte(base64.StdEncoding.EncodeToString(v.Data))
 	}
-	_, err := c.stdout.Write(append(text[:len(text):len(text)], '\n'))
+	_, err := c.Stdout.Write(append(text[:len(text):len(text)], '\n'))
 	return err
 }
 
-// formRaw is the output format that consists of the value's octets only.
-const formRaw = "raw"
+// FormRaw is the output format that consists of the value's octets only.
+const FormRaw = "raw"
 
 // cell is a value as a cell of a table or the end of a line: without line breaks or
 // characters that could control a terminal.
@@ -106,8 +107,8 @@ func cell(v kv.Value) string {
 	return string(jsontext.AppendQuote(nil, string(v.Data)))
 }
 
-// brief is cell, cut for a table.
-func brief(v kv.Value) string { return screen.Shortened(cell(v)) }
+// Brief is cell, cut for a table.
+func Brief(v kv.Value) string { return screen.Shortened(cell(v)) }
 
 // ends tells when an entry expires.
 func ends(e *kv.Entry) string {
