@@ -90,7 +90,7 @@ func PrintValue(c *verb.Connection, v kv.Value) error {
 	return err
 }
 
-// FormRaw is the output format that consists of the value's octets only.
+// FormRaw is the form of output, beside text and JSON, that is the octets of the value and nothing else.
 const FormRaw = "raw"
 
 // cell is a value as a cell of a table or the end of a line: without line breaks or
@@ -107,7 +107,7 @@ func cell(v kv.Value) string {
 	return string(jsontext.AppendQuote(nil, string(v.Data)))
 }
 
-// Brief is cell, cut for a table.
+// Brief is a value as a cell of a table, cut to what there is room for.
 func Brief(v kv.Value) string { return screen.Shortened(cell(v)) }
 
 // ends tells when an entry expires.
