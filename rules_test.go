@@ -146,8 +146,10 @@ var mayImport = map[string][]string{
 	"cmd/confcenter/check":               {"access/policy", "confstore", "internal/jsontext", "meta", "golang.org/x/text"},
 	"cmd/confcenter/datadir":             {"access/token", "codes", "confstore", "confstore/log", "internal/atomicfile", "internal/clock", "kv", "kvstore", "kvstore/backup", "kvstore/disk", "player"},
 	"cmd/confcenter/job":                 {"codes", "golang.org/x/sys"},
+	"cmd/confcenter/kvverbs":             {"access/secret", "client", "cmd/confcenter/check", "cmd/confcenter/job", "cmd/confcenter/screen", "cmd/confcenter/verb", "codes", "internal/jsontext", "internal/settings", "kv", "kv/kvjson", "protocol", "github.com/json-iterator/go", "github.com/spf13/cobra"},
 	"cmd/confcenter/screen":              {"internal/jsontext", "internal/settings", "github.com/rs/zerolog", "golang.org/x/term"},
 	"cmd/confcenter/serving":             {"access", "access/audit", "access/control", "access/openid", "access/policy", "access/review", "access/secret", "access/token", "cmd/confcenter/datadir", "cmd/confcenter/screen", "confstore", "internal/admission", "internal/atomicfile", "internal/clock", "internal/memory", "internal/settings", "internal/tlsfiles", "kv", "kvstore", "kvstore/disk", "player", "player/landing", "server", "server/host", "server/http", "server/tcp", "server/tcp/gate", "server/tcp/netio", "github.com/rs/zerolog", "github.com/spf13/pflag"},
+	"cmd/confcenter/verb":                {"client", "cmd/confcenter/screen", "cmd/confcenter/serving", "codes", "confstore/history", "internal/settings", "kv", "meta", "protocol", "github.com/json-iterator/go", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 }
 
 // onlyIn names what would spoil a design if it spread: the event loop stays behind the server's transport,
@@ -166,7 +168,7 @@ var onlyIn = map[string][]string{
 	"github.com/coreos/go-oidc/v3":     {"access/openid"},
 	"golang.org/x/oauth2":              {"access/openid"},
 	"github.com/zitadel/oidc/v3":       {"integration/openidtest"},
-	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
+	"github.com/spf13/cobra":           {"cmd/confcenter", "cmd/confcenter/kvverbs", "cmd/confcenter/verb", "tools/ccload", "tools/ccdump"},
 }
 
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "models", "misc", "shared"}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -16,6 +15,7 @@ import (
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/check"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/confstore/log"
@@ -23,18 +23,7 @@ import (
 	"confcenter/meta"
 )
 
-// changeTimeout is the default of --timeout for verbs that may change or read very much.
-const changeTimeout = time.Minute
-
-// connectLong is connect for such a verb.
-func (a *app) connectLong(command *cobra.Command, forms ...string) *connection {
-	c := a.connect(command, forms...)
-	c.timeout = changeTimeout
-	command.Flags().Lookup("timeout").DefValue = changeTimeout.String()
-	return c
-}
-
-func (a *app) applyCommand() *cobra.Command {
+func applyCommand(a *verb.App) *cobra.Command {
 	q := &history.ApplyAsk{Guard: true}
 	command := &cobra.Command{
 		Use:   "apply DIR",
@@ -63,7 +52,8 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
   # in CI: bring the server to what the main branch has
   confcenter apply --prune -m "$(git log -1 --format=%s)" --author "$(git log -1 --format=%an)" conf`,
 	}
-	c := a.connectLong(command)
+	c := a.Connect(command)
+	c.WaitLong(command)
 	command.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	f := command.Flags()
 	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
@@ -73,12 +63,12 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
 	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		files, err := a.readDirectory(c, args[0])
+		files, err := readDirectory(c, args[0])
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			p := &applying{connection: c, calls: calls.History(connected), files: files, ask: q, replace: map[string]bool{}}
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+			p := &applying{Connection: c, calls: calls.History(connected), files: files, ask: q, replace: map[string]bool{}}
 			for _, name := range q.Replace {
 				p.replace[meta.Complete(name)] = true
 			}
@@ -89,19 +79,19 @@ undo it with --replace NAME, or all such changes with --replace-all.`,
 }
 
 // readDirectory reads the documents in a directory as a server would.
-func (a *app) readDirectory(c *connection, dir string) (map[string][]byte, error) {
+func readDirectory(c *verb.Connection, dir string) (map[string][]byte, error) {
 	files, r, err := check.Read(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
 	}
-	a.noteSkipped(r)
+	noteSkipped(c.App, r)
 	if len(r.Found) > 0 {
-		if err := a.printFindings(c, dir, r); err != nil {
+		if err := printFindings(c, dir, r); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(r.Found))
 	}
-	if err := printList(a.stderr, dir, "note: ", r.Notes); err != nil {
+	if err := printList(c.Stderr, dir, "note: ", r.Notes); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
@@ -112,7 +102,7 @@ func (a *app) readDirectory(c *connection, dir string) (map[string][]byte, error
 
 // applying is an apply under way.
 type applying struct {
-	*connection
+	*verb.Connection
 	calls *calls.HistoryCalls
 	files map[string][]byte
 	ask   *history.ApplyAsk
@@ -148,7 +138,7 @@ func (p *applying) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.show(change, func() error { return p.app.showChange(change) })
+	return p.Show(change, func() error { return showChange(p.App, change) })
 }
 
 // wanted compares the directory with what the server has: what is based on that, and what has to
@@ -192,7 +182,7 @@ func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error
 	}
 	for name := range p.replace {
 		if !slices.ContainsFunc(list, func(w history.Wanted) bool { return w.Name == name }) {
-			return nil, usageError{fmt.Errorf("--replace %s: there is no such file to be applied", name)}
+			return nil, verb.Usagef("--replace %s: there is no such file to be applied", name)
 		}
 	}
 	p.ask.Prune, p.ask.Whole = false, p.ask.Prune // they are named, and there is to be no other
@@ -268,22 +258,22 @@ func cut(text string, n int) int {
 
 // dryRun shows what would be changed.
 func (p *applying) dryRun(ctx context.Context, change *history.ChangeAnswer) error {
-	err := p.show(change, func() error {
+	err := p.Show(change, func() error {
 		for _, r := range change.Refused[:min(len(change.Refused), mostDiffs)] {
-			if err := p.app.showThere(r.Name, r.There, p.files[r.Name]); err != nil {
+			if err := showThere(p.App, r.Name, r.There, p.files[r.Name]); err != nil {
 				return err
 			}
 		}
-		if err := p.app.showChange(change); err != nil || change.Count == 0 {
+		if err := showChange(p.App, change); err != nil || change.Count == 0 {
 			return err
 		}
-		p.app.showUndone(change)
+		showUndone(p.App, change)
 		for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
 			if err := p.showDiff(ctx, &d); err != nil {
 				return err
 			}
 		}
-		p.app.showTold(change)
+		showTold(p.App, change)
 		return nil
 	})
 	if err == nil {
@@ -301,7 +291,7 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 		return nil
 	}
 	if d.Broken != "" {
-		return p.app.showThere(d.Name, d.There, p.files[d.Name])
+		return showThere(p.App, d.Name, d.There, p.files[d.Name])
 	}
 	name, old := "/dev/null", []byte(nil)
 	if d.Was != "" {
@@ -311,7 +301,7 @@ func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
 			return err
 		}
 	}
-	return p.app.showLines(name, old, d.Name, p.files[d.Name])
+	return showLines(p.App, name, old, d.Name, p.files[d.Name])
 }
 
 // whole is the answer about a document with all of its text.
@@ -335,15 +325,15 @@ func textAt(ctx context.Context, calls *calls.HistoryCalls, name, rev string) ([
 }
 
 // showThere shows the lines that differ between a broken file of the server and what is to replace it.
-func (a *app) showThere(name string, there history.There, next []byte) error {
+func showThere(a *verb.App, name string, there history.There, next []byte) error {
 	if there.Broken == "" {
 		return nil
 	}
-	return a.showLines(name+" (broken)", []byte(there.Holds), name, next)
+	return showLines(a, name+" (broken)", []byte(there.Holds), name, next)
 }
 
-func (a *app) showLines(oldName string, old []byte, newName string, next []byte) error {
+func showLines(a *verb.App, oldName string, old []byte, newName string, next []byte) error {
 	_, unified, _ := bytes.Cut(diff.Diff(screen.Visible(oldName), old, screen.Visible(newName), next), []byte{'\n'}) // without the command
-	_, err := a.stdout.Write(unified)
+	_, err := a.Stdout.Write(unified)
 	return err
 }

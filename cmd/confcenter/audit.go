@@ -14,17 +14,19 @@ import (
 	"confcenter/access/audit"
 	"confcenter/client"
 	"confcenter/client/calls"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/op"
 	"confcenter/protocol"
 )
 
 // auditCommand lists lines of the audit; below it are the verbs that check them.
-func (a *app) auditCommand() *cobra.Command {
+func auditCommand(a *verb.App) *cobra.Command {
 	lines := &audit.Operations[0]
 	question := lines.Ask().(*audit.LinesAsk)
 	command := &cobra.Command{}
-	a.defineWords(command, lines, question)
-	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", onlyVerbs
+	defineWords(a, command, lines, question)
+	command.Use, command.Short, command.Args = "audit", "Who did what, and what was refused", verb.OnlyVerbs
 	command.Long = `Audit prints the newest 50 lines of the audit, or all that the flags select; with --limit
 the newest so many of these, and with --after or --from the first. With -o json each is one
 line of JSON, as it is kept, so that verify can check them.`
@@ -32,15 +34,15 @@ line of JSON, as it is kept, so that verify can check them.`
   confcenter audit --what config:game/ --last 100000 -o json
   confcenter audit verify`
 	follow := command.Flags().Bool("follow", false, "go on with lines as they come")
-	c := a.connect(command)
-	c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	c := a.Connect(command)
+	c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		chosen := func(m op.Member) bool { return command.Flags().Changed(m.Name) }
 		if !slices.ContainsFunc(op.MembersOf(lines.Question()), chosen) {
 			question.Last = shownLines
 		}
-		return a.auditLines(ctx, calls.Audit(connected), question, *follow, c.json())
+		return auditLines(ctx, c, calls.Audit(connected), question, *follow)
 	})
-	command.AddCommand(a.auditVerifyCommand(), a.operationCommand(&audit.Operations[2], protocol.OfModel("audit", 2), special{show: as(a.showHead)}))
+	command.AddCommand(auditVerifyCommand(a), operationCommand(a, &audit.Operations[2], protocol.OfModel("audit", 2), special{show: as(showHead)}))
 	return command
 }
 
@@ -51,12 +53,12 @@ const shownLines = 50
 const auditEvery = 500 * time.Millisecond
 
 // auditLines prints lines and, if it is to follow, those that come.
-func (a *app) auditLines(ctx context.Context, from *calls.AuditCalls, q *audit.LinesAsk, follow, asJSON bool) error {
+func auditLines(ctx context.Context, c *verb.Connection, from *calls.AuditCalls, q *audit.LinesAsk, follow bool) error {
 	for {
 		// As far as this is looked at, even if none of the lines is of interest.
 		head, err := from.Head(ctx, &audit.HeadAsk{})
 		if err == nil {
-			err = a.auditPages(ctx, from, q, asJSON)
+			err = auditPages(ctx, c, from, q)
 		}
 		switch {
 		case err != nil && follow && ctx.Err() != nil:
@@ -79,7 +81,7 @@ func (a *app) auditLines(ctx context.Context, from *calls.AuditCalls, q *audit.L
 
 // auditPages prints what there is now, and leaves the last line that it has printed in q.After.
 // Of a limit without a beginning the newest lines are meant, which the server does not tell apart.
-func (a *app) auditPages(ctx context.Context, from *calls.AuditCalls, q *audit.LinesAsk, asJSON bool) error {
+func auditPages(ctx context.Context, c *verb.Connection, from *calls.AuditCalls, q *audit.LinesAsk) error {
 	limit, newest := int(q.Limit), q.Limit > 0 && q.After == 0 && q.From == 0
 	if newest {
 		q.Limit = 0
@@ -101,7 +103,7 @@ func (a *app) auditPages(ctx context.Context, from *calls.AuditCalls, q *audit.L
 			q.Limit -= int64(len(kept))
 		}
 		for ; len(kept) > 0 && !(newest && more); kept = kept[1:] {
-			if err := a.showAuditLine(&kept[0], asJSON); err != nil {
+			if err := showAuditLine(c, &kept[0]); err != nil {
 				return err
 			}
 			q.After = max(q.After, kept[0].Seq)
@@ -113,11 +115,11 @@ func (a *app) auditPages(ctx context.Context, from *calls.AuditCalls, q *audit.L
 	}
 }
 
-func (a *app) showAuditLine(l *audit.Line, asJSON bool) error {
-	if asJSON {
-		return a.printf("%s\n", l.Append(nil))
+func showAuditLine(c *verb.Connection, l *audit.Line) error {
+	if c.JSON() {
+		return c.Printf("%s\n", l.Append(nil))
 	}
-	text := fmt.Sprintf("%d %s %s %s", l.Seq, time.UnixMilli(l.Time).UTC().Format("2006-01-02T15:04:05.000Z"), l.Kind, dash(cmp.Or(l.Who, l.Says)))
+	text := fmt.Sprintf("%d %s %s %s", l.Seq, screen.Moment(l.Time), l.Kind, screen.Cell(cmp.Or(l.Who, l.Says)))
 	for _, more := range []string{l.From, l.Do, strings.Join(l.What, " ")} {
 		if more != "" {
 			text += " " + more
@@ -135,21 +137,21 @@ func (a *app) showAuditLine(l *audit.Line, asJSON bool) error {
 	if l.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", l.Count)
 	}
-	return a.printf("%v\n", text)
+	return c.Printf("%v\n", text)
 }
 
 // showHead prints a head as --head takes it; what was removed is in its JSON.
-func (a *app) showHead(answer *audit.HeadAnswer) error {
-	return a.printf("%v\n", answer.Head)
+func showHead(a *verb.App, answer *audit.HeadAnswer) error {
+	return a.Printf("%v\n", answer.Head)
 }
 
 // auditVerifyCommand checks the chain, of the server or of a file that was exported.
-func (a *app) auditVerifyCommand() *cobra.Command {
+func auditVerifyCommand(a *verb.App) *cobra.Command {
 	verify := &audit.Operations[1]
 	question := verify.Ask().(*audit.VerifyAsk)
 	command := &cobra.Command{}
-	a.defineWords(command, verify, question)
-	command.Use, command.Args = "verify [FILE]", arguments
+	defineWords(a, command, verify, question)
+	command.Use, command.Args = "verify [FILE]", verb.Arguments
 	command.Short = "Check that no line of the audit was changed or removed"
 	command.Long = `Verify checks that each line has the hash of the one before, and that the last one is the
 server's newest. With a FILE of lines as --audit-file writes them, or - for standard
@@ -160,25 +162,26 @@ verified with --after and the head of that.
 The exit code is 0 if all lines are right, and 1 if one was changed or is gone, if the
 first is not line 1 and none says that those before were removed for their age, or if FILE
 has none.`
-	c := a.connectLong(command)
-	online := c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		return a.verifyAudit(ctx, calls.Audit(connected), question, c.json())
+	c := a.Connect(command)
+	c.WaitLong(command)
+	online := c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		return verifyAudit(ctx, c, calls.Audit(connected), question)
 	}).RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return online(command, args)
 		}
-		answer, err := a.verifyAuditFile(args[0], question)
+		answer, err := verifyAuditFile(a, args[0], question)
 		if err != nil {
 			return err
 		}
-		return a.showVerified(answer, c.json())
+		return showVerified(c, answer)
 	}
 	return command
 }
 
 // verifyAudit has the server check all of its lines, some at a time.
-func (a *app) verifyAudit(ctx context.Context, from *calls.AuditCalls, q *audit.VerifyAsk, asJSON bool) error {
+func verifyAudit(ctx context.Context, c *verb.Connection, from *calls.AuditCalls, q *audit.VerifyAsk) error {
 	whole := q.After == ""
 	var all audit.VerifyAnswer
 	for parts := 1; ; parts++ {
@@ -192,15 +195,15 @@ func (a *app) verifyAudit(ctx context.Context, from *calls.AuditCalls, q *audit.
 			if parts > 1 && whole && all.Fault == "" && all.Pruned < all.First-1 { // a part alone cannot tell
 				all.Fault, all.Line = audit.Unexplained(all.Pruned, all.First-1).Error(), all.Pruned+1
 			}
-			return a.showVerified(&all, asJSON)
+			return showVerified(c, &all)
 		}
 		q.After = part.Next
 	}
 }
 
 // verifyAuditFile checks the lines of a file.
-func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAnswer, error) {
-	in := a.stdin
+func verifyAuditFile(a *verb.App, name string, q *audit.VerifyAsk) (*audit.VerifyAnswer, error) {
+	in := a.Stdin
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
@@ -211,7 +214,7 @@ func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAns
 	}
 	var c audit.Checker
 	if err := c.Expect(q.After, q.Head); err != nil {
-		return nil, usageError{err}
+		return nil, verb.UsageError{Err: err}
 	}
 	err := c.ReadAll(in)
 	answer := &audit.VerifyAnswer{Lines: c.Lines, First: c.First, Head: c.Head.String(), Pruned: c.Pruned}
@@ -224,19 +227,19 @@ func (a *app) verifyAuditFile(name string, q *audit.VerifyAsk) (*audit.VerifyAns
 }
 
 // showVerified prints what was found; a fault is an error.
-func (a *app) showVerified(v *audit.VerifyAnswer, asJSON bool) error {
-	if asJSON {
-		if err := a.printJSON(v); err != nil {
+func showVerified(c *verb.Connection, v *audit.VerifyAnswer) error {
+	if c.JSON() {
+		if err := c.PrintJSON(v); err != nil {
 			return err
 		}
 	}
 	switch {
 	case v.Fault != "":
 		return fmt.Errorf("the audit is not as it was written: %s", v.Fault)
-	case asJSON:
+	case c.JSON():
 		return nil
 	case v.Lines == 0:
-		return a.printf("there are no lines\n")
+		return c.Printf("there are no lines\n")
 	}
-	return a.printf("%d lines are right, the first is %d\nhead: %s\n", v.Lines, v.First, v.Head)
+	return c.Printf("%d lines are right, the first is %d\nhead: %s\n", v.Lines, v.First, v.Head)
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/access/token"
-	"confcenter/client"
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
 // authCommand is the group of verbs for tokens, and for what roles allow.
-func (a *app) authCommand() *cobra.Command {
-	return a.modelCommand(&cobra.Command{
+func authCommand(a *verb.App) *cobra.Command {
+	return modelCommand(a, &cobra.Command{
 		Use:   "auth",
 		Short: "Tokens, sessions, and who may do what",
 		Long: `Auth makes, lists and revokes the tokens by which programs prove who they are, lists and
@@ -31,25 +31,25 @@ has what is in them.`,
   confcenter auth tokens
   confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
-	}, "auth", token.Operations, map[string]special{"can": {show: as(a.showDecision)}, "token": {show: as(a.showToken)}, "quotas": {show: as(a.showQuotas)}, "revoke": {show: as(a.showRevoked), follow: a.offerToEnd}, "end": {define: func(command *cobra.Command) {
+	}, token.Operations, map[string]special{"can": {show: as(showDecision)}, "token": {show: as(showToken)}, "quotas": {show: as(showQuotas)}, "revoke": {show: as(showRevoked), follow: offerToEnd}, "end": {define: func(command *cobra.Command) {
 		command.MarkFlagsOneRequired("id", "who")
 		command.MarkFlagsMutuallyExclusive("id", "who")
 	}}})
 }
 
 // showQuotas prints each limit, also those that no one has set.
-func (a *app) showQuotas(answer *token.QuotasAnswer) error {
-	return a.table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.Quotas, func(q token.QuotaUse) []any {
+func showQuotas(a *verb.App, answer *token.QuotasAnswer) error {
+	return a.Table("LIMIT\tUSED\tMOST\tBY", screen.RowsOf(answer.Quotas, func(q token.QuotaUse) []any {
 		most := "any"
 		if q.Most != 0 {
 			most = strconv.FormatInt(q.Most, 10)
 		}
-		return []any{q.Limit, q.Used, most, dash(q.Quota)}
+		return []any{q.Limit, q.Used, most, screen.Cell(q.Quota)}
 	}))
 }
 
 // showDecision prints yes or no, and the rules behind it.
-func (a *app) showDecision(can *token.CanAnswer) error {
+func showDecision(a *verb.App, can *token.CanAnswer) error {
 	word := "no"
 	switch {
 	case can.Allowed:
@@ -57,33 +57,33 @@ func (a *app) showDecision(can *token.CanAnswer) error {
 	case len(can.Rules) == 0:
 		word = "no: no rule allows it"
 	}
-	if _, err := fmt.Fprintln(a.stdout, word); err != nil {
+	if err := a.Printf("%s\n", word); err != nil {
 		return err
 	}
 	for _, r := range can.Rules {
-		if _, err := fmt.Fprintf(a.stdout, "%s by %s: %s\n", r.Says, r.Rule, r.What); err != nil {
+		if err := a.Printf("%s by %s: %s\n", r.Says, r.Rule, r.What); err != nil {
 			return err
 		}
 	}
 	if can.Trouble != "" {
-		return a.printf("%v\n", can.Trouble)
+		return a.Printf("%v\n", can.Trouble)
 	}
 	return nil
 }
 
 // showToken prints a new token alone, so that it can be sent into a file, and what people need to
 // know of it beside that.
-func (a *app) showToken(made *token.Made) error {
-	fmt.Fprintf(a.stderr, "confcenter: the token %s, which is not shown again:\n", made.ID)
+func showToken(a *verb.App, made *token.Made) error {
+	a.Tell("the token %s, which is not shown again:", made.ID)
 	if made.Held > 0 {
-		fmt.Fprintf(a.stderr, "confcenter: held as change %d: it is of no use before another person approves\n", made.Held)
+		a.Tell("held as change %d: it is of no use before another person approves", made.Held)
 	}
-	return a.printf("%v\n", made.Text)
+	return a.Printf("%v\n", made.Text)
 }
 
 // showRevoked says what has ended, and which tokens still count that it had made.
-func (a *app) showRevoked(revoked *token.Revoked) error {
-	if _, err := fmt.Fprintf(a.stdout, "revoked; it counts no more from revision %d on\n", revoked.Revision); err != nil {
+func showRevoked(a *verb.App, revoked *token.Revoked) error {
+	if err := a.Printf("revoked; it counts no more from revision %d on\n", revoked.Revision); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -93,10 +93,10 @@ func (a *app) showRevoked(revoked *token.Revoked) error {
 		if len(part.list) == 0 {
 			continue
 		}
-		if _, err := fmt.Fprintln(a.stdout, part.text); err != nil {
+		if err := a.Printf("%s\n", part.text); err != nil {
 			return err
 		}
-		if err := a.showRows(reflect.ValueOf(part.list)); err != nil {
+		if err := showRows(a, reflect.ValueOf(part.list)); err != nil {
 			return err
 		}
 	}
@@ -104,27 +104,27 @@ func (a *app) showRevoked(revoked *token.Revoked) error {
 }
 
 // offerToEnd ends what a revoked token had made, if the one who sits at the terminal says so.
-func (a *app) offerToEnd(ctx context.Context, connected *client.Client, _, answer any, _ func() (any, error), _ func(any) error) error {
-	made := answer.(*token.Revoked).Made
+func offerToEnd(ctx context.Context, q *asked) error {
+	a, made := q.App, q.answer.(*token.Revoked).Made
 	switch {
 	case len(made) == 0:
 		return nil
-	case !screen.IsTerminal(a.stdin):
-		fmt.Fprintln(a.stderr, "confcenter: to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
+	case !screen.IsTerminal(a.Stdin):
+		a.Tell("to end one of them, give its id to auth revoke; auth revoke --made ends them with the token")
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "End these %d as well? Type yes: ", len(made))
-	typed, err := bufio.NewReader(io.LimitReader(a.stdin, 64)).ReadString('\n')
+	fmt.Fprintf(a.Stderr, "End these %d as well? Type yes: ", len(made))
+	typed, err := bufio.NewReader(io.LimitReader(a.Stdin, 64)).ReadString('\n')
 	if err != nil || strings.TrimSpace(typed) != "yes" {
-		fmt.Fprintln(a.stderr, "confcenter: none was ended")
+		a.Tell("none was ended")
 		return nil
 	}
 	for _, one := range made {
-		_, err := calls.Auth(connected).Revoke(ctx, &token.RevokeAsk{ID: one.ID})
+		_, err := calls.Auth(q.connected).Revoke(ctx, &token.RevokeAsk{ID: one.ID})
 		if err != nil && codes.Of(err) != codes.NotFound {
 			return fmt.Errorf("token %s: %w", one.ID, err)
 		}
-		if _, err := fmt.Fprintf(a.stdout, "revoked %s\n", one.ID); err != nil {
+		if err := a.Printf("revoked %s\n", one.ID); err != nil {
 			return err
 		}
 	}

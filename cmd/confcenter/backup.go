@@ -15,6 +15,7 @@ import (
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/kvstore/backup"
 )
@@ -22,9 +23,9 @@ import (
 // backupStall is how long a server may send nothing.
 const backupStall = time.Minute
 
-func (a *app) backupCommand() *cobra.Command {
+func backupCommand(a *verb.App) *cobra.Command {
 	var from, data string
-	proves := &connection{app: a, shares: map[string]string{"http": "http"}}
+	proves := &verb.Connection{App: a, Shares: map[string]string{"http": "http"}}
 	command := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up everything that a server keeps",
@@ -44,31 +45,31 @@ be -, which is standard output; what ends too early is told by its missing end.`
 	f := command.Flags()
 	f.StringVar(&from, "http", serving.DefaultHTTP, "HTTP address of the server, HOST:PORT or a URL; also CONFCENTER_HTTP")
 	f.StringVar(&data, "data", "", "data directory of a server that does not run")
-	proves.defineProof(f)
+	proves.DefineProof(f)
 	command.MarkFlagsMutuallyExclusive("http", "data")
 	_ = command.MarkFlagDirname("data")
-	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
-	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
-		secure, token, err := proves.proof(command)
+	verb.FreeText(command, "http")
+	return a.Offline(command, func(ctx context.Context, c *verb.Connection, args []string) error {
+		secure, token, err := proves.Proof(command)
 		if err != nil {
 			return err
 		}
 		server := backupServer{at: from, secure: secure, token: token}
-		ctx, stop := untilSignal(ctx)
+		ctx, stop := verb.UntilSignal(ctx)
 		defer stop()
-		make := func(to io.Writer) (backup.Totals, error) { return a.fetchBackup(ctx, server, to) }
+		make := func(to io.Writer) (backup.Totals, error) { return fetchBackup(ctx, a, server, to) }
 		if data != "" {
 			make = func(to io.Writer) (backup.Totals, error) {
-				p := a.progress()
+				p := newProgress(a)
 				defer p.end()
 				return datadir.Copy(ctx, data, io.MultiWriter(to, p), version)
 			}
 		}
 		name := args[0]
 		if name == "-" {
-			totals, err := make(a.stdout)
+			totals, err := make(a.Stdout)
 			if err == nil {
-				fmt.Fprintf(a.stderr, "confcenter: %s\n", newSummary("standard output", totals))
+				a.Tell("%s", newSummary("standard output", totals))
 			}
 			return err
 		}
@@ -77,7 +78,7 @@ be -, which is standard output; what ends too early is told by its missing end.`
 			return err
 		}
 		done := newSummary(name, totals)
-		return c.showLine(done, done)
+		return c.ShowLine(done, done)
 	})
 }
 
@@ -97,11 +98,11 @@ func newSummary(name string, t backup.Totals) summary {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, timeOf(s.Time), s.Rows, s.Bytes, s.SHA256)
+	return fmt.Sprintf("%s: revision %d of %s, %d rows, %d bytes, SHA-256 %s", s.File, s.Revision, screen.Time(s.Time), s.Rows, s.Bytes, s.SHA256)
 }
 
 // fetchBackup gets a backup from a server, and checks it as it comes.
-func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) (backup.Totals, error) {
+func fetchBackup(ctx context.Context, a *verb.App, from backupServer, to io.Writer) (backup.Totals, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body, err := from.ask(ctx)
@@ -113,7 +114,7 @@ func (a *app) fetchBackup(ctx context.Context, from backupServer, to io.Writer) 
 		cancel(codes.Errorf(codes.Timeout, "the server has sent nothing for %s", backupStall))
 	})
 	defer stalled.Stop()
-	p := a.progress()
+	p := newProgress(a)
 	p.moves = func() { stalled.Reset(backupStall) }
 	defer p.end()
 	totals, err := backup.Read(io.TeeReader(body, io.MultiWriter(to, p)), func(backup.Head) error { return nil }, func(key, value []byte) error { return nil })
@@ -142,7 +143,7 @@ func (s backupServer) ask(ctx context.Context) (io.ReadCloser, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, verb.UsageError{Err: err}
 	}
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
@@ -167,7 +168,7 @@ func refusal(status int, body []byte) error {
 		Code   codes.Code
 		Detail string
 	}
-	switch err := printing.Unmarshal(body, &said); {
+	switch err := verb.Encoding.Unmarshal(body, &said); {
 	case status == http.StatusNotFound:
 		return codes.Errorf(codes.NotImplemented, "nothing there makes backups: the server is an older version, or it is another one")
 	case err != nil || said.Code.Name() == "":
@@ -186,8 +187,8 @@ type progress struct {
 }
 
 // progress says nothing if standard error is no terminal.
-func (a *app) progress() *progress {
-	return &progress{to: screen.Raw(a.stderr), quiet: !screen.IsTerminal(a.stderr)}
+func newProgress(a *verb.App) *progress {
+	return &progress{to: screen.Raw(a.Stderr), quiet: !screen.IsTerminal(a.Stderr)}
 }
 
 // Write implements io.Writer.

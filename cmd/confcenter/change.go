@@ -5,62 +5,62 @@ import (
 	"fmt"
 	"strings"
 
-	"confcenter/client"
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/confstore/log"
 )
 
 // showChange prints what a change has done, or would do.
-func (a *app) showChange(change *history.ChangeAnswer) error {
+func showChange(a *verb.App, change *history.ChangeAnswer) error {
 	switch {
 	case len(change.Refused) > 0:
 		return nil // an error follows
 	case change.Count == 0:
-		return a.printf("nothing to do\n")
+		return a.Printf("nothing to do\n")
 	}
 	for _, d := range change.Documents {
-		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, screen.Visible(d.Name)); err != nil {
+		if err := a.Printf("%-8s %s\n", d.Kind, screen.Visible(d.Name)); err != nil {
 			return err
 		}
 	}
 	if more := change.Count - int64(len(change.Documents)); more > 0 {
-		fmt.Fprintf(a.stdout, "and %d more\n", more)
+		fmt.Fprintf(a.Stdout, "and %d more\n", more)
 	}
 	if change.Revision > 0 {
-		return a.printf("revision %d, %d documents\n", change.Revision, change.Count)
+		return a.Printf("revision %d, %d documents\n", change.Revision, change.Count)
 	}
 	return nil
 }
 
 // showTold prints which programs would be told of a change, and whether it would have to wait.
-func (a *app) showTold(change *history.ChangeAnswer) {
+func showTold(a *verb.App, change *history.ChangeAnswer) {
 	if change.Held {
-		fmt.Fprintf(a.stdout, "it would be held until another person approves, because of %s\n", dash(screen.Visible(strings.Join(change.Approval, ", "))))
+		fmt.Fprintf(a.Stdout, "it would be held until another person approves, because of %s\n", screen.Cell(screen.Visible(strings.Join(change.Approval, ", "))))
 	}
 	if change.Told == 0 {
-		fmt.Fprintln(a.stdout, "no connected program uses them")
+		fmt.Fprintln(a.Stdout, "no connected program uses them")
 		return
 	}
-	fmt.Fprintf(a.stdout, "programs that would be told: %d\n", change.Told)
+	fmt.Fprintf(a.Stdout, "programs that would be told: %d\n", change.Told)
 	for _, p := range change.Programs {
-		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(screen.Visible(p.Name)), p.Address, screen.Visible(strings.Join(p.Files, ", ")))
+		fmt.Fprintf(a.Stdout, "  %s %s: %s\n", screen.Cell(screen.Visible(p.Name)), p.Address, screen.Visible(strings.Join(p.Files, ", ")))
 	}
 	if more := change.Told - int64(len(change.Programs)); more > 0 {
-		fmt.Fprintf(a.stdout, "  and %d more\n", more)
+		fmt.Fprintf(a.Stdout, "  and %d more\n", more)
 	}
 }
 
 // showUndone prints what was changed on the server and would be undone.
-func (a *app) showUndone(change *history.ChangeAnswer) {
+func showUndone(a *verb.App, change *history.ChangeAnswer) {
 	for _, u := range change.Undone {
 		who := ""
 		if u.By != nil {
-			who = fmt.Sprintf(" (%s, %s: %s)", dash(whoMade(u.By)), timeOf(u.By.Time), dash(shortened(u.By.Comment)))
+			who = fmt.Sprintf(" (%s, %s: %s)", screen.Cell(whoMade(u.By)), screen.Time(u.By.Time), screen.Cell(screen.Shortened(u.By.Comment)))
 		}
-		fmt.Fprintf(a.stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
+		fmt.Fprintf(a.Stdout, "would be refused: %s was changed by revision %d%s, and that would be undone\n", u.Name, u.Revision, who)
 	}
 }
 
@@ -85,15 +85,15 @@ func refusedBy(change *history.ChangeAnswer) error {
 const mostDiffs = 100
 
 // rolledBack shows what a dry run would change, line by line.
-func (a *app) rolledBack(ctx context.Context, connected *client.Client, question, answer any, _ func() (any, error), _ func(any) error) error {
-	q, change := question.(*history.RollbackAsk), answer.(*history.ChangeAnswer)
-	if !q.DryRun {
+func rolledBack(ctx context.Context, q *asked) error {
+	a, change := q.App, q.answer.(*history.ChangeAnswer)
+	if !q.question.(*history.RollbackAsk).DryRun {
 		return nil
 	}
 	if err := refusedBy(change); err != nil || change.Count == 0 {
 		return err
 	}
-	calls := calls.History(connected)
+	calls := calls.History(q.connected)
 	for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
 		if d.Kind == log.Deleted {
 			continue
@@ -101,7 +101,7 @@ func (a *app) rolledBack(ctx context.Context, connected *client.Client, question
 		if d.Broken != "" {
 			next, err := textAt(ctx, calls, d.Name, fmt.Sprint(change.At))
 			if err == nil {
-				err = a.showThere(d.Name, d.There, next)
+				err = showThere(a, d.Name, d.There, next)
 			}
 			if err != nil {
 				return err
@@ -113,12 +113,12 @@ func (a *app) rolledBack(ctx context.Context, connected *client.Client, question
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(a.stdout, diff.Text)
+			fmt.Fprint(a.Stdout, diff.Text)
 			if q.From, q.Offset = fmt.Sprint(diff.From.At), diff.Next; q.Offset == 0 {
 				break
 			}
 		}
 	}
-	a.showTold(change)
+	showTold(a, change)
 	return errDiffers
 }

@@ -12,10 +12,11 @@ import (
 
 	"confcenter/cmd/confcenter/check"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 )
 
-func (a *app) checkCommand() *cobra.Command {
-	return a.offline(&cobra.Command{
+func checkCommand(a *verb.App) *cobra.Command {
+	return a.Offline(&cobra.Command{
 		Use:   "check DIR",
 		Short: "Check a directory of configuration files, as a server would read it",
 		Long: `Check reads DIR as a server would, without a server. Every file must be valid JSON
@@ -33,18 +34,18 @@ names do not end in .json, are named on standard error.`,
   # refuse a commit that breaks the configuration (.git/hooks/pre-commit)
   exec confcenter check ./conf`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-	}, func(_ context.Context, c *connection, args []string) error { return a.check(c, args[0]) })
+	}, func(_ context.Context, c *verb.Connection, args []string) error { return checkDirectory(c, args[0]) })
 }
 
-func (a *app) check(c *connection, dir string) error {
+func checkDirectory(c *verb.Connection, dir string) error {
 	r, err := check.Directory(dir)
 	if err != nil {
 		return fmt.Errorf("the directory cannot be checked: %w", err)
 	}
-	if err := a.printFindings(c, dir, r); err != nil {
+	if err := printFindings(c, dir, r); err != nil {
 		return err
 	}
-	a.noteSkipped(r)
+	noteSkipped(c.App, r)
 	if len(r.Found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(r.Found))
 	}
@@ -54,19 +55,19 @@ func (a *app) check(c *connection, dir string) error {
 	return nil
 }
 
-func (a *app) printFindings(c *connection, dir string, r *check.Report) error {
+func printFindings(c *verb.Connection, dir string, r *check.Report) error {
 	all := map[string]any{"ok": len(r.Found) == 0, "files": r.Files, "problems": r.Found, "notes": r.Notes, "skipped": notNil(r.Skipped)}
-	return c.show(all, func() error {
-		err := errors.Join(printList(a.stdout, dir, "", r.Found), printList(a.stdout, dir, "note: ", r.Notes))
+	return c.Show(all, func() error {
+		err := errors.Join(printList(c.Stdout, dir, "", r.Found), printList(c.Stdout, dir, "note: ", r.Notes))
 		if err != nil || len(r.Found) > 0 || r.Files == 0 {
 			return err
 		}
-		return a.printf("%s: %d files, no problems\n", dir, r.Files)
+		return c.Printf("%s: %d files, no problems\n", dir, r.Files)
 	})
 }
 
 // noteSkipped names what is in a directory and is no document: who has put it there may wonder.
-func (a *app) noteSkipped(r *check.Report) {
+func noteSkipped(a *verb.App, r *check.Report) {
 	const some = 10
 	if len(r.Skipped) == 0 {
 		return
@@ -79,7 +80,7 @@ func (a *app) noteSkipped(r *check.Report) {
 	if more := len(r.Skipped) - some; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	fmt.Fprintf(a.stderr, "note: not served, because their names do not end in .json: %s\n", list)
+	fmt.Fprintf(a.Stderr, "note: not served, because their names do not end in .json: %s\n", list)
 }
 
 // printList prints a line for each of what was found, in which nothing but its end does anything to the

@@ -5,18 +5,17 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/confstore/history"
 )
 
-func (a *app) clientsCommand() *cobra.Command {
+func clientsCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "clients [NAME]",
 		Short: "List the programs connected to the server, or those that use a file",
@@ -27,26 +26,26 @@ inherits from it, and the revision that each was last told, as log has it.`,
   confcenter clients app1-dev
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		if len(args) > 0 {
 			uses, err := calls.History(connected).Uses(ctx, &history.UsesAsk{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			return c.show(uses, func() error { return a.printUses(uses) })
+			return c.Show(uses, func() error { return printUses(a, uses) })
 		}
 		list, err := connected.Clients(ctx)
 		if err != nil {
 			return err
 		}
 		slices.SortStableFunc(list, func(a, b map[string]string) int { return cmp.Compare(id(a), id(b)) })
-		return c.show(notNil(list), func() error { return a.printClients(list) })
+		return c.Show(notNil(list), func() error { return printClients(a, list) })
 	})
 }
 
-func (a *app) printUses(uses *history.UsesAnswer) error {
-	if err := a.table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
+func printUses(a *verb.App, uses *history.UsesAnswer) error {
+	if err := a.Table("ID\tNAME\tTAG\tADDRESS\tFILE\tTOLD", screen.RowsOf(uses.Uses, func(u history.Use) []any {
 		told := "-"
 		switch {
 		case u.Revision > 0:
@@ -56,11 +55,11 @@ func (a *app) printUses(uses *history.UsesAnswer) error {
 		case u.Main:
 			told = "its main configuration"
 		}
-		return []any{u.ID, dash(u.Name), dash(u.Tag), dash(u.Address), dash(u.File + u.Path), told}
+		return []any{u.ID, screen.Cell(u.Name), screen.Cell(u.Tag), screen.Cell(u.Address), screen.Cell(u.File + u.Path), told}
 	})); err != nil {
 		return err
 	}
-	return a.printf("%s@%d: %d programs use it\n", dash(uses.Name), uses.Revision, uses.Programs)
+	return a.Printf("%s@%d: %d programs use it\n", screen.Cell(uses.Name), uses.Revision, uses.Programs)
 }
 
 func id(properties map[string]string) int64 {
@@ -68,20 +67,8 @@ func id(properties map[string]string) int64 {
 	return n
 }
 
-func (a *app) printClients(list []map[string]string) error {
-	return a.table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
-		return []any{p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"]))}
+func printClients(a *verb.App, list []map[string]string) error {
+	return a.Table("ID\tNAME\tTAG\tADDRESS", screen.RowsOf(list, func(p map[string]string) []any {
+		return []any{p["svrid"], screen.Cell(p["svrname"]), screen.Cell(p["tag"]), screen.Cell(cmp.Or(p["clisock"], p["_ip"]))}
 	}))
-}
-
-// dash is text as a cell of a table. Clients choose their texts, so characters that could
-// control a terminal are escaped.
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
 }

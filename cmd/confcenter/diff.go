@@ -14,6 +14,7 @@ import (
 	"confcenter/client/calls"
 	"confcenter/cmd/confcenter/screen"
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/internal/jsonpath"
@@ -26,7 +27,7 @@ const (
 )
 
 // defineDiff adds to diff what compares two files.
-func (a *app) defineDiff(command *cobra.Command) {
+func defineDiff(command *cobra.Command) {
 	command.Use = "diff NAME [FROM [TO]] | diff NAME OTHER | diff NAME [OTHER] --against ADDR"
 	command.Long += `
 
@@ -63,33 +64,33 @@ type twoFiles struct {
 }
 
 // diffTwo compares two files, if that is what is asked for.
-func (a *app) diffTwo(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error) {
-	q := question.(*history.DiffAsk)
+func diffTwo(ctx context.Context, command *cobra.Command, c *asked) (bool, error) {
+	q := c.question.(*history.DiffAsk)
 	against, _ := command.Flags().GetString(againstFlag)
 	token, _ := command.Flags().GetString(againstTokenFlag)
 	named := q.From != "" && !history.IsMoment(q.From) && !strings.HasPrefix(q.From, "~")
 	switch {
 	case against == "" && token != "":
-		return false, usageError{fmt.Errorf("%s = %s: is for the server that --%s names", againstTokenFlag, token, againstFlag)}
+		return false, verb.Usagef("%s = %s: is for the server that --%s names", againstTokenFlag, token, againstFlag)
 	case against == "" && !named:
 		return false, nil
 	case q.To != "" || q.From != "" && !named:
-		return false, usageError{fmt.Errorf("two files are compared: give the revision of a file behind its name, as in %s@%s", q.Name, cmp.Or(q.To, q.From))}
+		return false, verb.Usagef("two files are compared: give the revision of a file behind its name, as in %s@%s", q.Name, cmp.Or(q.To, q.From))
 	case q.Offset != 0:
-		return false, usageError{fmt.Errorf("two files are compared as a whole: there is no offset")}
+		return false, verb.Usagef("two files are compared as a whole: there is no offset")
 	}
-	from, err := sideOf(ctx, calls.History(connected), q.Name, q.Resolved)
+	from, err := sideOf(ctx, calls.History(c.connected), q.Name, q.Resolved)
 	if err != nil {
 		return false, err
 	}
 	other := cmp.Or(q.From, q.Name)
 	var to *fileSide
 	if against == "" {
-		to, err = sideOf(ctx, calls.History(connected), other, q.Resolved)
+		to, err = sideOf(ctx, calls.History(c.connected), other, q.Resolved)
 		if codes.Of(err) == codes.NotFound {
 			err = fmt.Errorf("%w; as a revision it would be a number, '~N' or a time like 2026-11-23T05:00:00Z", err)
 		}
-	} else if to, err = c.sideAt(ctx, command, against, token, other, q.Resolved); err != nil {
+	} else if to, err = sideAt(ctx, c.Connection, command, against, token, other, q.Resolved); err != nil {
 		err = fmt.Errorf("at %s: %w", against, err)
 	}
 	if err != nil {
@@ -99,22 +100,22 @@ func (a *app) diffTwo(ctx context.Context, connected *client.Client, command *co
 	if err != nil {
 		return false, err
 	}
-	return true, c.show(answer, func() error { return a.showDiff(&history.DiffAnswer{Text: answer.Text, Paths: answer.Paths}) })
+	return true, c.Show(answer, func() error { return showDiff(c.App, &history.DiffAnswer{Text: answer.Text, Paths: answer.Paths}) })
 }
 
 // sideAt reads a file of another server.
-func (c *connection) sideAt(ctx context.Context, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
+func sideAt(ctx context.Context, c *verb.Connection, command *cobra.Command, addr, token, name string, resolved bool) (*fileSide, error) {
 	if _, err := serving.OpenAddress(addr); err != nil {
-		return nil, usageError{err}
+		return nil, verb.UsageError{Err: err}
 	}
-	config, err := c.config(command)
+	config, err := c.Config(command)
 	if err != nil {
 		return nil, err
 	}
 	config.Addrs, config.Token = []string{addr}, ""
 	if token != "" {
-		if config.Token, err = (&connection{app: c.app, token: token}).tokenText(); err != nil {
-			return nil, usageError{err}
+		if config.Token, err = c.TokenIn(token); err != nil {
+			return nil, verb.UsageError{Err: err}
 		}
 	}
 	connected, err := client.Dial(ctx, config)

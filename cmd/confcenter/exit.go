@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
@@ -47,17 +48,12 @@ type nothing string
 
 func (n nothing) Error() string { return string(n) }
 
-// usageError is a mistake in the command line, the environment or the config file.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // exitCode is the exit code for err.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)), errors.As(err, new(serving.Unusable)):
+	case errors.As(err, new(verb.UsageError)), errors.As(err, new(serving.Unusable)):
 		return exitUsage
 	case errors.Is(err, errDiffers):
 		return exitDiffers

@@ -15,6 +15,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/client/calls"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/confstore/history"
@@ -28,7 +29,7 @@ type exported struct {
 	Files int    `json:"files"`
 }
 
-func (a *app) exportCommand() *cobra.Command {
+func exportCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "export DIR [REV]",
 		Short: "Write all files of the server to a directory, as they are or were at a revision",
@@ -41,24 +42,25 @@ files in it, or not at all.`,
 		Example: `  confcenter export ./backup
   confcenter export /tmp/before-the-sale 2026-11-23T05:00`,
 	}
-	c := a.connectLong(command)
+	c := a.Connect(command)
+	c.WaitLong(command)
 	command.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		q := history.ExportAsk{}
 		if len(args) > 1 {
 			q.Rev = args[1]
-			a.repeatTime(q.Rev)
+			a.RepeatTime(q.Rev)
 		}
 		done := exported{Dir: args[0]}
 		if err := done.write(ctx, calls.History(connected), &q); err != nil {
 			return err
 		}
-		return c.show(done, func() error { return a.printf("%s: %d files as at revision %d\n", done.Dir, done.Files, done.At) })
+		return c.ShowLine(done, fmt.Sprintf("%s: %d files as at revision %d", done.Dir, done.Files, done.At))
 	})
 }
 

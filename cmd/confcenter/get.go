@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/access/secret"
 	"confcenter/client"
-	"confcenter/codes"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/internal/jsontext"
-	"confcenter/kv"
 )
 
 // document is a document in -o json.
@@ -30,7 +27,7 @@ func newDocument(d *client.Document) document {
 	return document{Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime, Exists: d.Exists(), Contents: d.Raw()}
 }
 
-func (a *app) getCommand() *cobra.Command {
+func getCommand(a *verb.App) *cobra.Command {
 	var merged, raw, reveal bool
 	command := &cobra.Command{
 		Use:   "get NAME [PATH]",
@@ -45,21 +42,21 @@ to leave something sealed, which is printed as a mark.`,
   confcenter get app1-dev /key3/subkey3 --raw
   confcenter get app1-dev --merged -o json`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "merge the file over those it inherits from, as programs see it")
 	command.Flags().BoolVarP(&raw, "raw", "r", false, "print a string without its quotes")
-	defineReveal(command, &reveal)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	verb.DefineReveal(command, &reveal)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		d, err := connected.GetConfig(ctx, queryOf(args, merged, reveal))
 		if err != nil {
 			return err
 		}
-		if err := c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) }); err != nil {
+		if err := c.Show(newDocument(d), func() error { return printContents(a, d.Raw(), raw) }); err != nil {
 			return err
 		}
 		if reveal && secret.Has(d.Raw()) {
-			return stillSealed(d.Name)
+			return verb.StillSealed(d.Name)
 		}
 		return nil
 	})
@@ -74,46 +71,13 @@ func queryOf(args []string, merged, reveal bool) client.Query {
 	return query
 }
 
-// defineReveal defines the flag of verbs that print marks unless they are told not to: what they
-// print is mostly looked at, kept or written back.
-func defineReveal(command *cobra.Command, reveal *bool) {
-	command.Flags().BoolVar(reveal, "reveal", false, "print sealed values instead of their marks, as far as you may know them")
-}
-
-// stillSealed is for those who asked for values and were given marks: a program that takes a mark
-// for a password is refused somewhere else, and no one knows why.
-func stillSealed(names ...string) error {
-	more := ""
-	if n := len(names) - 1; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return codes.Errorf(codes.Forbidden, "%s%s: there are values that stay sealed: you have no right to reveal them, or the server has not got their key; confcenter secret status tells", names[0], more)
-}
-
-// stillSealedOf is stillSealed for those of the entries that are; nil: none is, or it was not asked for.
-func stillSealedOf(reveal bool, entries ...*kv.Entry) error {
-	if !reveal {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		if e != nil && e.Value.Type == kv.JSON && secret.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
-			names = append(names, e.NS+"/"+e.Key)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	return stillSealed(names...)
-}
-
-func (a *app) printContents(contents []byte, raw bool) error {
+func printContents(a *verb.App, contents []byte, raw bool) error {
 	text := []byte(nil)
 	if raw && jsontext.KindOf(contents) == jsontext.String {
 		text = jsontext.AppendUnquote(text, contents)
 	} else {
 		text = jsontext.AppendIndent(text, contents, "    ")
 	}
-	_, err := a.stdout.Write(append(text, '\n'))
+	_, err := a.Stdout.Write(append(text, '\n'))
 	return err
 }

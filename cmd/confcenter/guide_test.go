@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/models/bench"
 	"confcenter/models/flow"
 	"confcenter/op"
@@ -30,7 +31,7 @@ func TestGuideHasEveryFlagOfServe(t *testing.T) {
 			}
 		}
 		flags := map[string]string{}
-		(&app{}).serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		serveCommand((&verb.App{})).Flags().VisitAll(func(f *pflag.Flag) {
 			value := f.DefValue
 			_, given := documented[f.Name]
 			require.True(t, given, "%s has no row for --%s", file, f.Name)

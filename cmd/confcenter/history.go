@@ -8,36 +8,35 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore/history"
 	"confcenter/protocol"
 )
 
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
-func (a *app) historyCommands() (list []*cobra.Command) {
+func historyCommands(a *verb.App) (list []*cobra.Command) {
 	specials := map[string]special{
-		"log": {show: as(a.showLog), example: "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"},
-		"show": {show: as(a.showText), follow: rest(moreText),
+		"log": {show: as(showLog), example: "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"},
+		"show": {show: as(showText), follow: rest(moreText),
 			example: "  confcenter show 'app1-dev@~1'\n  confcenter show app1-dev 2026-11-23T05:00 --resolved"},
-		"diff": {define: a.defineDiff, instead: a.diffTwo, show: as(a.showDiff), follow: rest(moreDiff),
+		"diff": {define: defineDiff, instead: diffTwo, show: as(showDiff), follow: rest(moreDiff),
 			example: "  confcenter diff app1-dev\n  confcenter diff app1-dev '~3' --paths\n  confcenter diff app1-dev app1-prod --resolved\n  confcenter diff app1-dev --against prod.example.com:4800"},
-		"blame":   {show: as(a.showBlame), example: "  confcenter blame app1-dev\n  confcenter blame app1-dev /database"},
-		"explain": {show: as(a.showExplain), example: "  confcenter explain app1-dev /database/host"},
-		"prune":   {long: true, show: as(a.showPrune), follow: rest(morePrune), example: "  confcenter history prune --dry-run"},
-		"rollback": {long: true, show: as(a.showChange), follow: a.rolledBack,
-			before: func(question any) {
-				_, moment := question.(*history.RollbackAsk).Target()
-				a.repeatTime(moment)
+		"blame":   {show: as(showBlame), example: "  confcenter blame app1-dev\n  confcenter blame app1-dev /database"},
+		"explain": {show: as(showExplain), example: "  confcenter explain app1-dev /database/host"},
+		"prune":   {long: true, show: as(showPrune), follow: rest(morePrune), example: "  confcenter history prune --dry-run"},
+		"rollback": {long: true, show: as(showChange), follow: rolledBack,
+			before: func(q *asked) {
+				_, moment := q.question.(*history.RollbackAsk).Target()
+				a.RepeatTime(moment)
 			},
 			example: "  confcenter rollback app1-dev '~1' -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"},
 	}
-	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil, "uses": nil}
+	own := map[string]*cobra.Command{"apply": applyCommand(a), "export": exportCommand(a), "stage": nil, "preview": nil, "uses": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
 		if verb, is := own[o.Name]; is {
@@ -46,10 +45,10 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 			}
 			continue
 		}
-		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
+		verb := operationCommand(a, o, protocol.OfModel("history", place), specials[o.Name])
 		speakTo(verb)
 		if o.Name == "prune" {
-			verb = a.retentionCommand(verb)
+			verb = retentionCommand(verb)
 		}
 		list = append(list, verb)
 	}
@@ -66,8 +65,8 @@ func speakTo(verb *cobra.Command) {
 }
 
 // retentionCommand is the group of verbs that remove from the past.
-func (a *app) retentionCommand(verbs ...*cobra.Command) *cobra.Command {
-	return grouped(&cobra.Command{
+func retentionCommand(verbs ...*cobra.Command) *cobra.Command {
+	return verb.Grouped(&cobra.Command{
 		Use:   "history",
 		Short: "How long the past of files is kept",
 		Long: `Versions of files stay until they are removed by name: nothing does so by itself. Prune
@@ -78,21 +77,19 @@ and all of the last 365 days.`,
 }
 
 // showLog prints changes, a line for each.
-func (a *app) showLog(log *history.LogAnswer) error {
-	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
-		return []any{c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(&c, log.Name != ""), dash(shortened(c.Comment))}
+func showLog(a *verb.App, log *history.LogAnswer) error {
+	err := a.Table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", screen.RowsOf(log.Changes, func(c history.Change) []any {
+		return []any{c.Revision, screen.Time(c.Time), screen.Cell(whoMade(&c.By)), whatChanged(&c, log.Name != ""), screen.Cell(screen.Shortened(c.Comment))}
 	}))
 	switch {
 	case err != nil:
 	case log.Next > 0:
-		_, err = fmt.Fprintf(a.stdout, "more: --before %d\n", log.Next)
+		err = a.Printf("more: --before %d\n", log.Next)
 	case log.Compacted:
-		_, err = fmt.Fprintln(a.stdout, "earlier ones are no longer kept")
+		err = a.Printf("earlier ones are no longer kept\n")
 	}
 	return err
 }
-
-func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z") }
 
 // whoMade names who made a change as well as it is known.
 func whoMade(by *history.By) string {
@@ -116,26 +113,23 @@ func whatChanged(c *history.Change, one bool) string {
 	if more := c.Count - int64(len(parts)); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return dash(strings.Join(parts, ", "))
+	return screen.Cell(strings.Join(parts, ", "))
 }
 
 // showText prints a piece of what a document was, as it is.
-func (a *app) showText(show *history.ShowAnswer) error {
+func showText(a *verb.App, show *history.ShowAnswer) error {
 	if show.Deleted && show.Length == 0 {
-		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
+		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), screen.Time(show.Change.Time), show.Change.Revision-1)
 	}
-	_, err := io.WriteString(a.stdout, show.Text)
+	_, err := io.WriteString(a.Stdout, show.Text)
 	return err
 }
 
 // rest asks for what is behind an answer, and prints it, as long as more has made a question for it.
-func rest[Q, A any](more func(q *Q, a *A) bool) func(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
-	return func(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) (err error) {
-		for more(question.(*Q), answer.(*A)) {
-			if answer, err = ask(); err != nil {
-				return err
-			}
-			if err = print(answer); err != nil {
+func rest[Q, A any](more func(q *Q, a *A) bool) func(context.Context, *asked) error {
+	return func(_ context.Context, q *asked) error {
+		for more(q.question.(*Q), q.answer.(*A)) {
+			if err := q.again(); err != nil {
 				return err
 			}
 		}
@@ -150,8 +144,8 @@ func moreText(q *history.ShowAsk, show *history.ShowAnswer) bool {
 }
 
 // showDiff prints what differs, by line or by key path.
-func (a *app) showDiff(diff *history.DiffAnswer) error {
-	if _, err := io.WriteString(a.stdout, diff.Text); err != nil {
+func showDiff(a *verb.App, diff *history.DiffAnswer) error {
+	if _, err := io.WriteString(a.Stdout, diff.Text); err != nil {
 		return err
 	}
 	for i := range diff.Paths {
@@ -160,11 +154,11 @@ func (a *app) showDiff(diff *history.DiffAnswer) error {
 		var err error
 		switch p.What {
 		case history.Added:
-			_, err = fmt.Fprintf(a.stdout, "+ %s %s\n", cmp.Or(p.Path, "/"), new)
+			err = a.Printf("+ %s %s\n", cmp.Or(p.Path, "/"), new)
 		case history.Removed:
-			_, err = fmt.Fprintf(a.stdout, "- %s %s\n", cmp.Or(p.Path, "/"), old)
+			err = a.Printf("- %s %s\n", cmp.Or(p.Path, "/"), old)
 		default:
-			_, err = fmt.Fprintf(a.stdout, "~ %s %s -> %s\n", cmp.Or(p.Path, "/"), old, new)
+			err = a.Printf("~ %s %s -> %s\n", cmp.Or(p.Path, "/"), old, new)
 		}
 		if err != nil {
 			return err
@@ -187,49 +181,49 @@ func moreDiff(q *history.DiffAsk, diff *history.DiffAnswer) bool {
 }
 
 // showBlame prints who changed each value last.
-func (a *app) showBlame(blame *history.BlameAnswer) error {
-	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
+func showBlame(a *verb.App, blame *history.BlameAnswer) error {
+	err := a.Table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", screen.RowsOf(blame.Keys, func(k history.Blamed) []any {
 		revision := strconv.FormatInt(k.Revision, 10)
 		if k.Earlier {
 			revision = "<=" + revision
 		}
-		return []any{cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment))}
+		return []any{cmp.Or(k.Path, "/"), k.File, revision, screen.Time(k.Time), screen.Cell(whoMade(&k.By)), screen.Cell(screen.Shortened(k.Comment))}
 	}))
 	for _, l := range blame.Looked {
 		if err == nil && l.Stopped != "" {
-			_, err = fmt.Fprintf(a.stdout, "%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
+			err = a.Printf("%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
 		}
 	}
 	if err == nil && blame.Next > 0 {
-		_, err = fmt.Fprintf(a.stdout, "more: --offset %d --rev %d\n", blame.Next, blame.At)
+		err = a.Printf("more: --offset %d --rev %d\n", blame.Next, blame.At)
 	}
 	return err
 }
 
 // showExplain prints what each file has to say, the weakest first.
-func (a *app) showExplain(e *history.ExplainAnswer) error {
-	err := a.table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
-		return []any{f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why}
+func showExplain(a *verb.App, e *history.ExplainAnswer) error {
+	err := a.Table("FILE\tROLE\tVALUE\tWHY", screen.RowsOf(e.Files, func(f history.Say) []any {
+		return []any{f.Name, f.Role, screen.Cell(screen.Shortened(valueText(f.Value, f.Length))), f.Why}
 	}))
 	if err == nil && e.Value == nil && e.Length == 0 {
 		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(a.stdout, "%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
+		err = a.Printf("%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
 	}
 	return err
 }
 
 // showPrune prints what is gone, or would go.
-func (a *app) showPrune(prune *history.PruneAnswer) error {
+func showPrune(a *verb.App, prune *history.PruneAnswer) error {
 	if prune.Versions > 0 {
-		if err := a.showRows(reflect.ValueOf(prune.Documents)); err != nil {
+		if err := showRows(a, reflect.ValueOf(prune.Documents)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "versions: %d\nbytes: %d\n", prune.Versions, prune.Bytes)
+	err := a.Printf("versions: %d\nbytes: %d\n", prune.Versions, prune.Bytes)
 	if err == nil && !prune.DryRun {
-		_, err = fmt.Fprintf(a.stdout, "parts of files: %d\nchanges: %d\n", prune.Chunks, prune.Changes)
+		err = a.Printf("parts of files: %d\nchanges: %d\n", prune.Chunks, prune.Changes)
 	}
 	return err
 }

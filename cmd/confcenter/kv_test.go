@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
 )
@@ -422,6 +423,10 @@ func TestKVWatch(t *testing.T) {
 	next, _ = watchLines(t, "--from", "1", "--count", "1")
 	require.Regexp(t, `^2 put ns b "1"$`, next())
 	next, _ = watchLines(t, "ns", "--prefix", "b", "--from", "1", "--prev", "-o", "json")
+	type event struct {
+		Op          string
+		Entry, Prev jsoniter.RawMessage
+	}
 	var e event
 	require.NoError(t, jsoniter.Unmarshal([]byte(next()), &e))
 	require.Equal(t, "put", e.Op)
@@ -457,7 +462,7 @@ func TestVerbsThatFollowFromRows(t *testing.T) {
 
 func TestHelpOfKVVerbs(t *testing.T) {
 	for _, group := range []string{"kv", "kv lease"} {
-		command, _, err := (&app{}).root().Find(words(group))
+		command, _, err := rootCommand((&verb.App{})).Find(words(group))
 		require.NoError(t, err)
 		for _, verb := range command.Commands() {
 			t.Run(group+" "+verb.Name(), func(t *testing.T) {

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,6 +13,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/player/landing"
@@ -28,7 +26,7 @@ type landerOptions struct {
 	logLevel settings.Choice
 }
 
-func (a *app) landingCommand() *cobra.Command {
+func landingCommand(a *verb.App) *cobra.Command {
 	o := landerOptions{logLevel: screen.LogLevels()}
 	command := &cobra.Command{
 		Use:   "landing",
@@ -45,38 +43,36 @@ goes to standard error, as text on a terminal and as JSON lines otherwise.`,
 		Example: `  CONFCENTER_LANDING=mysql://game:secret@db:3306/players confcenter landing --addr 10.0.0.5:4800
   confcenter landing --dsn 'postgres://game@/players?host=/run/postgresql' --name lander-1`,
 	}
-	c := a.dials(command)
-	c.shares = map[string]string{"landing": "dsn", "log-level": "log-level"}
+	c := a.Dials(command)
+	c.Shares = map[string]string{"landing": "dsn", "log-level": "log-level"}
 	f := command.Flags()
 	f.Var(&o.dsn, "dsn", "the server's database: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING than where ps shows it")
 	f.StringVar(&o.name, "name", "", "name of this lander, shown while it has a dirty table; no two that run may have the same (default: this host and process)")
-	chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
-	for _, flag := range []string{"dsn", "name"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	verb.Chooses(command, &o.logLevel, "log-level", "", "lowest level of messages to log; also CONFCENTER_LOG_LEVEL")
+	verb.FreeText(command, "dsn", "name")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		cfg, err := c.config(command)
+		cfg, err := c.Config(command)
 		if err != nil {
 			return err
 		}
 		if o.dsn == "" {
-			return usageError{errors.New("the database is missing: set CONFCENTER_LANDING or --dsn")}
+			return verb.Usagef("the database is missing: set CONFCENTER_LANDING or --dsn")
 		}
 		db, err := landing.OpenDatabase(string(o.dsn))
 		if err != nil {
-			return usageError{err}
+			return verb.UsageError{Err: err}
 		}
-		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := verb.UntilSignal(command.Context())
 		defer stop()
-		return errors.Join(a.land(ctx, &o, cfg, db), db.Close())
+		return errors.Join(land(ctx, a, &o, cfg, db), db.Close())
 	}
 	return command
 }
 
 // land lands until ctx ends.
-func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db *landing.Database) error {
-	log := screen.NewLog(a.stderr, screen.Level(o.logLevel))
-	cfg.Name = cmp.Or(o.name, defaultHolder())
+func land(ctx context.Context, a *verb.App, o *landerOptions, cfg client.Config, db *landing.Database) error {
+	log := screen.NewLog(a.Stderr, screen.Level(o.logLevel))
+	cfg.Name = cmp.Or(o.name, verb.HostAndProcess())
 	link := serverLink{log: log}
 	cfg.OnState, cfg.StateWaits, cfg.MaxBackoff = link.changed, true, longestRedial
 	cfg.OnError = func(err error) { log.Debug().Err(err).Msg("connection") } // link has said it

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/internal/settings"
 )
 
@@ -23,17 +24,17 @@ func TestLandingSharesVariablesWithServe(t *testing.T) {
 	t.Setenv("CONFCENTER_LANDER", "false") // of serve alone
 	require.Contains(t, call(t, "", "landing").stderr, "the name of the database is missing")
 
-	a := &app{environ: []string{"CONFCENTER_LANDING=sqlite:a", "CONFCENTER_ADDR=127.0.0.1:1"}}
+	a := &verb.App{Environ: []string{"CONFCENTER_LANDING=sqlite:a", "CONFCENTER_ADDR=127.0.0.1:1"}}
 	command := &cobra.Command{}
-	c, d := a.dials(command), settings.DSN("")
-	c.shares = map[string]string{"landing": "dsn"}
+	c, d := a.Dials(command), settings.DSN("")
+	c.Shares = map[string]string{"landing": "dsn"}
 	command.Flags().Var(&d, "dsn", "")
-	cfg, err := c.config(command)
+	cfg, err := c.Config(command)
 	require.NoError(t, err)
 	require.Equal(t, settings.DSN("sqlite:a"), d)
 	require.Equal(t, []string{"127.0.0.1:1"}, cfg.Addrs)
 	require.NoError(t, command.ParseFlags([]string{"--dsn", "mysql://u:geheim@h/db"}))
-	_, err = c.config(command)
+	_, err = c.Config(command)
 	require.NoError(t, err)
 	require.Equal(t, settings.DSN("mysql://u:geheim@h/db"), d, "the flag wins, with its password")
 }

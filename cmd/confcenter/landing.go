@@ -11,10 +11,11 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv/kvjson"
 )
 
-func (a *app) landingStatusCommand() *cobra.Command {
+func landingStatusCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Say how landing in the database gets on",
@@ -23,45 +24,37 @@ yet and since when the oldest of them waits, how many it has refused, when rows 
 landed last, and how many a second.`,
 		Example: `  confcenter storage status -o json | jq '.[].dirty'`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		tables, err := connected.Landing().Status(ctx)
 		if err != nil {
 			return err
 		}
 		rows := screen.RowsOf(tables, func(t client.LandingTable) []any {
-			return []any{dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), fmt.Sprint(t.Rate, "/s")}
+			return []any{screen.Cell(t.List), t.Dirty, screen.Moment(t.Oldest), t.Refused, t.Dropped, t.Landed, screen.Moment(t.Last), fmt.Sprint(t.Rate, "/s")}
 		})
-		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), "LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", rows)
+		return c.ShowTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, tables)), "LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", rows)
 	})
 }
 
-// since is a moment, or a dash for none.
-func since(ms int64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return moment(ms)
-}
-
-func (a *app) landingErrorsCommand() *cobra.Command {
+func landingErrorsCommand(a *verb.App) *cobra.Command {
 	var limit uint
 	command := &cobra.Command{
 		Use:     "errors",
 		Short:   "List fields that the database has refused",
 		Example: `  confcenter storage errors --limit 20`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.Flags().UintVar(&limit, "limit", 0, "maximum number of fields to print; 0 = all")
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		list, err := refused(ctx, connected, int(limit))
 		if err != nil {
 			return err
 		}
 		rows := screen.RowsOf(list, func(e client.LandingError) []any {
-			return []any{dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), strconv.Quote(e.Reason)}
+			return []any{screen.Cell(e.Owner.App), screen.Cell(e.Owner.Region), screen.Cell(e.Owner.Logic), screen.Cell(e.Owner.ID), screen.Cell(e.Name), e.Attempts, screen.Moment(e.Next), strconv.Quote(e.Reason)}
 		})
-		return c.showTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), "APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", rows)
+		return c.ShowTable(jsoniter.RawMessage(kvjson.AppendList(nil, kvjson.File, list)), "APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", rows)
 	})
 }
 
@@ -80,7 +73,7 @@ func refused(ctx context.Context, connected *client.Client, limit int) (list []c
 	}
 }
 
-func (a *app) landingRetryCommand() *cobra.Command {
+func landingRetryCommand(a *verb.App) *cobra.Command {
 	var p place
 	command := &cobra.Command{
 		Use:   "retry | retry LOGIC OWNER NAME…",
@@ -89,14 +82,14 @@ func (a *app) landingRetryCommand() *cobra.Command {
 		Example: `  confcenter storage retry
   confcenter storage retry bag 42 pic`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	p.define(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		return c.showCount(connected.Landing().Retry(ctx, p.fields(args)...))
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		return c.ShowCount(connected.Landing().Retry(ctx, p.fields(args)...))
 	})
 }
 
-func (a *app) landingRelandCommand() *cobra.Command {
+func landingRelandCommand(a *verb.App) *cobra.Command {
 	var text string
 	command := &cobra.Command{
 		Use:   "reland",
@@ -109,17 +102,17 @@ only in the database.`,
   confcenter storage reland`,
 		Args: cobra.NoArgs,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.Flags().StringVar(&text, "since", "", "a time like 2026-11-22T18:00:00Z, that of the database's backup or before; empty = all that is in memory")
-	_ = command.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) (err error) {
+	verb.FreeText(command, "since")
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) (err error) {
 		var since time.Time
 		if text != "" {
-			if since, err = a.readTime("--since", text); err != nil {
+			if since, err = a.ReadTime("--since", text); err != nil {
 				return err
 			}
 		}
-		return c.showCount(connected.Landing().Reland(ctx, since))
+		return c.ShowCount(connected.Landing().Reland(ctx, since))
 	})
 }
 
@@ -133,7 +126,7 @@ func (p *place) fields(args []string) (list []client.FieldName) {
 	return list
 }
 
-func (a *app) landingDropCommand() *cobra.Command {
+func landingDropCommand(a *verb.App) *cobra.Command {
 	var p place
 	var confirm int64
 	command := &cobra.Command{
@@ -145,11 +138,11 @@ it gives up, not counting what was given up before: without it, drop only says h
 		Example: `  confcenter storage drop bag 42 pic --confirm 1
   confcenter storage drop --confirm 12`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	p.define(command)
 	command.Flags().Int64Var(&confirm, "confirm", 0, "how many refused fields are given up")
-	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		return c.showCount(connected.Landing().Drop(ctx, confirm, p.fields(args)...))
+	verb.FreeText(command, "confirm")
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		return c.ShowCount(connected.Landing().Drop(ctx, confirm, p.fields(args)...))
 	})
 }

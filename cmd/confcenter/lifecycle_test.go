@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 func TestAServerThatCannotBeClosedHasFailed(t *testing.T) {
 	hangs := errors.Join(nil, codes.Errorf(codes.Timeout, "the state store cannot be closed"))
 	require.Equal(t, exitFailed, exitCode(failed(hangs)))
-	require.Equal(t, exitUsage, exitCode(failed(usageError{hangs})))
+	require.Equal(t, exitUsage, exitCode(failed(verb.UsageError{Err: hangs})))
 	require.Equal(t, exitUsage, exitCode(failed(serving.Unusable{Err: hangs})))
 	require.Equal(t, exitOK, exitCode(failed(nil)))
 }

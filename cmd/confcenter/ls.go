@@ -8,12 +8,10 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
-	"confcenter/protocol"
+	"confcenter/cmd/confcenter/verb"
 )
 
-const stateDeleted = protocol.FileDeleted
-
-func (a *app) lsCommand() *cobra.Command {
+func lsCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the server's files and what is wrong with them",
@@ -25,8 +23,8 @@ standard error, or as "problems" with -o json.`,
 		Example: `  confcenter ls
   confcenter ls -o json | jq -r '.files[] | select(.state == "broken").name'`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		files, err := connected.List(ctx)
 		if err != nil {
 			return err
@@ -35,7 +33,7 @@ standard error, or as "problems" with -o json.`,
 		if err != nil {
 			return err
 		}
-		return c.show(map[string]any{"files": notNil(files), "problems": notNil(problems)}, func() error { return a.printFiles(files, problems) })
+		return c.Show(map[string]any{"files": notNil(files), "problems": notNil(problems)}, func() error { return printFiles(a, files, problems) })
 	})
 }
 
@@ -47,18 +45,18 @@ func notNil[T any](list []T) []T {
 	return list
 }
 
-func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
-	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", screen.RowsOf(files, func(f client.FileInfo) []any {
+func printFiles(a *verb.App, files []client.FileInfo, problems []client.Problem) error {
+	if err := a.Table("NAME\tSTATE\tSIZE\tMTIME\tTIME", screen.RowsOf(files, func(f client.FileInfo) []any {
 		state := f.State
 		if f.Reason != "" {
 			state += " (" + f.Reason + ")"
 		}
-		return []any{f.Name, state, f.Size, f.Mtime, timeOf(int64(f.Mtime) * 1000)}
+		return []any{f.Name, state, f.Size, f.Mtime, screen.Time(int64(f.Mtime) * 1000)}
 	})); err != nil {
 		return err
 	}
 	for _, p := range problems {
-		fmt.Fprintf(a.stderr, "problem: %s: %s\n", p.Name, p.Text)
+		fmt.Fprintf(a.Stderr, "problem: %s: %s\n", p.Name, p.Text)
 	}
 	return nil
 }

@@ -4,7 +4,8 @@
 // other verb a client of one, and "check" looks at a directory without a server.
 //
 // A newcomer reads root.go, the list of verbs, and then the file with a verb's name.
-// serving has serve's settings, its start and its stop, exit.go the exit codes.
+// Package verb has what they share, kvverbs the verbs of the state store, serving
+// serve's settings, its start and its stop, and exit.go the exit codes.
 package main
 
 import (

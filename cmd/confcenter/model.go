@@ -16,9 +16,10 @@ import (
 
 	"confcenter/access/token"
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
-	"confcenter/kv"
 	"confcenter/models/bench"
 	"confcenter/models/flow"
 	"confcenter/op"
@@ -30,46 +31,60 @@ type special struct {
 	example string
 	long    bool // it may change or read very much
 	define  func(command *cobra.Command)
-	before  func(question any) // called before it is asked
+	before  func(q *asked) // called before it is asked
 	// instead does something else than ask the question, if it is true.
-	instead func(ctx context.Context, connected *client.Client, command *cobra.Command, c *connection, question any) (bool, error)
-	show    func(answer any) error // prints an answer as text
-	// follow goes on after the first answer; ask asks again.
-	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
+	instead func(ctx context.Context, command *cobra.Command, q *asked) (bool, error)
+	show    func(a *verb.App, answer any) error       // prints an answer as text
+	follow  func(ctx context.Context, q *asked) error // goes on after the first answer
+}
+
+// asked is a question to a server, and its answer once there is one.
+type asked struct {
+	*verb.Connection
+	connected        *client.Client
+	question, answer any
+	ask, print       func() error
+}
+
+// again asks once more, and prints the answer.
+func (q *asked) again() error {
+	if err := q.ask(); err != nil {
+		return err
+	}
+	return q.print()
 }
 
 // modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
 // its table.
-func (a *app) modelCommand(group *cobra.Command, model string, operations []op.Operation, specials map[string]special) *cobra.Command {
+func modelCommand(a *verb.App, group *cobra.Command, operations []op.Operation, specials map[string]special) *cobra.Command {
 	verbs := make([]*cobra.Command, len(operations))
 	for place := range operations {
 		o := &operations[place]
-		verbs[place] = a.operationCommand(o, protocol.OfModel(model, place), specials[o.Name])
+		verbs[place] = operationCommand(a, o, protocol.OfModel(group.Use, place), specials[o.Name])
 	}
-	return grouped(group, fmt.Sprintf("%s needs a verb; confcenter %[1]s --help lists them", model), verbs...)
+	return verb.Grouped(group, fmt.Sprintf("%s needs a verb; confcenter %[1]s --help lists them", group.Use), verbs...)
 }
 
 // operationCommand is the verb for one operation.
-func (a *app) operationCommand(o *op.Operation, cmd protocol.Command, more special) *cobra.Command {
+func operationCommand(a *verb.App, o *op.Operation, cmd protocol.Command, more special) *cobra.Command {
 	question := o.Ask()
 	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:], Example: more.example}
-	words := a.defineWords(command, o, question)
-	connect := a.connect
+	words := defineWords(a, command, o, question)
+	c := a.Connect(command)
 	if more.long {
-		connect = a.connectLong
+		c.WaitLong(command)
 	}
-	c := connect(command)
 	if more.define != nil {
 		more.define(command)
 	}
 	if more.show == nil {
-		more.show = a.showAnswer
+		more.show = showAnswer
 	}
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		for i, arg := range args {
 			w := words[min(i, len(words)-1)]
 			if err := w.Set(arg); err != nil {
-				return usageError{fmt.Errorf("%s: %w", strings.ToUpper(w.member.Name), err)}
+				return verb.Usagef("%s: %w", strings.ToUpper(w.member.Name), err)
 			}
 		}
 		if author := command.Flags().Lookup(authorFlag); author != nil && o.Writes() && !author.Changed {
@@ -77,30 +92,28 @@ func (a *app) operationCommand(o *op.Operation, cmd protocol.Command, more speci
 				return err
 			}
 		}
+		q := &asked{Connection: c, connected: connected, question: question}
+		q.ask = func() error {
+			q.answer = reflect.New(o.Answer()).Interface()
+			return connected.Call(ctx, cmd, o.Writes(), question, q.answer)
+		}
+		q.print = func() error { return c.Show(q.answer, func() error { return more.show(a, q.answer) }) }
 		if more.instead != nil {
-			if done, err := more.instead(ctx, connected, command, c, question); done || err != nil {
+			if done, err := more.instead(ctx, command, q); done || err != nil {
 				return err
 			}
 		}
-		ask := func() (any, error) {
-			answer := reflect.New(o.Answer()).Interface()
-			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
-		}
-		print := func(answer any) error { return c.show(answer, func() error { return more.show(answer) }) }
 		if more.before != nil {
-			more.before(question)
+			more.before(q)
 		}
-		answer, err := ask()
+		err := q.again()
 		if err == nil {
-			err = print(answer)
-		}
-		if err == nil {
-			err = verdict(answer)
+			err = verdict(q.answer)
 		}
 		if err != nil || more.follow == nil {
 			return err
 		}
-		return more.follow(ctx, connected, question, answer, ask, print)
+		return more.follow(ctx, q)
 	})
 }
 
@@ -132,13 +145,13 @@ func verdict(answer any) error {
 }
 
 // as is what shows answers of one type, for any.
-func as[A any](show func(*A) error) func(any) error {
-	return func(answer any) error { return show(answer.(*A)) }
+func as[A any](show func(*verb.App, *A) error) func(*verb.App, any) error {
+	return func(a *verb.App, answer any) error { return show(a, answer.(*A)) }
 }
 
 // defineWords gives a verb the usage line, help and flags that follow from its question, and
 // returns the members that are arguments.
-func (a *app) defineWords(command *cobra.Command, o *op.Operation, question any) (words []*word) {
+func defineWords(a *verb.App, command *cobra.Command, o *op.Operation, question any) (words []*word) {
 	members := slices.Clone(op.MembersOf(o.Question()))
 	slices.SortStableFunc(members, func(a, b op.Member) int { return a.Arg - b.Arg })
 	use := []string{o.Name}
@@ -165,7 +178,7 @@ func (a *app) defineWords(command *cobra.Command, o *op.Operation, question any)
 
 // word is a member of a question as an argument or a flag.
 type word struct {
-	app      *app
+	app      *verb.App
 	member   *op.Member
 	question any
 }
@@ -201,7 +214,7 @@ func (w *word) define(command *cobra.Command) {
 	if w.member.Form == op.FlagForm {
 		flag.NoOptDefVal = "true"
 	}
-	_ = command.RegisterFlagCompletionFunc(w.member.Name, cobra.NoFileCompletions)
+	verb.FreeText(command, w.member.Name)
 }
 
 // texts reports whether the member is a list of texts.
@@ -236,11 +249,11 @@ func (w *word) set(text string) error {
 	switch w.member.Form {
 	case op.WholeForm, op.NumberForm, op.FlagForm:
 	default:
-		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(w.app, text)
+		data, err := w.app.ReadArgument(text)
 		if err != nil {
 			return err
 		}
-		text = string(v.Data)
+		text = string(data)
 	}
 	if err := w.member.Set(w.question, text); err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), w.member.Name+" "))
@@ -273,31 +286,31 @@ func (w *word) Type() string {
 
 // showAnswer prints an answer for people: its only value; or a line for each member and a table
 // for each list of objects.
-func (a *app) showAnswer(answer any) error {
+func showAnswer(a *verb.App, answer any) error {
 	v := reflect.ValueOf(answer).Elem()
 	members := op.MembersOf(v.Type())
 	for _, m := range members {
 		field := v.FieldByIndex(m.Index)
 		switch {
 		case m.Form == op.ListForm && op.FormOf(m.Type.Elem()) == op.ObjectForm:
-			if err := a.showRows(field); err != nil {
+			if err := showRows(a, field); err != nil {
 				return err
 			}
 		case m.Form == op.ListForm && op.FormOf(m.Type.Elem()) == op.TextForm:
 			for i := range field.Len() {
-				fmt.Fprintln(a.stdout, textOf(field.Index(i)))
+				fmt.Fprintln(a.Stdout, textOf(field.Index(i)))
 			}
 		case len(members) == 1:
-			fmt.Fprintln(a.stdout, textOf(field))
+			fmt.Fprintln(a.Stdout, textOf(field))
 		case !field.IsZero(), m.Form == op.FlagForm && !m.Optional: // which is the answer
-			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, shown(m, field))
+			fmt.Fprintf(a.Stdout, "%s: %s\n", m.Name, shown(m, field))
 		}
 	}
 	return nil
 }
 
 // showRows prints a list of objects, without members that none of them has.
-func (a *app) showRows(list reflect.Value) error {
+func showRows(a *verb.App, list reflect.Value) error {
 	of := list.Type().Elem()
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -315,10 +328,10 @@ func (a *app) showRows(list reflect.Value) error {
 	rows := make([][]any, list.Len())
 	for i := range rows {
 		for _, m := range columns {
-			rows[i] = append(rows[i], dash(shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))))
+			rows[i] = append(rows[i], screen.Cell(screen.Shortened(shown(m, reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))))
 		}
 	}
-	return a.table(strings.Join(header, "\t"), rows)
+	return a.Table(strings.Join(header, "\t"), rows)
 }
 
 // times are how descriptions say that a number is a time, each with how many of its units are a ms.
@@ -342,14 +355,14 @@ func shown(m op.Member, v reflect.Value) string {
 		if v.IsZero() {
 			return ""
 		}
-		return timeOf(v.Int() / perMs)
+		return screen.Time(v.Int() / perMs)
 	}
 	return textOf(v)
 }
 
 // textOf is a value on one line: a text without quotes if it needs none, anything else as JSON.
 func textOf(v reflect.Value) string {
-	raw, err := printing.Marshal(v.Interface())
+	raw, err := verb.Encoding.Marshal(v.Interface())
 	if err != nil {
 		return err.Error()
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -11,11 +10,12 @@ import (
 	"confcenter/access/token"
 	"confcenter/cmd/confcenter/datadir"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv"
 	"confcenter/kvstore/disk"
 )
 
-func (a *app) restoreCommand() *cobra.Command {
+func restoreCommand(a *verb.App) *cobra.Command {
 	var revision int64
 	var at string
 	command := &cobra.Command{
@@ -40,45 +40,45 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 	f.Int64Var(&revision, "revision", 0, "as of an earlier revision")
 	f.StringVar(&at, "time", "", "as of an earlier time, for example 2026-11-22T18:00:00Z; without a zone it is UTC")
 	command.MarkFlagsMutuallyExclusive("revision", "time")
-	return a.offline(command, func(ctx context.Context, c *connection, args []string) error {
+	return a.Offline(command, func(ctx context.Context, c *verb.Connection, args []string) error {
 		to := disk.Point{Revision: kv.Revision(revision)}
 		if args[0] == "-" {
-			return usageError{errors.New("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")}
+			return verb.Usagef("a backup is read twice, to check it before anything is made of it, so it cannot come from standard input: write it to a file, and restore that")
 		}
 		if command.Flags().Changed("revision") && revision < 1 {
-			return usageError{fmt.Errorf("revision = %d: must be above 0", revision)}
+			return verb.Usagef("revision = %d: must be above 0", revision)
 		}
 		if at != "" {
-			t, err := a.readTime("time", at)
+			t, err := a.ReadTime("time", at)
 			if err != nil {
 				return err
 			}
 			to.Time = t.UnixMilli()
 		}
-		ctx, stop := untilSignal(ctx)
+		ctx, stop := verb.UntilSignal(ctx)
 		defer stop()
-		v, err := a.verifyBackup(ctx, args[0])
+		v, err := verifyBackup(ctx, a, args[0])
 		if err != nil {
 			return err
 		}
-		p := a.progress()
+		p := newProgress(a)
 		defer p.end()
 		done, err := datadir.Restore(ctx, args[0], args[1], v, to, p)
 		if err != nil {
 			return err
 		}
-		return c.show(done, func() error { return a.printRestored(done) })
+		return c.Show(done, func() error { return printRestored(a, done) })
 	})
 }
 
-func (a *app) printRestored(done datadir.Restored) error {
-	fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", done.Dir, done.Revision, done.Next, done.Dir)
+func printRestored(a *verb.App, done datadir.Restored) error {
+	fmt.Fprintf(a.Stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", done.Dir, done.Revision, done.Next, done.Dir)
 	tokens := done.Tokens
 	if len(tokens) == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
-	return a.table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", screen.RowsOf(tokens, func(t token.Token) []any {
-		return []any{t.ID, t.Name, dash(strings.Join(t.Groups, ",")), moment(t.Made), dash(t.By), since(t.Expires)}
+	fmt.Fprintf(a.Stdout, "Valid tokens: %d. The backup does not know which were revoked after it: look through them, and revoke those with confcenter auth revoke ID.\n", len(tokens))
+	return a.Table("ID\tNAME\tGROUPS\tMADE\tBY\tEXPIRES", screen.RowsOf(tokens, func(t token.Token) []any {
+		return []any{t.ID, t.Name, screen.Cell(strings.Join(t.Groups, ",")), screen.Moment(t.Made), screen.Cell(t.By), screen.Moment(t.Expires)}
 	}))
 }

@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/access/review"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 )
 
 // reviewCommand is the group of verbs for changes that wait for approval.
-func (a *app) reviewCommand() *cobra.Command {
-	return a.modelCommand(&cobra.Command{
+func reviewCommand(a *verb.App) *cobra.Command {
+	return modelCommand(a, &cobra.Command{
 		Use:   "review",
 		Short: "Changes that wait for another person's approval",
 		Long: `Review lists the changes that someone has asked for and someone else has to approve,
@@ -22,22 +24,22 @@ is said by roles, see docs/access.md. Verbs whose change is held exit with code 
 		Example: `  confcenter review list
   confcenter review show 12
   confcenter review approve 12 -m "as agreed"`,
-	}, "review", review.Operations, map[string]special{"show": {show: as(a.showReview)}})
+	}, review.Operations, map[string]special{"show": {show: as(showReview)}})
 }
 
 // showReview prints a change and what it would do, line by line.
-func (a *app) showReview(c *review.Shown) error {
+func showReview(a *verb.App, c *review.Shown) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "change %d, %s, by %s at %s", c.Number, c.State, dash(c.By), timeOf(c.Made))
+	fmt.Fprintf(&b, "change %d, %s, by %s at %s", c.Number, c.State, screen.Cell(c.By), screen.Time(c.Made))
 	if c.Author != "" {
-		fmt.Fprintf(&b, " for %s", dash(c.Author))
+		fmt.Fprintf(&b, " for %s", screen.Cell(c.Author))
 	}
 	b.WriteByte('\n')
 	if c.Comment != "" {
-		fmt.Fprintf(&b, "why: %s\n", dash(c.Comment))
+		fmt.Fprintf(&b, "why: %s\n", screen.Cell(c.Comment))
 	}
 	if c.Decider != "" {
-		fmt.Fprintf(&b, "decided by %s at %s %s\n", dash(c.Decider), timeOf(c.Decided), dash(c.Reason))
+		fmt.Fprintf(&b, "decided by %s at %s %s\n", screen.Cell(c.Decider), screen.Time(c.Decided), screen.Cell(c.Reason))
 	}
 	for i := range c.Parts {
 		showPart(&b, &c.Parts[i])
@@ -48,30 +50,30 @@ func (a *app) showReview(c *review.Shown) error {
 	if c.Next > 0 {
 		fmt.Fprintf(&b, "more: --offset %d\n", c.Next)
 	}
-	_, err := io.WriteString(a.stdout, b.String())
+	_, err := io.WriteString(a.Stdout, b.String())
 	return err
 }
 
 func showPart(b *strings.Builder, p *review.Part) {
-	fmt.Fprintf(b, "%-8s %s", p.Kind, dash(p.What))
+	fmt.Fprintf(b, "%-8s %s", p.Kind, screen.Cell(p.What))
 	if p.Outdated {
 		b.WriteString(" (changed since)")
 	}
 	b.WriteByte('\n')
 	if p.Old != "" || p.Kind == review.Deleted && p.Diff == "" {
-		fmt.Fprintf(b, "- %s\n", dash(p.Old))
+		fmt.Fprintf(b, "- %s\n", screen.Cell(p.Old))
 	}
 	if p.Type != "" {
-		fmt.Fprintf(b, "+ %s (%s)\n", dash(p.New), p.Type)
+		fmt.Fprintf(b, "+ %s (%s)\n", screen.Cell(p.New), p.Type)
 	}
 	if p.TTL != 0 {
 		fmt.Fprintf(b, "  ends %s after the approval\n", time.Duration(p.TTL)*time.Millisecond)
 	}
 	if p.Expires != 0 {
-		fmt.Fprintf(b, "  ends at %s\n", timeOf(p.Expires))
+		fmt.Fprintf(b, "  ends at %s\n", screen.Time(p.Expires))
 	}
 	if p.If != "" {
-		fmt.Fprintf(b, "  if: %s\n", dash(p.If))
+		fmt.Fprintf(b, "  if: %s\n", screen.Cell(p.If))
 	}
 	b.WriteString(p.Diff)
 	if p.Cut {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
@@ -51,7 +52,7 @@ func TestExitCodeOfErrors(t *testing.T) {
 		{codes.Errorf(codes.Internal, "x"), exitFailed},
 		{codes.Errorf(codes.Storage, "x"), exitFailed},
 		{codes.Errorf(codes.BadJSON, "x"), exitFailed},
-		{usageError{codes.Errorf(codes.NotFound, "x")}, exitUsage},
+		{verb.UsageError{Err: codes.Errorf(codes.NotFound, "x")}, exitUsage},
 		{fmt.Errorf("set: %w", codes.Errorf(codes.NotFound, "x")), exitNotFound},
 		{codes.NotSubscribed, exitNotFound},
 		{codes.Unreachable, exitUnreachable},
@@ -153,8 +154,8 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 }
 
 func TestHelpOfEveryVerb(t *testing.T) {
-	a := &app{}
-	for _, command := range a.root().Commands() {
+	a := &verb.App{}
+	for _, command := range rootCommand(a).Commands() {
 		t.Run(command.Name(), func(t *testing.T) {
 			require.NotEmpty(t, command.Short)
 			require.NotEmpty(t, command.Long+command.Short)
@@ -171,7 +172,7 @@ func TestHelpOfEveryVerb(t *testing.T) {
 
 func TestHelpOfTopLevelVerbsIsInTheImperative(t *testing.T) {
 	short := map[string]string{}
-	for _, verb := range (&app{}).historyCommands() {
+	for _, verb := range historyCommands((&verb.App{})) {
 		short[verb.Name()], _, _ = strings.Cut(verb.Short, " ")
 		require.NotContains(t, verb.Long, "Lists")
 	}
@@ -204,7 +205,7 @@ func TestVersionNamesTheTagsOfTheBuild(t *testing.T) {
 		b := buildOf(c.tags)
 		about := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
 		require.Equal(t, "confcenter dev ("+about+c.text, b.String())
-		line, err := printing.Marshal(b)
+		line, err := verb.Encoding.Marshal(b)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprintf(`{"version":"dev","go":%q,"platform":"%s/%s",`, runtime.Version(), runtime.GOOS, runtime.GOARCH)+c.json, string(line))
 	}
@@ -248,8 +249,8 @@ func TestSetRefusesWhatIsNotADocument(t *testing.T) {
 }
 
 func TestEndlessInputIsRefused(t *testing.T) {
-	a := &app{stdin: zeros{}}
-	_, err := a.readDocument("-")
+	a := &verb.App{Stdin: zeros{}}
+	_, err := readDocument(a, "-")
 	require.ErrorIs(t, err, codes.TooLarge)
 }
 
@@ -294,7 +295,7 @@ func TestCompletionOfWhatIsFixed(t *testing.T) {
 
 func TestNamesFromPeersCannotSteerTheTerminal(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out}
-	require.NoError(t, a.printClients([]map[string]string{{"svrid": "2001", "svrname": "\x1b[2Jx", "clisock": "127.0.0.1:5"}}))
+	a := &verb.App{Stdout: &out}
+	require.NoError(t, printClients(a, []map[string]string{{"svrid": "2001", "svrname": "\x1b[2Jx", "clisock": "127.0.0.1:5"}}))
 	require.Equal(t, "ID    NAME        TAG  ADDRESS\n2001  \"\\x1b[2Jx\"  -    127.0.0.1:5\n", out.String())
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"confcenter/cmd/confcenter/kvverbs"
 	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *verb.App) *cobra.Command {
 	var o serving.Options
 	var configFile string
 	var printConfig, checkConfig bool
@@ -38,7 +40,7 @@ output where the console is.`,
 
   # write a config file with the settings now in force
   confcenter serve --print-config > confcenter.conf`,
-		Args:              arguments,
+		Args:              verb.Arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := command.Flags()
@@ -48,40 +50,40 @@ output where the console is.`,
 	f.BoolVar(&checkConfig, "check-config", false, "check the settings and exit")
 	f.VisitAll(func(flag *pflag.Flag) {
 		if c, is := flag.Value.(*settings.Choice); is {
-			completeChoice(command, c, flag.Name)
+			verb.CompleteChoice(command, c, flag.Name)
 		}
 	})
 	_ = command.MarkFlagDirname("conf")
 	_ = command.MarkFlagDirname("data")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if value, ok := settings.Lookup(a.environ, configVariable); ok && !f.Changed("config") {
+		if value, ok := settings.Lookup(a.Environ, configVariable); ok && !f.Changed("config") {
 			configFile = value
 		}
-		set, err := o.Resolve(configFile, a.environ, slices.Concat(foreign, []string{configVariable}, clientVariables()))
+		set, err := o.Resolve(configFile, a.Environ, slices.Concat(foreign, verb.Variables()))
 		if err != nil {
-			return usageError{err}
+			return verb.UsageError{Err: err}
 		}
 		if printConfig { // even bad settings: it helps to find out why
-			if err := set.Print(a.stdout); err != nil {
+			if err := set.Print(a.Stdout); err != nil {
 				return err
 			}
 		}
 		if err := o.Check(); err != nil {
-			return usageError{err}
+			return verb.UsageError{Err: err}
 		}
 		if printConfig || checkConfig {
 			return nil
 		}
-		return failed(o.Serve(command.Context(), a.stdout, a.stderr, version))
+		return failed(o.Serve(command.Context(), a.Stdout, a.Stderr, version))
 	}
 	return command
 }
 
 // configVariable has the path of the config file, which cannot name itself.
-const configVariable = envPrefix + "_CONFIG"
+const configVariable = serving.Prefix + "_CONFIG"
 
-// serverVariables are the environment variables of serve.
-func serverVariables() []string { return append([]string{configVariable}, serving.Variables()...) }
+// foreign are environment variables that are those of no flag, or of one verb's only.
+var foreign = append([]string{configVariable, variableFrom, serving.SecretVariable, serving.KeyVariable}, kvverbs.LockVariables...)
 
 // failed replaces the code of err, which is about requests to a server: a server that does
 // not start, or not stop, has failed.

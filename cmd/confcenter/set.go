@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -14,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/check"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsonpath"
@@ -26,42 +25,7 @@ import (
 	"confcenter/protocol"
 )
 
-// readInput reads a file, or standard input for "-"; name is for messages.
-func (a *app) readInput(file string) (text []byte, name string, err error) {
-	if file == "-" {
-		name = "standard input"
-		text, err = readUpTo(maxInput, a.stdin, name)
-		return text, name, err
-	}
-	text, err = readFile(maxInput, file)
-	return text, file, err
-}
-
-func readFile(limit int, file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readUpTo(limit, f, file)
-}
-
-func readUpTo(limit int, in io.Reader, name string) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > limit {
-		return nil, codes.Errorf(codes.TooLarge, "%s: at most %d bytes are allowed", name, limit)
-	}
-	return text, nil
-}
-
-// maxInput limits what set reads. A server accepts far less; the limit only keeps an
-// endless standard input from filling the memory.
-const maxInput = 64 << 20
-
-func (a *app) setCommand() *cobra.Command {
+func setCommand(a *verb.App) *cobra.Command {
 	var mtime, ifMtime int32
 	var request client.SetRequest
 	var secret bool
@@ -87,12 +51,12 @@ lost: if the file changes in the meantime, set reads it again.`,
   mtime=$(confcenter get app1 -o json | jq .mtime)
   confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$mtime"`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
 			return nil, cobra.ShellCompDirectiveDefault // FILE
 		}
-		return c.completeName(command, args, prefix)
+		return c.CompleteName(command, args, prefix)
 	}
 	command.Flags().Int32Var(&mtime, "mtime", 0, "mtime of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
@@ -103,9 +67,9 @@ lost: if the file changes in the meantime, set reads it again.`,
 		request.Name, request.Mtime, request.IfMtime = args[0], given(flags, "mtime", &mtime), given(flags, "if-mtime", &ifMtime)
 		if secret {
 			if len(args) != 2 {
-				return usageError{fmt.Errorf("--secret needs NAME and PATH, and takes the value from standard input")}
+				return verb.Usagef("--secret needs NAME and PATH, and takes the value from standard input")
 			}
-			text, err := a.readSecret(args[0] + " " + args[1])
+			text, err := a.ReadSecret(args[0] + " " + args[1])
 			if err != nil {
 				return err
 			}
@@ -113,13 +77,13 @@ lost: if the file changes in the meantime, set reads it again.`,
 		}
 		if len(args) == 3 {
 			if strings.Trim(args[1], "/ ") == "" {
-				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())}
+				return verb.Usagef("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())
 			}
 			if err := checkValue(args[2]); err != nil {
 				return err
 			}
-			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return c.writeAt(ctx, connected, request, args[1], args[2])
+			return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+				return writeAt(ctx, c, connected, request, args[1], args[2])
 			})
 		}
 		file := "-"
@@ -127,15 +91,15 @@ lost: if the file changes in the meantime, set reads it again.`,
 			file = args[1]
 		}
 		var err error
-		request.Contents, err = a.readDocument(file)
+		request.Contents, err = readDocument(a, file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w; if %s is a key path, VALUE is missing", err, file)
 		}
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.write(ctx, connected, request)
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+			return writeDocument(ctx, c, connected, request)
 		})
 	}
 	return command
@@ -144,7 +108,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 // checkValue refuses what is no value of a document.
 func checkValue(text string) error {
 	if _, err := jsontext.Check([]byte(text)); err != nil {
-		return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", text, err)}
+		return verb.Usagef("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", text, err)
 	}
 	if _, err := jsontext.CheckUTF8([]byte(text)); err != nil {
 		return codes.Errorf(codes.BadJSON, "VALUE: %w", err)
@@ -152,7 +116,7 @@ func checkValue(text string) error {
 	return nil
 }
 
-func (a *app) rmCommand() *cobra.Command {
+func rmCommand(a *verb.App) *cobra.Command {
 	var ifMtime int32
 	request := client.SetRequest{Delete: true}
 	command := &cobra.Command{
@@ -164,13 +128,13 @@ there never was such a file, because the name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	defineIfMtime(command, &ifMtime)
 	defineWho(command, &request.Author, &request.Comment)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		request.Name, request.IfMtime = args[0], given(command.Flags(), "if-mtime", &ifMtime)
-		return c.write(ctx, connected, request)
+		return writeDocument(ctx, c, connected, request)
 	})
 }
 
@@ -186,8 +150,8 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 	return nil
 }
 
-// write sends a request and prints the resulting mtime.
-func (c *connection) write(ctx context.Context, connected *client.Client, request client.SetRequest) error {
+// writeDocument sends a request and prints the resulting mtime.
+func writeDocument(ctx context.Context, c *verb.Connection, connected *client.Client, request client.SetRequest) error {
 	request.Author = signed(request.Author)
 	result, err := connected.Set(ctx, request)
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
@@ -206,12 +170,12 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	if err != nil {
 		return err
 	}
-	return c.showLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
+	return c.ShowLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
 }
 
 // writeAt replaces what is at path in the current file. If the file changes in the
 // meantime it starts again, unless the caller has named the mtime.
-func (c *connection) writeAt(ctx context.Context, connected *client.Client, request client.SetRequest, path, value string) error {
+func writeAt(ctx context.Context, c *verb.Connection, connected *client.Client, request client.SetRequest, path, value string) error {
 	named := request.IfMtime != nil
 	for {
 		d, err := connected.GetConfig(ctx, client.Query{Name: request.Name, Marks: true})
@@ -230,7 +194,7 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 		if !named {
 			request.IfMtime = &d.Mtime
 		}
-		if err := c.write(ctx, connected, request); named || !errors.Is(err, codes.Conflict) {
+		if err := writeDocument(ctx, c, connected, request); named || !errors.Is(err, codes.Conflict) {
 			return err
 		}
 	}
@@ -263,8 +227,8 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 
 // readDocument reads valid JSON from a file, or from standard input for "-". A
 // bare null is refused because on the wire it would delete the file.
-func (a *app) readDocument(file string) ([]byte, error) {
-	text, name, err := a.readInput(file)
+func readDocument(a *verb.App, file string) ([]byte, error) {
+	text, name, err := a.ReadInput(file)
 	if errors.Is(err, codes.TooLarge) {
 		return nil, fmt.Errorf("%w; a file may have at most %d bytes", err, confstore.MaxFile)
 	}
@@ -280,29 +244,6 @@ func (a *app) readDocument(file string) ([]byte, error) {
 		return nil, codes.Errorf(codes.BadRequest, "%s: null is not a document; to delete the file use rm", name)
 	}
 	return text, nil
-}
-
-// readSecret reads a text that is to be sealed: from a terminal, which does not show it, or from
-// standard input, of which the line break at the end is left out. It is no argument, because
-// everyone on the machine sees those. prompt says what is asked for.
-func (a *app) readSecret(prompt string) (string, error) {
-	file, ok := a.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		text, _, err := a.readInput("-")
-		return some(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err)
-	}
-	fmt.Fprintf(a.stderr, "%s: ", prompt)
-	text, err := term.ReadPassword(int(file.Fd()))
-	fmt.Fprintln(a.stderr)
-	return some(string(text), err)
-}
-
-// some refuses the empty text, which is more likely a mistake than a secret.
-func some(text string, err error) (string, error) {
-	if err == nil && text == "" {
-		err = usageError{errors.New("standard input has no value to be sealed")}
-	}
-	return text, err
 }
 
 // toSeal is the JSON that asks for a text to be sealed.

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/kvverbs"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/kv"
@@ -23,8 +25,8 @@ import (
 )
 
 // storageCommand is the group of verbs for player storage.
-func (a *app) storageCommand() *cobra.Command {
-	return grouped(&cobra.Command{
+func storageCommand(a *verb.App) *cobra.Command {
+	return verb.Grouped(&cobra.Command{
 		Use:   "storage",
 		Short: "Read and write the fields of players and other owners",
 		Long: `Storage reads and writes player storage: fields of owners, which the server keeps in
@@ -39,8 +41,8 @@ standard input.`,
   confcenter storage owners bag --count
   confcenter storage status`,
 	}, "storage needs a verb, get or update for example",
-		a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
-		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingRelandCommand(), a.landingDropCommand(), a.storageImportCommand())
+		storageGetCommand(a), storageAllCommand(a), storageUpdateCommand(a), storageIncrCommand(a), storageRemoveCommand(a),
+		storageRestoreCommand(a), storageOwnersCommand(a), landingStatusCommand(a), landingErrorsCommand(a), landingRetryCommand(a), landingRelandCommand(a), landingDropCommand(a), storageImportCommand(a))
 }
 
 // place has the flags that say whose fields are meant.
@@ -50,16 +52,14 @@ func (p *place) define(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&p.app, "app", field.DefaultID, "app of the owner")
 	f.StringVar(&p.region, "region", field.DefaultID, "region of the owner")
-	for _, flag := range []string{"app", "region"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	verb.FreeText(command, "app", "region")
 }
 
 func (p *place) storage(connected *client.Client) *client.Storage {
 	return connected.StorageOf(p.app, p.region)
 }
 
-func (a *app) storageGetCommand() *cobra.Command {
+func storageGetCommand(a *verb.App) *cobra.Command {
 	var p place
 	var versions bool
 	command := &cobra.Command{
@@ -71,10 +71,10 @@ and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
   confcenter storage get bag 42 gold name -o json
   confcenter storage get bag 42 pic -o raw > pic.png`,
 	}
-	c := a.connect(command, formRaw)
+	c := a.Connect(command, kvverbs.FormRaw)
 	p.define(command)
 	command.Flags().BoolVar(&versions, "versions", false, "also print the versions of the fields")
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		owner, names := p.storage(connected).Owner(args[0], args[1]), args[2:]
 		fields, err := owner.GetVersions(ctx, names...)
 		switch {
@@ -82,16 +82,16 @@ and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
 			return err
 		case len(names) == 1 && len(fields) == 0:
 			return codes.Errorf(codes.NotFound, "%s has no field %q", owner, names[0])
-		case len(names) == 1 && !versions && !c.json():
-			return c.printValue(valueOf(fields[0].Value))
-		case c.output.Value == formRaw:
-			return usageError{errors.New("-o raw prints the value of one NAME")}
+		case len(names) == 1 && !versions && !c.JSON():
+			return kvverbs.PrintValue(c, valueOf(fields[0].Value))
+		case c.Output.Value == kvverbs.FormRaw:
+			return verb.Usagef("-o raw prints the value of one NAME")
 		}
-		return c.showFields(fields, versions)
+		return showFields(c, fields, versions)
 	})
 }
 
-func (a *app) storageAllCommand() *cobra.Command {
+func storageAllCommand(a *verb.App) *cobra.Command {
 	var p place
 	command := &cobra.Command{
 		Use:     "all LOGIC OWNER",
@@ -99,24 +99,24 @@ func (a *app) storageAllCommand() *cobra.Command {
 		Long:    `All prints the fields of an owner, all as of one moment. An owner without fields is not an error.`,
 		Example: `  confcenter storage all bag 42 -o json`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	p.define(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		all, err := p.storage(connected).Owner(args[0], args[1]).All(ctx)
 		if err != nil {
 			return err
 		}
-		return c.showFields(fieldsOf(all), false)
+		return showFields(c, fieldsOf(all), false)
 	})
 }
 
 // showFields prints fields in the order of their names: as the members fields, bytes and
 // versions of the protocol, or as a table.
-func (c *connection) showFields(fields []client.StorageField, versions bool) error {
+func showFields(c *verb.Connection, fields []client.StorageField, versions bool) error {
 	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
 	header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
-	return c.showTable(fieldMembers(fields, versions), header, screen.RowsOf(fields, func(f client.StorageField) []any {
-		row := []any{dash(f.Name), brief(valueOf(f.Value))}
+	return c.ShowTable(fieldMembers(fields, versions), header, screen.RowsOf(fields, func(f client.StorageField) []any {
+		row := []any{screen.Cell(f.Name), kvverbs.Brief(valueOf(f.Value))}
 		if versions {
 			row = append(row, f.Version)
 		}
@@ -163,9 +163,7 @@ type ownerFlags struct {
 func (w *ownerFlags) define(command *cobra.Command) {
 	w.place.define(command)
 	settings.Define(command.Flags(), w)
-	for _, flag := range []string{"token", "if-version"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	verb.FreeText(command, "token", "if-version")
 }
 
 func (w *ownerFlags) options() ([]client.Option, error) {
@@ -193,7 +191,7 @@ func numbersOf(args []string, refusal string) (map[string]int64, error) {
 		i := strings.LastIndexByte(arg, '=') // the last, because names may have one and numbers have none
 		n, err := strconv.ParseInt(arg[i+1:], 10, 64)
 		if i < 0 || err != nil {
-			return nil, usageError{fmt.Errorf(refusal, arg)}
+			return nil, verb.Usagef(refusal, arg)
 		}
 		if _, twice := numbers[arg[:i]]; twice {
 			return nil, namedTwice(arg[:i])
@@ -204,7 +202,7 @@ func numbersOf(args []string, refusal string) (map[string]int64, error) {
 }
 
 func namedTwice(name string) error {
-	return usageError{fmt.Errorf("field %q is named twice", name)}
+	return verb.Usagef("field %q is named twice", name)
 }
 
 // ownerWrite is a method of Owner for T, which the arguments behind LOGIC and OWNER say.
@@ -212,7 +210,7 @@ type ownerWrite[T any] func(o *client.Owner, ctx context.Context, what T, opts .
 
 // writes makes command a write: read reads the arguments, before there is a connection, and text
 // is what is printed as text.
-func writes[T any](c *connection, command *cobra.Command, read func(args []string) (T, error), write ownerWrite[T], text func(client.Changed) any) *cobra.Command {
+func writes[T any](c *verb.Connection, command *cobra.Command, read func(args []string) (T, error), write ownerWrite[T], text func(client.Changed) any) *cobra.Command {
 	var flags ownerFlags
 	flags.define(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -224,7 +222,7 @@ func writes[T any](c *connection, command *cobra.Command, read func(args []strin
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			done, err := write(flags.storage(connected).Owner(args[0], args[1]), ctx, what, opts...)
 			if errors.Is(err, codes.Conflict) {
 				return fmt.Errorf("%w; the versions are %v", err, done.Versions)
@@ -232,13 +230,13 @@ func writes[T any](c *connection, command *cobra.Command, read func(args []strin
 			if err != nil {
 				return err
 			}
-			return c.showChanged(done, flags.Prev, text(done))
+			return showChanged(c, done, flags.Prev, text(done))
 		})
 	}
 	return command
 }
 
-func (c *connection) showChanged(done client.Changed, prev bool, text any) error {
+func showChanged(c *verb.Connection, done client.Changed, prev bool, text any) error {
 	out := map[string]any{"revision": done.Revision, "versions": done.Versions}
 	if done.Values != nil {
 		out["values"] = done.Values
@@ -249,7 +247,7 @@ func (c *connection) showChanged(done client.Changed, prev bool, text any) error
 	if prev {
 		out["prev"] = fieldMembers(fieldsOf(done.Prev), false)
 	}
-	return c.showLine(out, text)
+	return c.ShowLine(out, text)
 }
 
 func theNames(args []string) ([]string, error) { return args, nil }
@@ -263,7 +261,7 @@ func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
 
 func revisionOf(done client.Changed) any { return fmt.Sprint("revision ", done.Revision) }
 
-func (a *app) storageUpdateCommand() *cobra.Command {
+func storageUpdateCommand(a *verb.App) *cobra.Command {
 	var octets bool
 	command := &cobra.Command{
 		Use:   "update LOGIC OWNER NAME=VALUE…",
@@ -276,43 +274,43 @@ field does not have the version of --if-version; then nothing has changed.`,
   confcenter storage update bag 42 pic=AAH/ --base64
   confcenter storage update bag 42 gold=11 --if-version gold=0`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.Flags().BoolVar(&octets, "base64", false, "each VALUE is base64")
-	return writes(c, command, func(args []string) (map[string][]byte, error) { return a.fieldValues(args, octets) }, (*client.Owner).Update, revisionOf)
+	return writes(c, command, func(args []string) (map[string][]byte, error) { return fieldValues(a, args, octets) }, (*client.Owner).Update, revisionOf)
 }
 
 // fieldValues reads NAME=VALUE arguments.
-func (a *app) fieldValues(args []string, octets bool) (map[string][]byte, error) {
+func fieldValues(a *verb.App, args []string, octets bool) (map[string][]byte, error) {
 	fields, input := make(map[string][]byte, len(args)), ""
 	for _, arg := range args {
 		name, text, given := strings.Cut(arg, "=")
 		if !given {
-			return nil, usageError{fmt.Errorf("%q must be NAME=VALUE", arg)}
+			return nil, verb.Usagef("%q must be NAME=VALUE", arg)
 		}
 		if _, twice := fields[name]; twice {
 			return nil, namedTwice(name)
 		}
 		if text == "-" {
 			if input != "" {
-				return nil, usageError{fmt.Errorf("standard input is one VALUE, and cannot be that of %s and %s", input, name)}
+				return nil, verb.Usagef("standard input is one VALUE, and cannot be that of %s and %s", input, name)
 			}
 			input = name
 		}
-		v, err := (&valueFlags{kind: settings.Choice{Value: kv.Bytes.String()}}).read(a, text)
+		value, err := a.ReadArgument(text)
 		if err != nil {
 			return nil, fmt.Errorf("value of %s: %w", name, err)
 		}
 		if octets {
-			if v.Data, err = base64.StdEncoding.DecodeString(string(v.Data)); err != nil {
-				return nil, usageError{fmt.Errorf("value of %s: %w", name, err)}
+			if value, err = base64.StdEncoding.DecodeString(string(value)); err != nil {
+				return nil, verb.Usagef("value of %s: %w", name, err)
 			}
 		}
-		fields[name] = v.Data
+		fields[name] = value
 	}
 	return fields, nil
 }
 
-func (a *app) storageIncrCommand() *cobra.Command {
+func storageIncrCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "incr LOGIC OWNER NAME[=N]…",
 		Short: "Add to fields of an owner",
@@ -322,7 +320,7 @@ the exit code is 5.`,
 		Example: `  confcenter storage incr bag 42 wins
   confcenter storage incr bag 42 gold=-5 wins=1`,
 	}
-	return writes(a.connect(command), command, func(args []string) (map[string]int64, error) {
+	return writes(a.Connect(command), command, func(args []string) (map[string]int64, error) {
 		for i, arg := range args {
 			if !strings.Contains(arg, "=") {
 				args[i] += "=1"
@@ -332,23 +330,23 @@ the exit code is 5.`,
 	}, (*client.Owner).Incr, func(done client.Changed) any {
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(done.Values)) {
-			lines = append(lines, fmt.Sprintf("%s=%d", dash(name), done.Values[name]))
+			lines = append(lines, fmt.Sprintf("%s=%d", screen.Cell(name), done.Values[name]))
 		}
 		return strings.Join(lines, "\n")
 	})
 }
 
-func (a *app) storageRemoveCommand() *cobra.Command {
+func storageRemoveCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "remove LOGIC OWNER NAME…",
 		Short:   "Remove fields of an owner; restore brings them back",
 		Long:    `Remove removes the named fields and prints the revision. Absent ones are not an error.`,
 		Example: `  confcenter storage remove bag 42 gold`,
 	}
-	return writes(a.connect(command), command, theNames, (*client.Owner).Remove, revisionOf)
+	return writes(a.Connect(command), command, theNames, (*client.Owner).Remove, revisionOf)
 }
 
-func (a *app) storageRestoreCommand() *cobra.Command {
+func storageRestoreCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore LOGIC OWNER NAME…",
 		Short: "Bring removed fields of an owner back",
@@ -356,10 +354,10 @@ func (a *app) storageRestoreCommand() *cobra.Command {
 The exit code is 3 if one of them was never written.`,
 		Example: `  confcenter storage restore bag 42 gold`,
 	}
-	return writes(a.connect(command), command, theNames, (*client.Owner).Restore, revisionOf)
+	return writes(a.Connect(command), command, theNames, (*client.Owner).Restore, revisionOf)
 }
 
-func (a *app) storageOwnersCommand() *cobra.Command {
+func storageOwnersCommand(a *verb.App) *cobra.Command {
 	var p place
 	var count bool
 	var limit uint
@@ -370,18 +368,18 @@ func (a *app) storageOwnersCommand() *cobra.Command {
   confcenter storage owners bag --limit 20
   confcenter storage owners bag --count`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	p.define(command)
 	command.Flags().BoolVar(&count, "count", false, "print only how many there are")
 	command.Flags().UintVar(&limit, "limit", 0, "maximum number of owners to print; 0 = all")
 	command.MarkFlagsMutuallyExclusive("count", "limit")
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		logic := ""
 		if len(args) > 0 {
 			logic = args[0]
 		}
 		if count {
-			return c.showCount(p.storage(connected).CountOwners(ctx, logic))
+			return c.ShowCount(p.storage(connected).CountOwners(ctx, logic))
 		}
 		list := []map[string]string{}
 		for owner, err := range p.storage(connected).Owners(ctx, logic) {
@@ -392,6 +390,6 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 				break
 			}
 		}
-		return c.showTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{dash(o["logicType"]), dash(o["ownerId"])} }))
+		return c.ShowTable(list, "LOGIC\tOWNER", screen.RowsOf(list, func(o map[string]string) []any { return []any{screen.Cell(o["logicType"]), screen.Cell(o["ownerId"])} }))
 	})
 }

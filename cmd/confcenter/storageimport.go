@@ -11,6 +11,8 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/serving"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/player/field"
@@ -18,7 +20,7 @@ import (
 )
 
 // variableFrom is the environment variable of --from.
-const variableFrom = envPrefix + "_FROM"
+const variableFrom = serving.Prefix + "_FROM"
 
 // importFlags are those of import.
 type importFlags struct {
@@ -27,7 +29,7 @@ type importFlags struct {
 	restart       bool
 }
 
-func (a *app) storageImportCommand() *cobra.Command {
+func storageImportCommand(a *verb.App) *cobra.Command {
 	var flags importFlags
 	command := &cobra.Command{
 		Use:   "import [TABLE…]",
@@ -49,8 +51,8 @@ Give the DSNs, which have passwords, as ` + variableFrom + ` and CONFCENTER_LAND
   confcenter storage import 1_1 1_2
   confcenter storage import my_game_eu --app my_game --region eu`,
 	}
-	c := a.connect(command)
-	c.shares = map[string]string{"from": "from", "landing": "landing"}
+	c := a.Connect(command)
+	c.Shares = map[string]string{"from": "from", "landing": "landing"}
 	flags.define(command)
 	f := command.Flags()
 	f.Lookup("app").Usage = "app of a single TABLE, if its name does not tell"
@@ -58,31 +60,29 @@ Give the DSNs, which have passwords, as ` + variableFrom + ` and CONFCENTER_LAND
 	f.Var(&flags.from, "from", "database with the tables, mysql://USER:PASSWORD@HOST:PORT/DATABASE for example; also "+variableFrom)
 	f.Var(&flags.landing, "landing", "database that the server lands in, written as for the server; also CONFCENTER_LANDING")
 	f.BoolVar(&flags.restart, "restart", false, "start over, even if an import was interrupted")
-	for flag := range c.shares {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	verb.FreeText(command, "from", "landing")
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		placed := f.Changed("app") && f.Changed("region")
 		switch {
 		case flags.from == "" || flags.landing == "":
-			return usageError{fmt.Errorf("import needs two databases: that with the tables as --from or %s, and that of the server as --landing or CONFCENTER_LANDING", variableFrom)}
+			return verb.Usagef("import needs two databases: that with the tables as --from or %s, and that of the server as --landing or CONFCENTER_LANDING", variableFrom)
 		case f.Changed("app") != f.Changed("region") || placed && len(args) != 1:
-			return usageError{errors.New("--app and --region go together, and with one TABLE")}
+			return verb.Usagef("--app and --region go together, and with one TABLE")
 		}
-		return c.imports(ctx, connected, &flags, args, placed)
+		return importTables(ctx, c, connected, &flags, args, placed)
 	})
 }
 
 // moving is an import on its way.
 type moving struct {
-	*connection
+	*verb.Connection
 	connected *client.Client
 	from, to  *landing.Database
 	restart   bool
 }
 
-func (c *connection) imports(ctx context.Context, connected *client.Client, flags *importFlags, args []string, placed bool) (err error) {
-	m := &moving{connection: c, connected: connected, restart: flags.restart}
+func importTables(ctx context.Context, c *verb.Connection, connected *client.Client, flags *importFlags, args []string, placed bool) (err error) {
+	m := &moving{Connection: c, connected: connected, restart: flags.restart}
 	for _, one := range []struct {
 		name string
 		dsn  settings.DSN
@@ -90,12 +90,12 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	}{{"from", flags.from, &m.from}, {"landing", flags.landing, &m.to}} {
 		db, err := landing.OpenDatabase(string(one.dsn))
 		if err != nil {
-			return usageError{fmt.Errorf("%s: %w", one.name, err)}
+			return verb.Usagef("%s: %w", one.name, err)
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
 		*one.to = db
 	}
-	if err := (&prover{connected, c.addr, "--landing"}).Prove(ctx, m.to); err != nil {
+	if err := (&prover{connected, c.Addr, "--landing"}).Prove(ctx, m.to); err != nil {
 		return err
 	}
 	if len(args) == 0 {
@@ -128,7 +128,7 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 	if len(odd) > 0 {
 		err = errors.Join(err, codes.Errorf(codes.BadName, "not imported: %s; the names do not tell which part is the app: name one table at a time, with --app and --region", strings.Join(odd, ", ")))
 	}
-	return errors.Join(c.showTable(done, "TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", screen.RowsOf(done, func(t map[string]any) []any {
+	return errors.Join(c.ShowTable(done, "TABLE\tINTO\tROWS\tTHERE\tCONVERTED\tREFUSED", screen.RowsOf(done, func(t map[string]any) []any {
 		return []any{t["table"], t["into"], t["rows"], t["there"], t["converted"], t["refused"]}
 	})), err)
 }
@@ -152,10 +152,10 @@ func (m *moving) table(ctx context.Context, table, app, region string) (map[stri
 		return nil, fmt.Errorf("table %s: %w; give the same command again to go on", table, err)
 	}
 	if now.Converted > shownConverted {
-		m.tell("table %s: %d rows have other keys now, because of colons in their ids", table, now.Converted)
+		m.Tell("table %s: %d rows have other keys now, because of colons in their ids", table, now.Converted)
 	}
 	if now.Odd > 0 {
-		m.tell("table %s: %d rows look wrong, and are taken over as they are", table, now.Odd)
+		m.Tell("table %s: %d rows look wrong, and are taken over as they are", table, now.Odd)
 	}
 	out := map[string]any{"table": table, "into": now.Target, "rows": now.Total, "there": now.There, "converted": now.Converted, "refused": now.Refused, "missing": now.Missing, "odd": now.Odd, "copied": !now.Same}
 	if err := now.Verdict(); err != nil {
@@ -180,7 +180,7 @@ func (t *movedTable) list(key, why string, refused bool) {
 		t.shown[kind]++
 	}
 	if refused || t.shown[kind] <= shownConverted {
-		t.tell("table %s: row %q: %s", t.table, key, why)
+		t.Tell("table %s: row %q: %s", t.table, key, why)
 	}
 }
 
@@ -196,7 +196,7 @@ func (t *movedTable) progress(ctx context.Context, now *landing.Imported) error 
 	if since := time.Since(t.told); since >= progressEvery {
 		t.told = time.Now()
 		rows, in := now.Read-now.Before, time.Since(t.began)
-		t.tell("table %s: %d of %d rows, %.0f a second, about %v left", t.table, now.Read, now.Total, float64(rows)/in.Seconds(), now.Left(in))
+		t.Tell("table %s: %d of %d rows, %.0f a second, about %v left", t.table, now.Read, now.Total, float64(rows)/in.Seconds(), now.Left(in))
 	}
 	return nil
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/datadir"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
-	return a.offline(&cobra.Command{
+func verifyCommand(a *verb.App) *cobra.Command {
+	return a.Offline(&cobra.Command{
 		Use:   "verify FILE|DIR",
 		Short: "Check a backup, or a data directory that is not in use",
 		Long: `Verify reads all of a backup, or of the data directory of a server that does not run,
@@ -24,31 +25,33 @@ or it cannot be read, 3 if there is nothing of that name, and 5 if a server is u
 		Example: `  confcenter verify all.backup
   confcenter verify /var/lib/confcenter && confcenter serve --data /var/lib/confcenter
   zstd -dc all.backup.zst | confcenter verify -`,
-	}, func(ctx context.Context, c *connection, args []string) error {
-		ctx, stop := untilSignal(ctx)
+	}, func(ctx context.Context, c *verb.Connection, args []string) error {
+		ctx, stop := verb.UntilSignal(ctx)
 		defer stop()
-		return a.verify(ctx, c, args[0])
+		return verify(ctx, c, args[0])
 	})
 }
 
-func (a *app) verify(ctx context.Context, c *connection, name string) error {
-	look := a.verifyBackup
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		look = func(_ context.Context, dir string) (datadir.Verdict, error) { return datadir.Verify(dir) }
+func verify(ctx context.Context, c *verb.Connection, name string) error {
+	var v datadir.Verdict
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		v, err = datadir.Verify(name)
+	} else {
+		v, err = verifyBackup(ctx, c.App, name)
 	}
-	v, err := look(ctx, name)
 	if err != nil {
 		return err
 	}
 	v.Name, v.OK = name, len(v.Faults) == 0
-	err = c.show(v, func() error {
+	err = c.Show(v, func() error {
 		for _, fault := range v.Faults {
-			fmt.Fprintf(a.stdout, "%s: %s\n", name, fault)
+			fmt.Fprintf(c.Stdout, "%s: %s\n", name, fault)
 		}
 		if !v.OK {
 			return nil
 		}
-		return a.printf("%s: revision %d, %d rows, %d documents with %d versions, no faults\n", name, v.Revision, v.Rows, v.Documents, v.Versions)
+		return c.Printf("%s: revision %d, %d rows, %d documents with %d versions, no faults\n", name, v.Revision, v.Rows, v.Documents, v.Versions)
 	})
 	if !v.OK {
 		return codes.Errorf(codes.Storage, "%s is damaged: %d faults; use a backup that has none", name, len(v.Faults))
@@ -56,8 +59,8 @@ func (a *app) verify(ctx context.Context, c *connection, name string) error {
 	return err
 }
 
-func (a *app) verifyBackup(ctx context.Context, name string) (datadir.Verdict, error) {
-	p := a.progress()
+func verifyBackup(ctx context.Context, a *verb.App, name string) (datadir.Verdict, error) {
+	p := newProgress(a)
 	defer p.end()
-	return datadir.VerifyBackup(ctx, name, a.stdin, p)
+	return datadir.VerifyBackup(ctx, name, a.Stdin, p)
 }

@@ -7,18 +7,20 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"confcenter/cmd/confcenter/verb"
+
 	"github.com/spf13/cobra"
 )
 
-func (a *app) versionCommand() *cobra.Command {
-	return a.offline(&cobra.Command{
+func versionCommand(a *verb.App) *cobra.Command {
+	return a.Offline(&cobra.Command{
 		Use:   "version",
 		Short: "Print this program's version",
 		Example: `  confcenter version
   confcenter version -o json`,
-	}, func(_ context.Context, c *connection, _ []string) error {
+	}, func(_ context.Context, c *verb.Connection, _ []string) error {
 		b := buildOf(buildTags())
-		return c.showLine(b, b)
+		return c.ShowLine(b, b)
 	})
 }
 

@@ -10,10 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv"
 )
 
-func (a *app) watchCommand() *cobra.Command {
+func watchCommand(a *verb.App) *cobra.Command {
 	var w documentWatching
 	var prefix string
 	var from int64
@@ -46,8 +48,8 @@ documents of the same revision follow.`,
   # what has changed since revision 41 in files whose names begin with app1, and from now on
   confcenter watch --prefix app1 --from 41 --changes`,
 	}
-	c := a.connect(command)
-	command.ValidArgsFunction = c.completeName
+	c := a.Connect(command)
+	command.ValidArgsFunction = c.CompleteName
 	arguments := command.Args
 	command.Args = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 && !command.Flags().Changed("prefix") {
@@ -61,36 +63,36 @@ documents of the same revision follow.`,
 	f.IntVar(&w.count, "count", 0, "stop after this many lines, the first being the current contents if they are printed; 0 = never")
 	f.Int64Var(&from, "from", 0, "print every revision after this one; 0 = from now on")
 	f.StringVar(&prefix, "prefix", "", "print every revision of the files whose names begin with this prefix; \"\" = all files")
-	defineReveal(command, &w.Reveal)
+	verb.DefineReveal(command, &w.Reveal)
 	f.BoolVar(&w.changes, "changes", false, "print which key paths change in every revision, with old and new value")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		prefixed := f.Changed("prefix")
 		if !prefixed && !f.Changed("from") && !w.changes {
-			return c.do(command, func(ctx context.Context, connected *client.Client) error {
-				return a.watch(ctx, connected, queryOf(args, w.Merged, w.Reveal), w.count, c.json())
+			return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+				return watch(ctx, c, connected, queryOf(args, w.Merged, w.Reveal), w.count)
 			})
 		}
 		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes
 		if err := w.named(args, prefixed); err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			watch, err := connected.WatchDocuments(ctx, w.DocumentWatchOptions)
-			return printAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return c.printRevision(n, &w) })
+			return verb.PrintAll(ctx, watch, err, func(n client.DocumentNotice) (bool, error) { return printRevision(c, n, &w) })
 		})
 	}
 	return command
 }
 
 // watch returns nil when ctx ends, which is a watch's normal end.
-func (a *app) watch(ctx context.Context, connected *client.Client, query client.Query, count int, asJSON bool) error {
+func watch(ctx context.Context, c *verb.Connection, connected *client.Client, query client.Query, count int) error {
 	done := make(chan error, 1)
 	printed, ended := 0, false // used on the callbacks' goroutine only
 	w, err := connected.Watch(ctx, query, func(d *client.Document) {
 		if ended {
 			return
 		}
-		err := a.printState(d, asJSON)
+		err := printState(c, d)
 		printed++
 		if err != nil || printed == count {
 			ended = true
@@ -109,11 +111,11 @@ func (a *app) watch(ctx context.Context, connected *client.Client, query client.
 	}
 }
 
-func (a *app) printState(d *client.Document, asJSON bool) error {
-	if asJSON {
+func printState(c *verb.Connection, d *client.Document) error {
+	if c.JSON() {
 		doc := newDocument(d)
 		doc.Broken = neverGood(d)
-		return a.printJSON(doc)
+		return c.PrintJSON(doc)
 	}
 	contents := "absent"
 	if d.Exists() {
@@ -122,7 +124,7 @@ func (a *app) printState(d *client.Document, asJSON bool) error {
 		contents += ": " + why
 	}
 	where := strings.TrimSuffix(d.Name+" "+d.Path, " ")
-	return a.printf("%d %s %s\n", d.Mtime, where, contents)
+	return c.Printf("%d %s %s\n", d.Mtime, where, contents)
 }
 
 // neverGood is why there is nothing of a file that is there but was never good; else "".
@@ -165,7 +167,7 @@ type pathChange struct {
 func (w *documentWatching) named(args []string, prefixed bool) error {
 	switch {
 	case len(args) > 0 && prefixed:
-		return usageError{errors.New("NAME and --prefix exclude each other")}
+		return verb.Usagef("NAME and --prefix exclude each other")
 	case len(args) > 0:
 		args = append(args, "")
 		w.Name, w.Path = args[0], args[1]
@@ -174,9 +176,9 @@ func (w *documentWatching) named(args []string, prefixed bool) error {
 }
 
 // printRevision returns true when enough lines have been printed.
-func (c *connection) printRevision(n client.DocumentNotice, w *documentWatching) (done bool, err error) {
+func printRevision(c *verb.Connection, n client.DocumentNotice, w *documentWatching) (done bool, err error) {
 	if n.Kind == kv.Synced || n.Kind == kv.Resync {
-		return c.printDocument(documentChange{Op: n.Kind.String(), Revision: n.Revision}, w)
+		return printDocument(c, documentChange{Op: n.Kind.String(), Revision: n.Revision}, w)
 	}
 	for i := range n.Changes {
 		d := &n.Changes[i]
@@ -196,7 +198,7 @@ func (c *connection) printRevision(n client.DocumentNotice, w *documentWatching)
 			}
 			line.Path, line.Contents, line.Prev = "", nil, nil
 		}
-		if done, err = c.printDocument(line, w); done || err != nil {
+		if done, err = printDocument(c, line, w); done || err != nil {
 			return done, err
 		}
 	}
@@ -214,17 +216,17 @@ func pathsOf(d *client.DocumentChange, below string) ([]pathChange, error) {
 }
 
 // printDocument prints a line, or as text with --changes one for each path.
-func (c *connection) printDocument(d documentChange, w *documentWatching) (done bool, err error) {
+func printDocument(c *verb.Connection, d documentChange, w *documentWatching) (done bool, err error) {
 	lines := []string{strings.TrimSuffix(fmt.Sprintf("%d %s %s", d.Revision, d.Op, d.Name), " ")}
 	switch {
-	case c.json():
-		err := c.app.printJSON(d)
+	case c.JSON():
+		err := c.PrintJSON(d)
 		w.printed++
 		return w.printed == w.count, err
 	case len(d.Changes) > 0:
 		lines = lines[:0]
 		for _, p := range d.Changes {
-			lines = append(lines, fmt.Sprintf("%d %s %s %s -> %s", d.Revision, d.Name, dash(p.Path), orAbsent(p.Old), orAbsent(p.New)))
+			lines = append(lines, fmt.Sprintf("%d %s %s %s -> %s", d.Revision, d.Name, screen.Cell(p.Path), orAbsent(p.Old), orAbsent(p.New)))
 		}
 	case d.Name != "":
 		if d.Path != "" {
@@ -235,7 +237,7 @@ func (c *connection) printDocument(d documentChange, w *documentWatching) (done 
 		}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(c.app.stdout, line); err != nil {
+		if err := c.Printf("%s\n", line); err != nil {
 			return false, err
 		}
 		if w.printed++; w.printed == w.count {

@@ -44,7 +44,7 @@ func TestWordsForPeople(t *testing.T) {
 		{"a token that is not there", "", words("auth revoke x"), exitNotFound, ``, `^confcenter: there is no token "x"`},
 		{"too large a request", `"` + strings.Repeat("x", 5<<20) + `"`, words("set big"), exitRefused, ``, "more than the 4194304 .*; `confcenter apply` takes larger files, up to 16777216 bytes, or fewer if the server's --memory is small\n$"},
 		{"too large a file", `"` + strings.Repeat("x", 16<<20) + `"`, words("set big"), exitRefused, ``, `more than the 4194304 that the server takes; a file may have at most 16777216 bytes\n$`},
-		{"a file without an end", strings.Repeat(" ", maxInput+1), words("set big"), exitRefused, ``, `standard input: .*at most 16777216 bytes\n$`},
+		{"a file without an end", strings.Repeat(" ", 64<<20+1), words("set big"), exitRefused, ``, `standard input: .*at most 16777216 bytes\n$`},
 		{"a member twice", `{"x":1,"x":2}`, words("set app1"), exitFailed, ``, `the member "x" stands twice in an object; [^;]*\n$`},
 		{"a member twice in a new file", `{"x":1,"x":2}`, words("set ap1-dev"), exitFailed, ``, `the member "x" stands twice in an object; [^;]*\n$`},
 		{"a member twice at a path", "", []string{"set", "app1", "/o", `[{"k":1,"k":1}]`}, exitFailed, ``, `the member "k" stands twice in an object; [^;]*\n$`},

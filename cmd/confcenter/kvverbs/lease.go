@@ -1,4 +1,4 @@
-package main
+package kvverbs
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/verb"
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
-func (a *app) kvLeaseCommand() *cobra.Command {
-	return grouped(&cobra.Command{
+func leaseCommand(a *verb.App) *cobra.Command {
+	return verb.Grouped(&cobra.Command{
 		Use:   "lease",
 		Short: "Grant, keep, revoke or inspect a lease",
 		Long: `A lease gives several keys a common end: keys written with --lease end together
@@ -23,10 +25,10 @@ with it. It lasts for its TTL from the grant, or from the last time it was kept.
   confcenter kv lease keep "$lease" --every 10s &
   confcenter kv lease info "$lease"
   confcenter kv lease revoke "$lease"`,
-	}, "lease needs a verb: grant, keep, revoke or info", a.leaseGrantCommand(), a.leaseKeepCommand(), a.leaseRevokeCommand(), a.leaseInfoCommand())
+	}, "lease needs a verb: grant, keep, revoke or info", leaseGrantCommand(a), leaseKeepCommand(a), leaseRevokeCommand(a), leaseInfoCommand(a))
 }
 
-func (a *app) leaseGrantCommand() *cobra.Command {
+func leaseGrantCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "grant TTL",
 		Short: "Grant a lease and print its number",
@@ -34,19 +36,19 @@ func (a *app) leaseGrantCommand() *cobra.Command {
 is up to you.`, kv.MinLease, kv.MaxLease),
 		Example: `  lease=$(confcenter kv lease grant 30s)`,
 	}
-	c := a.connect(command)
+	c := a.Connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		ttl, err := time.ParseDuration(args[0])
 		if err != nil {
-			return usageError{fmt.Errorf("TTL = %s: must be a duration like 30s", args[0])}
+			return verb.Usagef("TTL = %s: must be a duration like 30s", args[0])
 		}
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}, TokenNS: "lease"}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			res, err := apply(ctx, connected, t)
 			if err != nil {
 				return err
 			}
-			return c.showLine(newLease(res.Ops[0].Lease), res.Ops[0].Lease.ID)
+			return c.ShowLine(newLease(res.Ops[0].Lease), res.Ops[0].Lease.ID)
 		})
 	}
 	return command
@@ -58,21 +60,21 @@ func newLease(l kv.Lease) map[string]any {
 }
 
 // leaseVerb makes a verb whose argument is the number of a lease.
-func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
-	c := a.connect(command)
+func leaseVerb(a *verb.App, command *cobra.Command, run func(ctx context.Context, c *verb.Connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
+	c := a.Connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || id < 1 {
-			return usageError{fmt.Errorf("LEASE = %s: must be a number printed by grant", args[0])}
+			return verb.Usagef("LEASE = %s: must be a number printed by grant", args[0])
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return verb(ctx, c, connected, kv.LeaseID(id))
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+			return run(ctx, c, connected, kv.LeaseID(id))
 		})
 	}
 	return command
 }
 
-func (a *app) leaseKeepCommand() *cobra.Command {
+func leaseKeepCommand(a *verb.App) *cobra.Command {
 	var every time.Duration
 	command := &cobra.Command{
 		Use:   "keep LEASE",
@@ -83,15 +85,15 @@ it is interrupted or the lease has ended. The exit code is 3 if the lease has en
   confcenter kv lease keep 41 --every 10s`,
 	}
 	command.Flags().DurationVar(&every, "every", 0, "renew repeatedly, at this interval; 0 = once")
-	return a.leaseVerb(command, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+	return leaseVerb(a, command, func(ctx context.Context, c *verb.Connection, connected *client.Client, id kv.LeaseID) error {
 		if every < 0 {
-			return usageError{fmt.Errorf("every = %s: must not be negative", every)}
+			return verb.Usagef("every = %s: must not be negative", every)
 		}
 		l, err := connected.KeepLease(ctx, id)
 		if err != nil {
 			return err
 		}
-		if err = c.showLine(newLease(l), fmt.Sprintf("%d %s", l.ID, l.TTL)); err != nil || every == 0 {
+		if err = c.ShowLine(newLease(l), fmt.Sprintf("%d %s", l.ID, l.TTL)); err != nil || every == 0 {
 			return err
 		}
 		return keepOn(ctx, connected, id, every)
@@ -109,37 +111,40 @@ func keepOn(ctx context.Context, connected *client.Client, id kv.LeaseID, every 
 			return nil
 		case <-ticker.C:
 		}
-		_, err := connected.KeepLease(ctx, id)
-		if ctx.Err() == nil && exitCode(err) != exitOK && exitCode(err) != exitUnreachable {
-			return err
+		switch _, err := connected.KeepLease(ctx, id); codes.Of(err) {
+		case codes.OK, codes.Unreachable, codes.Timeout, codes.Closed:
+		default:
+			if ctx.Err() == nil {
+				return err
+			}
 		}
 	}
 }
 
-func (a *app) leaseRevokeCommand() *cobra.Command {
-	return a.leaseVerb(&cobra.Command{
+func leaseRevokeCommand(a *verb.App) *cobra.Command {
+	return leaseVerb(a, &cobra.Command{
 		Use:     "revoke LEASE",
 		Short:   "End a lease and delete its keys",
 		Long:    `Revoke ends a lease, deletes its keys and prints how many there were.`,
 		Example: `  confcenter kv lease revoke 41`,
-	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+	}, func(ctx context.Context, c *verb.Connection, connected *client.Client, id kv.LeaseID) error {
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: id}}, TokenNS: "lease"}
-		return c.apply(ctx, connected, t, countOf)
+		return carryOut(ctx, c, connected, t, countOf)
 	})
 }
 
-func (a *app) leaseInfoCommand() *cobra.Command {
-	return a.leaseVerb(&cobra.Command{
+func leaseInfoCommand(a *verb.App) *cobra.Command {
+	return leaseVerb(a, &cobra.Command{
 		Use:     "info LEASE",
 		Short:   "Print how long a lease still lasts and how many keys it has",
 		Example: `  confcenter kv lease info 41 -o json`,
-	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+	}, func(ctx context.Context, c *verb.Connection, connected *client.Client, id kv.LeaseID) error {
 		l, err := connected.LeaseInfo(ctx, id)
 		if err != nil {
 			return err
 		}
 		out := newLease(l)
 		out["left_ms"], out["keys"] = l.Left.Milliseconds(), l.Keys
-		return c.showLine(out, fmt.Sprintf("lease %d of %s: %s left, %d keys", l.ID, l.TTL, l.Left, l.Keys))
+		return c.ShowLine(out, fmt.Sprintf("lease %d of %s: %s left, %d keys", l.ID, l.TTL, l.Left, l.Keys))
 	})
 }

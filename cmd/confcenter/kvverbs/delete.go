@@ -1,9 +1,8 @@
-package main
+package kvverbs
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,11 +12,12 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/kv"
 )
 
-func (a *app) kvDelCommand() *cobra.Command {
+func delCommand(a *verb.App) *cobra.Command {
 	var flags writeFlags
 	var prefix bool
 	command := &cobra.Command{
@@ -30,7 +30,7 @@ are deleted at once; if there are more, others can see them disappear in steps.`
   confcenter kv del jobs owner --if-mod 41
   confcenter kv del jobs task/ --prefix`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with PREFIX")
 	flags.define(command)
 	flags.defineKey(command)
@@ -39,16 +39,16 @@ are deleted at once; if there are more, others can see them disappear in steps.`
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch {
 		case prefix && args[1] == "":
-			return usageError{errors.New("the prefix is empty; to delete a whole namespace use drop")}
+			return verb.Usagef("the prefix is empty; to delete a whole namespace use drop")
 		case prefix:
-			return c.deleteAll(command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: args[0], Key: args[1]})
+			return deleteAll(c, command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: args[0], Key: args[1]})
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, countOf)
+		return commit(c, command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, countOf)
 	}
 	return command
 }
 
-func (a *app) kvDropCommand() *cobra.Command {
+func dropCommand(a *verb.App) *cobra.Command {
 	var flags writeFlags
 	var confirm string
 	command := &cobra.Command{
@@ -60,39 +60,39 @@ terminal drop says how many keys there are and asks for the name instead.`,
 		Example: `  confcenter kv list old --count
   confcenter kv drop old --confirm old`,
 	}
-	c := a.kvConnect(command, 0)
+	c := connect(a, command, 0)
 	command.Flags().StringVar(&confirm, "confirm", "", "name of the namespace, again")
-	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+	verb.FreeText(command, "confirm")
 	flags.define(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		ns := args[0]
 		if confirm == "" {
-			if err := c.confirmDrop(command, ns); err != nil {
+			if err := confirmDrop(c, command, ns); err != nil {
 				return err
 			}
 			confirm = ns
 		}
-		return c.deleteAll(command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Confirm: confirm})
+		return deleteAll(c, command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Confirm: confirm})
 	}
 	return command
 }
 
 // confirmDrop has the user at the terminal type the name of the namespace. Without a
 // terminal it only says what would be deleted.
-func (c *connection) confirmDrop(command *cobra.Command, ns string) error {
+func confirmDrop(c *verb.Connection, command *cobra.Command, ns string) error {
 	var keys int64
-	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
+	err := c.Do(command, func(ctx context.Context, connected *client.Client) (err error) {
 		keys, err = connected.KV(ns).Count(ctx, "")
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if !screen.IsTerminal(c.app.stdin) {
-		return usageError{fmt.Errorf("drop would delete all keys of '%s' (%d); confirm with --confirm '%[1]s'", ns, keys)}
+	if !screen.IsTerminal(c.Stdin) {
+		return verb.Usagef("drop would delete all keys of '%s' (%d); confirm with --confirm '%[1]s'", ns, keys)
 	}
-	fmt.Fprintf(c.app.stderr, "This deletes all keys of '%s' (%d) on %s. To confirm, type the name: ", ns, keys, c.addr)
-	typed, err := bufio.NewReader(io.LimitReader(c.app.stdin, 2*kv.MaxNamespace)).ReadString('\n')
+	fmt.Fprintf(c.Stderr, "This deletes all keys of '%s' (%d) on %s. To confirm, type the name: ", ns, keys, c.Addr)
+	typed, err := bufio.NewReader(io.LimitReader(c.Stdin, 2*kv.MaxNamespace)).ReadString('\n')
 	if typed = strings.TrimRight(typed, "\r\n"); typed != ns {
 		return codes.Errorf(codes.Unconfirmed, "the name typed is not '%s'; nothing was deleted", ns)
 	}
@@ -101,12 +101,12 @@ func (c *connection) confirmDrop(command *cobra.Command, ns string) error {
 
 // deleteAll repeats the deletion while there is more. The token, if any, gets a number for
 // each further part, so that repeating the whole repeats each part.
-func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, op kv.Op) error {
-	t, err := flags.txn(command, c.app, op)
+func deleteAll(c *verb.Connection, command *cobra.Command, flags *writeFlags, op kv.Op) error {
+	t, err := flags.txn(command, c.App, op)
 	if err != nil {
 		return err
 	}
-	return c.do(command, func(ctx context.Context, connected *client.Client) error {
+	return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 		count := int64(0)
 		for part := 2; ; part++ {
 			res, err := apply(ctx, connected, t)
@@ -119,7 +119,7 @@ func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, op kv.
 			count += res.Ops[0].Count
 			if !res.Ops[0].More {
 				res.Ops[0].Count = count
-				return c.written(t, res, countOf)
+				return written(c, t, res, countOf)
 			}
 			if flags.token != "" {
 				t.Token = flags.token + "/" + strconv.Itoa(part)

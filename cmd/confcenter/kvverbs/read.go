@@ -1,20 +1,23 @@
-package main
+package kvverbs
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/access/secret"
 	"confcenter/client"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/kv"
 )
 
-func (a *app) kvGetCommand() *cobra.Command {
+func getCommand(a *verb.App) *cobra.Command {
 	var rev int64
 	var reveal bool
 	command := &cobra.Command{
@@ -28,15 +31,15 @@ leave the value sealed, which is printed as a mark; as in mget, list and history
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
 	}
-	c := a.kvConnect(command, 1, formRaw)
+	c := connect(a, command, 1, FormRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
-	defineReveal(command, &reveal)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	verb.DefineReveal(command, &reveal)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		e, err := spaceOf(connected, args[0], reveal).GetAt(ctx, args[1], kv.Revision(rev))
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.show(newEntry(e), func() error { return c.printValue(e.Value) }), stillSealedOf(reveal, e))
+		return cmp.Or(c.Show(newEntry(e), func() error { return PrintValue(c, e.Value) }), stillSealedOf(reveal, e))
 	})
 }
 
@@ -49,7 +52,7 @@ func spaceOf(connected *client.Client, name string, reveal bool) *client.KV {
 	return s
 }
 
-func (a *app) kvMGetCommand() *cobra.Command {
+func mgetCommand(a *verb.App) *cobra.Command {
 	var reveal bool
 	command := &cobra.Command{
 		Use:   "mget NS KEY…",
@@ -59,24 +62,24 @@ table and are null with -o json; they are not an error.`,
 		Example: `  confcenter kv mget jobs owner done plan
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
 	}
-	c := a.kvConnect(command, -1)
-	defineReveal(command, &reveal)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	c := connect(a, command, -1)
+	verb.DefineReveal(command, &reveal)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		entries, err := spaceOf(connected, args[0], reveal).GetMany(ctx, args[1:]...)
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.show(newEntries(entries), func() error { return a.printEntries(entries) }), stillSealedOf(reveal, entries...))
+		return cmp.Or(c.Show(newEntries(entries), func() error { return printEntries(a, entries) }), stillSealedOf(reveal, entries...))
 	})
 }
 
 // printEntries prints a table; nil entries are left out.
-func (a *app) printEntries(entries []*kv.Entry) error {
-	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", screen.RowsOf(entries, func(e *kv.Entry) []any {
+func printEntries(a *verb.App, entries []*kv.Entry) error {
+	return a.Table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", screen.RowsOf(entries, func(e *kv.Entry) []any {
 		if e == nil {
 			return nil
 		}
-		return []any{dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e)}
+		return []any{screen.Cell(e.Key), e.Value.Type, Brief(e.Value), e.Mod, e.Version, ends(e)}
 	}))
 }
 
@@ -86,7 +89,7 @@ type listing struct {
 	keys, count, all, reveal bool
 }
 
-func (a *app) kvListCommand() *cobra.Command {
+func listCommand(a *verb.App) *cobra.Command {
 	var l listing
 	command := &cobra.Command{
 		Use:   "list NS [PREFIX]",
@@ -102,35 +105,35 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
   confcenter kv list jobs --all --keys
   confcenter kv list jobs task/ --count`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	f := command.Flags()
 	f.IntVar(&l.Limit, "limit", 100, "maximum number of keys to print")
 	f.StringVar(&l.After, "after", "", "start after this key")
 	f.BoolVar(&l.keys, "keys", false, "print only the keys, one per line")
 	f.BoolVar(&l.count, "count", false, "print only how many there are")
 	f.BoolVar(&l.all, "all", false, "print all pages")
-	defineReveal(command, &l.reveal)
+	verb.DefineReveal(command, &l.reveal)
 	command.MarkFlagsMutuallyExclusive("count", "all")
 	command.MarkFlagsMutuallyExclusive("count", "keys")
 	command.MarkFlagsMutuallyExclusive("count", "after")
 	command.MarkFlagsMutuallyExclusive("limit", "all")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if l.Limit < 1 {
-			return usageError{fmt.Errorf("limit = %d: must be at least 1", l.Limit)}
+			return verb.Usagef("limit = %d: must be at least 1", l.Limit)
 		}
 		if len(args) > 1 {
 			l.Prefix = args[1]
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.list(ctx, spaceOf(connected, args[0], l.reveal), l)
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+			return listKeys(ctx, c, spaceOf(connected, args[0], l.reveal), l)
 		})
 	}
 	return command
 }
 
-func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
+func listKeys(ctx context.Context, c *verb.Connection, s *client.KV, l listing) error {
 	if l.count {
-		return c.showCount(s.Count(ctx, l.Prefix))
+		return c.ShowCount(s.Count(ctx, l.Prefix))
 	}
 	if l.all {
 		l.Limit = 0
@@ -141,7 +144,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err != nil {
 			return err
 		}
-		if err := c.printPage(page, l); err != nil {
+		if err := printPage(c, page, l); err != nil {
 			return err
 		}
 		sealed = cmp.Or(sealed, stillSealedOf(l.reveal && !l.keys, page.Entries...))
@@ -150,55 +153,55 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		}
 		l.After = page.Entries[len(page.Entries)-1].Key
 		if !l.all {
-			fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --after '%s'\n", dash(l.After))
+			c.Tell("there are more; continue with --after '%s'", screen.Cell(l.After))
 			return sealed
 		}
 	}
 }
 
-func (c *connection) printPage(page kv.Page, l listing) error {
+func printPage(c *verb.Connection, page kv.Page, l listing) error {
 	switch {
-	case c.json() && l.all:
+	case c.JSON() && l.all:
 		for _, e := range page.Entries {
-			if err := c.app.printJSON(c.listed(e, l)); err != nil {
+			if err := c.PrintJSON(listed(e, l)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case c.json():
+	case c.JSON():
 		entries := make([]any, len(page.Entries))
 		for i, e := range page.Entries {
-			entries[i] = c.listed(e, l)
+			entries[i] = listed(e, l)
 		}
 		member := map[bool]string{true: "keys", false: "entries"}[l.keys]
-		return c.app.printJSON(map[string]any{"revision": page.Revision, member: entries, "more": page.More})
+		return c.PrintJSON(map[string]any{"revision": page.Revision, member: entries, "more": page.More})
 	case l.keys:
 		for _, e := range page.Entries {
-			if _, err := fmt.Fprintln(c.app.stdout, e.Key); err != nil {
+			if err := c.Printf("%s\n", e.Key); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return c.app.printEntries(page.Entries)
+	return printEntries(c.App, page.Entries)
 }
 
-func (c *connection) listed(e *kv.Entry, l listing) any {
+func listed(e *kv.Entry, l listing) any {
 	if l.keys {
 		return e.Key
 	}
 	return newEntry(e)
 }
 
-func (a *app) kvNamespacesCommand() *cobra.Command {
+func namespacesCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "namespaces",
 		Short: "List the namespaces that have keys",
 		Example: `  confcenter kv namespaces
   confcenter kv namespaces -o json | jq -r '.[].name'`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		list, err := connected.Namespaces(ctx)
 		if err != nil {
 			return err
@@ -207,11 +210,11 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		for i, ns := range list {
 			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
 		}
-		return c.showTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{dash(ns.Name), ns.Keys, ns.Bytes} }))
+		return c.ShowTable(out, "NAMESPACE\tKEYS\tBYTES", screen.RowsOf(list, func(ns kv.Namespace) []any { return []any{screen.Cell(ns.Name), ns.Keys, ns.Bytes} }))
 	})
 }
 
-func (a *app) kvHistoryCommand() *cobra.Command {
+func historyCommand(a *verb.App) *cobra.Command {
 	var before int64
 	var limit int
 	var reveal bool
@@ -224,15 +227,15 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 		Example: `  confcenter kv history jobs plan --limit 5
   confcenter kv history jobs plan --before 41 -o json`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
 	command.Flags().IntVar(&limit, "limit", 20, "maximum number of versions to print")
-	defineReveal(command, &reveal)
+	verb.DefineReveal(command, &reveal)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if limit < 1 {
-			return usageError{fmt.Errorf("limit = %d: must be at least 1", limit)}
+			return verb.Usagef("limit = %d: must be at least 1", limit)
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			versions, err := spaceOf(connected, args[0], reveal).History(ctx, args[1], kv.Revision(before), limit)
 			if err != nil {
 				return err
@@ -240,34 +243,34 @@ may be gone. The exit code is 3 if no version of the key is known.`,
 			if len(versions.Entries) == 0 {
 				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
 			}
-			return cmp.Or(c.printVersions(versions), stillSealedOf(reveal, versions.Entries...))
+			return cmp.Or(printVersions(c, versions), stillSealedOf(reveal, versions.Entries...))
 		})
 	}
 	return command
 }
 
-func (c *connection) printVersions(v kv.Versions) error {
-	if c.json() {
-		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
+func printVersions(c *verb.Connection, v kv.Versions) error {
+	if c.JSON() {
+		return c.PrintJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
+	if err := c.Table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", screen.RowsOf(v.Entries, func(e *kv.Entry) []any {
 		if e.Deleted() {
-			return []any{e.Mod, "-", moment(e.Updated), "-", "deleted"}
+			return []any{e.Mod, "-", screen.Moment(e.Updated), "-", "deleted"}
 		}
-		return []any{e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value)}
+		return []any{e.Mod, e.Version, screen.Moment(e.Updated), e.Value.Type, Brief(e.Value)}
 	})); err != nil {
 		return err
 	}
 	if v.More {
-		fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --before %d\n", v.Entries[len(v.Entries)-1].Mod)
+		c.Tell("there are more; continue with --before %d", v.Entries[len(v.Entries)-1].Mod)
 	}
 	if v.Floor > 0 {
-		fmt.Fprintf(c.app.stderr, "confcenter: versions older than revision %d are no longer kept\n", v.Floor)
+		c.Tell("versions older than revision %d are no longer kept", v.Floor)
 	}
 	return nil
 }
 
-func (a *app) kvStatCommand() *cobra.Command {
+func statCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stat",
 		Short: "Print figures about the store",
@@ -277,8 +280,8 @@ and counters since the server's start.`,
 		Example: `  confcenter kv stat
   confcenter kv stat -o json | jq .revision`,
 	}
-	c := a.connect(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+	c := a.Connect(command)
+	return c.Asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
 		stats, err := connected.StoreStats(ctx)
 		if err != nil {
 			return err
@@ -287,6 +290,23 @@ and counters since the server's start.`,
 		for name, n := range stats.Numbers() {
 			rows = append(rows, []any{name, n})
 		}
-		return c.showTable(maps.Collect(stats.Numbers()), "", rows)
+		return c.ShowTable(maps.Collect(stats.Numbers()), "", rows)
 	})
+}
+
+// stillSealedOf is stillSealed for those of the entries that are; nil: none is, or it was not asked for.
+func stillSealedOf(reveal bool, entries ...*kv.Entry) error {
+	if !reveal {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e != nil && e.Value.Type == kv.JSON && secret.Has(e.Value.Data) && !slices.Contains(names, e.NS+"/"+e.Key) {
+			names = append(names, e.NS+"/"+e.Key)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return verb.StillSealed(names...)
 }

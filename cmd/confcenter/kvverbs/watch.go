@@ -1,19 +1,20 @@
-package main
+package kvverbs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv"
 )
 
-// kvWatching has kv watch's arguments.
-type kvWatching struct {
+// watching has kv watch's arguments.
+type watching struct {
 	client.WatchOptions
 	count   int
 	spaces  bool // print namespaces
@@ -30,8 +31,8 @@ type event struct {
 	More     bool                `json:"more,omitempty"`
 }
 
-func (a *app) kvWatchCommand() *cobra.Command {
-	var w kvWatching
+func watchCommand(a *verb.App) *cobra.Command {
+	var w watching
 	var prefix string
 	var from int64
 	command := &cobra.Command{
@@ -53,68 +54,38 @@ says that further changes of the same revision follow.`,
   # wait for the next change
   confcenter kv watch jobs owner --count 1 >/dev/null`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	f := command.Flags()
 	f.StringVar(&prefix, "prefix", "", "watch the keys of NS that begin with this prefix")
 	f.BoolVar(&w.State, "state", false, "print the current state first")
 	f.Int64Var(&from, "from", 0, "start with the changes after this revision; 0 = now")
 	f.BoolVar(&w.Prev, "prev", false, "with -o json, also print the previous entry")
 	f.BoolVar(&w.Coalesce, "coalesce", false, "if changes come faster than they can be sent, print only the last of each key")
-	defineReveal(command, &w.reveal)
+	verb.DefineReveal(command, &w.reveal)
 	f.IntVar(&w.count, "count", 0, "stop after this many lines; 0 = never")
 	command.MarkFlagsMutuallyExclusive("state", "from")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		w.From, w.Prefix = kv.Revision(from), prefix
 		args = append(args, "", "")
 		if w.Key = args[1]; prefix != "" && w.Key != "" {
-			return usageError{errors.New("KEY and --prefix exclude each other")}
+			return verb.Usagef("KEY and --prefix exclude each other")
 		}
 		if w.spaces = args[0] == ""; w.spaces && prefix != "" {
-			return usageError{errors.New("--prefix needs NS")}
+			return verb.Usagef("--prefix needs NS")
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			watch, err := spaceOf(connected, args[0], w.reveal).Watch(ctx, w.WatchOptions)
-			return printAll(ctx, watch, err, func(n kv.Notice) (bool, error) { return c.printNotice(n, &w) })
+			return verb.PrintAll(ctx, watch, err, func(n kv.Notice) (bool, error) { return printNotice(c, n, &w) })
 		})
 	}
 	return command
 }
 
-// printAll prints what a watch tells until ctx ends, which is a watch's normal end, or print has had
-// enough, and stops the watch. err is why there is none.
-func printAll[N any](ctx context.Context, watch interface {
-	Next(context.Context) (N, error)
-	Stop()
-}, err error, print func(N) (enough bool, err error)) error {
-	if err != nil {
-		return err
-	}
-	defer watch.Stop()
-	for {
-		n, err := watch.Next(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		if enough, err := print(n); enough || err != nil {
-			return err
-		}
-	}
-}
-
 // printNotice returns true when enough lines have been printed.
-func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
+func printNotice(c *verb.Connection, n kv.Notice, w *watching) (bool, error) {
 	line := func(e event, of *kv.Entry) (bool, error) {
 		w.printed++
-		var err error
-		if c.json() {
-			err = c.app.printJSON(e)
-		} else {
-			err = c.printEvent(e, of, w.spaces)
-		}
-		return w.printed == w.count, err
+		return w.printed == w.count, c.Show(e, func() error { return c.Printf("%s\n", e.text(of, w.spaces)) })
 	}
 	if n.Kind == kv.Synced || n.Kind == kv.Resync {
 		return line(event{Op: n.Kind.String(), Revision: n.Revision}, nil)
@@ -138,16 +109,18 @@ func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
 	return false, nil
 }
 
-func (c *connection) printEvent(ev event, e *kv.Entry, spaces bool) error {
-	text := fmt.Sprintf("%d %s", ev.Revision, ev.Op)
-	if e != nil && spaces {
-		text += " " + dash(e.NS)
+// text is the event as a line; of is its entry, nil for an event that is about none.
+func (e *event) text(of *kv.Entry, spaces bool) string {
+	text := fmt.Sprintf("%d %s", e.Revision, e.Op)
+	if of == nil {
+		return text
 	}
-	if e != nil {
-		text += " " + dash(e.Key)
+	if spaces {
+		text += " " + screen.Cell(of.NS)
 	}
-	if e != nil && !e.Deleted() {
-		text += " " + cell(e.Value)
+	text += " " + screen.Cell(of.Key)
+	if !of.Deleted() {
+		text += " " + cell(of.Value)
 	}
-	return c.app.printf("%v\n", text)
+	return text
 }

@@ -1,4 +1,5 @@
-package main
+// Package kvverbs has the verbs of the state store, below confcenter kv.
+package kvverbs
 
 import (
 	"context"
@@ -6,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/kv"
 )
 
-// kvCommand is the group of verbs for the state store.
-func (a *app) kvCommand() *cobra.Command {
-	group := grouped(&cobra.Command{
+// Command is the group of verbs for the state store.
+func Command(a *verb.App) *cobra.Command {
+	group := verb.Grouped(&cobra.Command{
 		Use:   "kv",
 		Short: "Read and write the state store",
 		Long: `Kv reads and writes the server's state store: typed values under keys in
@@ -27,27 +29,27 @@ is standard input; after "--" a VALUE may begin with a dash.`,
   confcenter kv watch jobs --state
   confcenter kv lock jobs nightly -- ./nightly.sh`,
 	}, "kv needs a verb, get or put for example",
-		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
-		a.kvDelCommand(), a.kvDropCommand(), a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
-		a.kvPutCommand(), a.kvCASCommand(), a.kvRestoreCommand()) // these set a value
+		getCommand(a), mgetCommand(a), listCommand(a), namespacesCommand(a), historyCommand(a), statCommand(a),
+		delCommand(a), dropCommand(a), txnCommand(a), leaseCommand(a), lockCommand(a), watchCommand(a),
+		putCommand(a), casCommand(a), restoreCommand(a)) // these set a value
 	for _, kind := range kv.OpKinds() {
 		if kind.Follows() {
-			group.AddCommand(a.kvOpCommand(kind))
+			group.AddCommand(opCommand(a, kind))
 		}
 	}
 	return group
 }
 
-// kvConnect is connect for a verb whose arguments are a namespace and then that many
+// connect is Connect for a verb whose arguments are a namespace and then that many
 // keys; less than 0 means any number.
-func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *connection {
-	c := a.connect(command, forms...)
+func connect(a *verb.App, command *cobra.Command, keys int, forms ...string) *verb.Connection {
+	c := a.Connect(command, forms...)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
-			return c.completeNamespace(command, prefix)
+			return completeNamespace(c, command, prefix)
 		case keys < 0 || len(args) <= keys:
-			return c.completeKey(command, args[0], prefix)
+			return completeKey(c, command, args[0], prefix)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -57,8 +59,8 @@ func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *conn
 // maxCompletions is how many keys are offered at once; more would not help.
 const maxCompletions = 200
 
-func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
+func completeNamespace(c *verb.Connection, command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.Complete(command, prefix, func(ctx context.Context, connected *client.Client) (names []string, err error) {
 		list, err := connected.Namespaces(ctx)
 		for _, ns := range list {
 			names = append(names, ns.Name)
@@ -67,8 +69,8 @@ func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([
 	})
 }
 
-func (c *connection) completeKey(command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(command, prefix, func(ctx context.Context, connected *client.Client) (keys []string, err error) {
+func completeKey(c *verb.Connection, command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.Complete(command, prefix, func(ctx context.Context, connected *client.Client) (keys []string, err error) {
 		page, err := connected.KV(ns).List(ctx, kv.List{Prefix: prefix, Limit: maxCompletions})
 		for _, e := range page.Entries {
 			keys = append(keys, e.Key)

@@ -1,9 +1,8 @@
-package main
+package kvverbs
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/settings"
 	"confcenter/kv"
@@ -40,9 +40,7 @@ func (w *writeFlags) define(command *cobra.Command) {
 	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
 	f.BoolVar(&w.fenced, "fenced", false, "write only while the lock under which \"kv lock\" runs this is held")
 	f.StringArrayVar(&w.ifFence, "if-fence", nil, "KEY=FENCE: write only while the lock KEY of the namespace is held with that fence; may be repeated")
-	for _, flag := range []string{"token", "if-fence"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	verb.FreeText(command, "token", "if-fence")
 }
 
 func (w *writeFlags) defineTime(command *cobra.Command) {
@@ -59,13 +57,13 @@ func (w *writeFlags) defineKey(command *cobra.Command) {
 }
 
 // txn makes a transaction of op and the flags.
-func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
+func (w *writeFlags) txn(command *cobra.Command, a *verb.App, op kv.Op) (*kv.Txn, error) {
 	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
 	if w.ttl == 0 && command.Flags().Changed("ttl") {
-		return nil, usageError{errors.New("ttl = 0: must be above 0; leave it out for a key that never expires")}
+		return nil, verb.Usagef("ttl = 0: must be above 0; leave it out for a key that never expires")
 	}
 	var err error
-	if op.Expires, err = a.expiry(w.expires); err != nil {
+	if op.Expires, err = expiry(a, w.expires); err != nil {
 		return nil, err
 	}
 	t := &kv.Txn{Then: []kv.Op{op}}
@@ -80,22 +78,17 @@ func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, err
 	return t, err
 }
 
-// Variables that kv lock sets for the command it runs, and that --fenced reads.
-const (
-	variableLockNS  = envPrefix + "_LOCK_NS"
-	variableLockKey = envPrefix + "_LOCK_KEY"
-	variableFence   = envPrefix + "_LOCK_FENCE"
-)
+// LockVariables are those that kv lock sets for the command it runs, and that --fenced reads: namespace, key and
+// fence of the lock.
+var LockVariables = []string{"CONFCENTER_LOCK_NS", "CONFCENTER_LOCK_KEY", "CONFCENTER_LOCK_FENCE"}
 
-var lockVariables = []string{variableLockNS, variableLockKey, variableFence}
-
-func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
+func (w *writeFlags) fences(a *verb.App, ns string) ([]kv.Fence, error) {
 	var fences []kv.Fence
 	for _, text := range w.ifFence {
 		i := strings.LastIndexByte(text, '=')
 		fence, err := strconv.ParseInt(text[i+1:], 10, 64)
 		if i < 0 || err != nil {
-			return nil, usageError{fmt.Errorf("if-fence = %s: must be KEY=FENCE, where FENCE is a number", text)}
+			return nil, verb.Usagef("if-fence = %s: must be KEY=FENCE, where FENCE is a number", text)
 		}
 		fences = append(fences, kv.Fence{NS: ns, Key: text[:i], Token: kv.Revision(fence)})
 	}
@@ -103,30 +96,30 @@ func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
 		return fences, nil
 	}
 	var values [3]string
-	for i, variable := range lockVariables {
+	for i, variable := range LockVariables {
 		var ok bool
-		if values[i], ok = settings.Lookup(a.environ, variable); !ok {
-			return nil, usageError{fmt.Errorf("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)}
+		if values[i], ok = settings.Lookup(a.Environ, variable); !ok {
+			return nil, verb.Usagef("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)
 		}
 	}
 	fence, err := strconv.ParseInt(values[2], 10, 64)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s = %s: must be a number", variableFence, values[2])}
+		return nil, verb.Usagef("%s = %s: must be a number", LockVariables[2], values[2])
 	}
 	return append(fences, kv.Fence{NS: values[0], Key: values[1], Token: kv.Revision(fence)}), nil
 }
 
 // expiry reads when a key expires; empty: never.
-func (a *app) expiry(text string) (int64, error) {
+func expiry(a *verb.App, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return ms, nil
 	}
-	at, err := a.readTime("expires", text)
+	at, err := a.ReadTime("expires", text)
 	if err != nil {
-		return 0, usageError{fmt.Errorf("%w, or ms since 1970", err)}
+		return 0, verb.Usagef("%w, or ms since 1970", err)
 	}
 	return at.UnixMilli(), nil
 }
@@ -138,21 +131,21 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 		return res, err
 	}
 	if e := res.Ops[0].Entry; e != nil {
-		return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: its revision is %d and its value %s", e.Key, e.NS, e.Mod, brief(e.Value))
+		return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: its revision is %d and its value %s", e.Key, e.NS, e.Mod, Brief(e.Value))
 	}
 	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: it is absent", t.Then[0].Key, t.Then[0].NS)
 }
 
 // written prints the result of a write; text is as for commit.
-func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
+func written(c *verb.Connection, t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
 	out := resultJSON(&t.Then[0], did)
 	delete(out, "op")
 	out["revision"] = res.Revision
 	if text == nil {
-		return c.showLine(out, fmt.Sprint("revision ", res.Revision))
+		return c.ShowLine(out, fmt.Sprint("revision ", res.Revision))
 	}
-	return c.showLine(out, text(did))
+	return c.ShowLine(out, text(did))
 }
 
 // countOf is the number of keys that a deletion has removed.
@@ -160,26 +153,26 @@ func countOf(did *kv.OpResult) any { return did.Count }
 
 // commit applies op and prints the result; text returns what is printed as text, nil
 // prints the revision.
-func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
-	t, err := flags.txn(command, c.app, op)
+func commit(c *verb.Connection, command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
+	t, err := flags.txn(command, c.App, op)
 	if err != nil {
 		return err
 	}
-	return c.do(command, func(ctx context.Context, connected *client.Client) error {
-		return c.apply(ctx, connected, t, text)
+	return c.Do(command, func(ctx context.Context, connected *client.Client) error {
+		return carryOut(ctx, c, connected, t, text)
 	})
 }
 
 // apply applies a transaction of one operation and prints the result as commit does.
-func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
+func carryOut(ctx context.Context, c *verb.Connection, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
 	res, err := apply(ctx, connected, t)
 	if err != nil {
 		return err
 	}
-	return c.written(t, res, text)
+	return written(c, t, res, text)
 }
 
-func (a *app) kvPutCommand() *cobra.Command {
+func putCommand(a *verb.App) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var secret bool
@@ -200,36 +193,35 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
   gzip -c log | confcenter kv put logs today - --type bytes
   pass show db/prod | confcenter kv put shop db-password --secret`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
 	flags.defineKey(command)
 	command.Flags().BoolVar(&secret, "secret", false, "the value comes from standard input, or from a prompt, and is sealed")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if secret {
-			if len(args) != 2 {
-				return usageError{errors.New("--secret needs NS and KEY, and takes the value from standard input")}
-			}
-			text, err := a.readSecret(args[0] + " " + args[1])
-			if err != nil {
-				return err
-			}
-			return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: kv.Value{Type: value.valueType(), Data: []byte(text)}, Seal: true}, nil)
+	command.RunE = func(command *cobra.Command, args []string) (err error) {
+		op := kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Seal: secret}
+		switch {
+		case secret && len(args) != 2:
+			return verb.Usagef("--secret needs NS and KEY, and takes the value from standard input")
+		case secret:
+			var text string
+			text, err = a.ReadSecret(args[0] + " " + args[1])
+			op.Value = kv.Value{Type: value.valueType(), Data: []byte(text)}
+		case len(args) != 3:
+			return verb.Usagef("VALUE is missing")
+		default:
+			op.Value, err = value.read(a, args[2])
 		}
-		if len(args) != 3 {
-			return usageError{errors.New("VALUE is missing")}
-		}
-		v, err := value.read(a, args[2])
 		if err != nil {
 			return err
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
+		return commit(c, command, &flags, op, nil)
 	}
 	return command
 }
 
-func (a *app) kvCASCommand() *cobra.Command {
+func casCommand(a *verb.App) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var absent bool
@@ -243,14 +235,14 @@ the exit code is 5 and standard error says what it holds.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
 	command.Flags().BoolVar(&absent, "absent", false, "require that the key is absent, instead of OLD")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if absent != (len(args) == 3) {
-			return usageError{errors.New("give OLD and NEW, or NEW and --absent")}
+			return verb.Usagef("give OLD and NEW, or NEW and --absent")
 		}
 		expect := kv.Absent("", "")
 		if !absent {
@@ -265,13 +257,13 @@ the exit code is 5 and standard error says what it holds.`,
 		if err != nil {
 			return err
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
+		return commit(c, command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
 	}
 	return command
 }
 
-// kvTexts are those of verbs of which there is more to say than the row of their operation does.
-var kvTexts = map[kv.OpKind]struct{ short, long, example string }{
+// texts are those of verbs of which there is more to say than the row of their operation does.
+var texts = map[kv.OpKind]struct{ short, long, example string }{
 	kv.OpIncr: {"Add to an int", `Incr adds --by to the int under KEY and prints the sum. The key keeps its time to
 live unless one is given. The exit code is 5 if the value has another type, or if
 the sum would exceed 64 bits, --min or --max; then nothing has changed.`, `  confcenter kv incr jobs done
@@ -279,19 +271,19 @@ the sum would exceed 64 bits, --min or --max; then nothing has changed.`, `  con
   confcenter kv incr jobs next-id --initial 1000`},
 }
 
-// kvOpCommand is the verb of an operation that follows from its row.
-func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
+// opCommand is the verb of an operation that follows from its row.
+func opCommand(a *verb.App, kind kv.OpKind) *cobra.Command {
 	var flags writeFlags
 	var value valueFlags
 	var by, initial, least, most int64
-	text, doc := kvTexts[kind], strings.ToUpper(kind.Doc()[:1])+kind.Doc()[1:]
+	text, doc := texts[kind], strings.ToUpper(kind.Doc()[:1])+kind.Doc()[1:]
 	command := &cobra.Command{Use: kind.String() + " NS KEY", Short: cmp.Or(text.short, doc), Long: cmp.Or(text.long, doc+".")}
 	if kind.Has(kv.MemberValue) {
 		command.Use += " VALUE"
 		value.define(command)
 	}
 	command.Example = cmp.Or(text.example, "  confcenter kv "+command.Use)
-	c, f := a.kvConnect(command, 1), command.Flags()
+	c, f := connect(a, command, 1), command.Flags()
 	if kind.Has(kv.MemberBy) {
 		f.Int64Var(&by, "by", 1, "amount to add; may be negative")
 		f.Int64Var(&initial, "initial", 0, "value to start from if the key is absent")
@@ -318,12 +310,12 @@ func (a *app) kvOpCommand(kind kv.OpKind) *cobra.Command {
 				return err
 			}
 		}
-		return c.commit(command, &flags, op, show)
+		return commit(c, command, &flags, op, show)
 	}
 	return command
 }
 
-func (a *app) kvRestoreCommand() *cobra.Command {
+func restoreCommand(a *verb.App) *cobra.Command {
 	var flags writeFlags
 	var rev int64
 	command := &cobra.Command{
@@ -335,7 +327,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 		Example: `  confcenter kv history jobs plan
   confcenter kv restore jobs plan --rev 41`,
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision at which the key had the value")
 	_ = command.MarkFlagRequired("rev")
 	flags.define(command)
@@ -347,15 +339,15 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 			return err
 		}
 		if rev < 1 {
-			return usageError{fmt.Errorf("rev = %d: must be a revision", rev)}
+			return verb.Usagef("rev = %d: must be a revision", rev)
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			past, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
 			if err != nil {
 				return err
 			}
 			t.Then[0].Value = past.Value
-			return c.apply(ctx, connected, t, nil)
+			return carryOut(ctx, c, connected, t, nil)
 		})
 	}
 	return command

@@ -1,4 +1,4 @@
-package main
+package kvverbs
 
 import (
 	"context"
@@ -10,13 +10,15 @@ import (
 
 	"confcenter/client"
 	"confcenter/cmd/confcenter/check"
+	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
 
-func (a *app) kvTxnCommand() *cobra.Command {
+func txnCommand(a *verb.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "txn NS [FILE|-]",
 		Aliases: []string{"batch"},
@@ -40,9 +42,9 @@ the conditions did not hold and there is no "else".`,
   .
   confcenter kv txn jobs claim.json -o json`,
 	}
-	c := a.kvConnect(command, 0)
+	c := connect(a, command, 0)
 	var reveal bool
-	defineReveal(command, &reveal)
+	verb.DefineReveal(command, &reveal)
 	namespace := command.ValidArgsFunction
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
@@ -55,16 +57,16 @@ the conditions did not hold and there is no "else".`,
 		if len(args) > 1 {
 			file = args[1]
 		}
-		t, err := a.readTxn(args[0], file)
+		t, err := readTxn(a, args[0], file)
 		if err != nil {
 			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			res, err := committing(connected, reveal)(ctx, t)
 			if err != nil {
 				return err
 			}
-			if err := c.printResult(t, res); err != nil {
+			if err := printResult(c, t, res); err != nil {
 				return err
 			}
 			if !res.Held && len(t.Else) == 0 {
@@ -85,8 +87,8 @@ func committing(connected *client.Client, reveal bool) func(context.Context, *kv
 }
 
 // readTxn reads a transaction as a server reads KVTXN.
-func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
-	text, name, err := a.readInput(file)
+func readTxn(a *verb.App, ns, file string) (*kv.Txn, error) {
+	text, name, err := a.ReadInput(file)
 	if err != nil {
 		return nil, err
 	}
@@ -111,24 +113,24 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 	return t, nil
 }
 
-func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
+func printResult(c *verb.Connection, t *kv.Txn, res *kv.Result) error {
 	ops := t.Then
 	if !res.Held {
 		ops = t.Else
 	}
-	if c.json() {
+	if c.JSON() {
 		results := make([]map[string]any, len(res.Ops))
 		for i := range res.Ops {
 			results[i] = resultJSON(&ops[i], &res.Ops[i])
 		}
-		return c.app.printJSON(map[string]any{"revision": res.Revision, "held": res.Held, "results": results})
+		return c.PrintJSON(map[string]any{"revision": res.Revision, "held": res.Held, "results": results})
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "revision %d, conditions %s\n", res.Revision, map[bool]string{true: "hold", false: "do not hold"}[res.Held])
 	for i := range res.Ops {
 		fmt.Fprintln(&out, resultText(&ops[i], &res.Ops[i]))
 	}
-	_, err := io.WriteString(c.app.stdout, out.String())
+	_, err := io.WriteString(c.Stdout, out.String())
 	return err
 }
 
@@ -154,13 +156,13 @@ func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 func resultText(op *kv.Op, did *kv.OpResult) string {
 	switch {
 	case op.Kind.HasEntry() && did.Entry == nil:
-		return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
+		return fmt.Sprintf("%s %s absent", op.Kind, screen.Cell(op.Key))
 	case op.Kind.HasEntry():
-		return fmt.Sprintf("%s %s %s", op.Kind, dash(op.Key), cell(did.Entry.Value))
+		return fmt.Sprintf("%s %s %s", op.Kind, screen.Cell(op.Key), cell(did.Entry.Value))
 	case op.Kind == kv.OpGrant:
 		return fmt.Sprintf("grant %d %s", did.Lease.ID, did.Lease.TTL)
 	case op.Kind == kv.OpRevoke:
 		return fmt.Sprintf("revoke %d deleted %d", op.Lease, did.Count)
 	}
-	return fmt.Sprintf("%s %s deleted %d", op.Kind, dash(op.Key), did.Count)
+	return fmt.Sprintf("%s %s deleted %d", op.Kind, screen.Cell(op.Key), did.Count)
 }

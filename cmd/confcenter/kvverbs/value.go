@@ -1,17 +1,16 @@
-package main
+package kvverbs
 
 import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"strconv"
-	"strings"
-	"time"
+	"fmt"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/settings"
@@ -30,7 +29,7 @@ func (f *valueFlags) define(command *cobra.Command) {
 	for t := kv.String; t <= kv.JSON; t++ {
 		f.kind.Allowed = append(f.kind.Allowed, t.String())
 	}
-	chooses(command, &f.kind, "type", "t", "type of VALUE")
+	verb.Chooses(command, &f.kind, "type", "t", "type of VALUE")
 	command.Flags().BoolVar(&f.json, "json", false, "the same as --type json")
 	command.MarkFlagsMutuallyExclusive("type", "json")
 }
@@ -43,19 +42,10 @@ func (f *valueFlags) valueType() kv.Type {
 	return t
 }
 
-// read makes a value from the argument VALUE: its text, @FILE, or - for standard
-// input; a text that begins with @ has one more before it.
-func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
-	v := kv.Value{Type: f.valueType(), Data: []byte(argument)}
-	var err error
-	switch {
-	case argument == "-":
-		v.Data, err = readUpTo(kv.MaxValue, a.stdin, "standard input")
-	case strings.HasPrefix(argument, "@@"):
-		v.Data = v.Data[1:]
-	case strings.HasPrefix(argument, "@"):
-		v.Data, err = readFile(kv.MaxValue, argument[1:])
-	}
+// read makes a value from the argument VALUE, as readArgument reads it.
+func (f *valueFlags) read(a *verb.App, argument string) (kv.Value, error) {
+	data, err := a.ReadArgument(argument)
+	v := kv.Value{Type: f.valueType(), Data: data}
 	if err != nil {
 		return v, err
 	}
@@ -84,24 +74,24 @@ func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
 	return out
 }
 
-// printValue prints only the value: for people, or raw, octet by octet.
-func (c *connection) printValue(v kv.Value) error {
+// PrintValue prints only the value: for people, or raw, octet by octet.
+func PrintValue(c *verb.Connection, v kv.Value) error {
 	text := v.Data
 	switch {
-	case c.output.Value == formRaw:
-		_, err := screen.Raw(c.app.stdout).Write(text)
+	case c.Output.Value == FormRaw:
+		_, err := screen.Raw(c.Stdout).Write(text)
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")
 	case v.Type.Octets():
 		text = []byte(base64.StdEncoding.EncodeToString(v.Data))
 	}
-	_, err := c.app.stdout.Write(append(text[:len(text):len(text)], '\n'))
+	_, err := c.Stdout.Write(append(text[:len(text):len(text)], '\n'))
 	return err
 }
 
-// formRaw is the output format that consists of the value's octets only.
-const formRaw = "raw"
+// FormRaw is the form of output, beside text and JSON, that is the octets of the value and nothing else.
+const FormRaw = "raw"
 
 // cell is a value as a cell of a table or the end of a line: without line breaks or
 // characters that could control a terminal.
@@ -117,28 +107,13 @@ func cell(v kv.Value) string {
 	return string(jsontext.AppendQuote(nil, string(v.Data)))
 }
 
-// brief is cell, cut for a table.
-func brief(v kv.Value) string { return shortened(cell(v)) }
-
-func shortened(text string) string {
-	const shown = 60
-	if len(text) <= shown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:shown], "") + "…"
-}
+// Brief is a value as a cell of a table, cut to what there is room for.
+func Brief(v kv.Value) string { return screen.Shortened(cell(v)) }
 
 // ends tells when an entry expires.
 func ends(e *kv.Entry) string {
-	switch {
-	case e.Lease != 0:
-		return "lease " + strconv.FormatInt(int64(e.Lease), 10)
-	case e.Expires != 0:
-		return moment(e.Expires)
+	if e.Lease != 0 {
+		return fmt.Sprint("lease ", e.Lease)
 	}
-	return "-"
-}
-
-func moment(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+	return screen.Moment(e.Expires)
 }

@@ -1,4 +1,4 @@
-package main
+package kvverbs
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 	"confcenter/client"
 	"confcenter/cmd/confcenter/job"
 	"confcenter/cmd/confcenter/screen"
+	"confcenter/cmd/confcenter/verb"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -24,7 +25,7 @@ import (
 // commandGrace is how long a command has to end after SIGTERM.
 const commandGrace = 10 * time.Second
 
-const kvLockHelp = `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
+const lockHelp = `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
 The exit code is the command's, or 128 plus the number of the signal that ended it.
 If the command was not run because the lock is held and --no-wait or --wait ended
 the wait, the exit code is 5; other errors have their usual codes.
@@ -53,14 +54,14 @@ late with --fenced, or pass on the fence:
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
   CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`
 
-func (a *app) kvLockCommand() *cobra.Command {
+func lockCommand(a *verb.App) *cobra.Command {
 	var ttl, wait time.Duration
 	var noWait bool
 	var holder string
 	command := &cobra.Command{
 		Use:   "lock NS KEY -- COMMAND [ARGUMENT…]",
 		Short: "Run a command while holding a lock",
-		Long:  kvLockHelp,
+		Long:  lockHelp,
 		Example: `  confcenter kv lock jobs nightly -- ./nightly.sh
   confcenter kv lock jobs nightly --no-wait -- sh -c 'confcenter kv put jobs last-run "$(date)" --fenced'`,
 		Args: func(command *cobra.Command, args []string) error {
@@ -70,7 +71,7 @@ func (a *app) kvLockCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c := a.kvConnect(command, 1)
+	c := connect(a, command, 1)
 	f := command.Flags()
 	f.DurationVar(&ttl, "ttl", 15*time.Second, "how long the lock stays taken if this process dies")
 	f.DurationVar(&wait, "wait", 0, "longest wait for the lock; 0 = as long as it takes")
@@ -83,10 +84,10 @@ func (a *app) kvLockCommand() *cobra.Command {
 			return err
 		}
 		if wait < 0 {
-			return usageError{fmt.Errorf("wait = %s: must not be negative", wait)}
+			return verb.Usagef("wait = %s: must not be negative", wait)
 		}
-		c.name = cmp.Or(holder, defaultHolder())
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		c.Name = cmp.Or(holder, verb.HostAndProcess())
+		return c.Do(command, func(ctx context.Context, connected *client.Client) error {
 			ctx, stop := alsoUntil(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 			defer stop()
 			s := connected.KV(args[0])
@@ -96,12 +97,12 @@ func (a *app) kvLockCommand() *cobra.Command {
 			}
 			child := exec.Command(path, args[3:]...)
 			child.Args[0] = args[2]
-			child.Env = append(a.environ, variableLockNS+"="+args[0], variableLockKey+"="+args[1],
-				fmt.Sprintf("%s=%d", variableFence, lock.Fence()))
-			child.Stdin, child.Stdout, child.Stderr = a.stdin, screen.Raw(a.stdout), screen.Raw(a.stderr)
+			child.Env = append(a.Environ, LockVariables[0]+"="+args[0], LockVariables[1]+"="+args[1],
+				fmt.Sprintf("%s=%d", LockVariables[2], lock.Fence()))
+			child.Stdin, child.Stdout, child.Stderr = a.Stdin, screen.Raw(a.Stdout), screen.Raw(a.Stderr)
 			err = job.Run(ctx, job.Terms{Lost: lock.Lost(), TTL: ttl, Grace: commandGrace}, child)
 			// The lock must be released even if ctx has ended.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Timeout)
 			defer cancel()
 			if end := lock.Unlock(ctx); err == nil && end != nil && !errors.Is(end, codes.FenceLost) {
 				err = end
@@ -146,13 +147,4 @@ func holderOf(ctx context.Context, s *client.KV, key string) string {
 		return ""
 	}
 	return fmt.Sprintf(": held by %q since revision %d", e.Value.Data, e.Create)
-}
-
-// defaultHolder is the holder's name in a lock's key.
-func defaultHolder() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s pid %d", host, os.Getpid())
 }
