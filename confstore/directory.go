@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/parallel"
 	"confcenter/meta"
 )
 
@@ -269,40 +268,8 @@ func (d *directory) changedSince(r *reading) bool {
 // readAll reads files in parallel; the result is in the order of names.
 func (d *directory) readAll(names []string) []reading {
 	readings := make([]reading, len(names))
-	each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
+	parallel.Each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
 	return readings
-}
-
-// each calls fn for all numbers below n, on several goroutines if there are enough numbers, and
-// waits. It panics if fn has.
-func each(n, workers int, fn func(i int)) {
-	workers = min(workers, n)
-	if workers < 2 {
-		for i := range n {
-			fn(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	var panicked atomic.Pointer[string]
-	for range workers {
-		group.Go(func() {
-			defer func() {
-				if what := recover(); what != nil {
-					text := fmt.Sprintf("%v\n%s", what, debug.Stack())
-					panicked.Store(&text)
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				fn(i)
-			}
-		})
-	}
-	group.Wait()
-	if text := panicked.Load(); text != nil {
-		panic(*text)
-	}
 }
 
 // fileText formats text for people, as far as possible like the file that it replaces. Text

@@ -12,7 +12,7 @@
 //
 //   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, intake.go) or
 //     by scans (walk.go), and read from the directory (directory.go), with who owns them
-//     (commits.go); requests wait in a queue (queue.go), and those that wait together share the
+//     (owner.go); requests wait in a queue (queue.go), and those that wait together share the
 //     disk's time (group.go).
 //   - It is planned: the versions, the affected documents and the next snapshot (plan.go), and whether
 //     a request is refused (judge.go). This is pure.
@@ -22,7 +22,7 @@
 //     every version with its exact bytes, who made it and why, versions that never fall, tombstones of
 //     removed documents. Files are put in place (placer.go). The publisher serves the snapshot and
 //     tells the subscribers (publish.go). Last, files are handed over to be made durable in the
-//     background, and git is asked who made what was found (commits.go, question.go).
+//     background, and git is asked who made what was found ([confcenter/confstore/commits]).
 //
 // A start puts in place what a stop has kept from it, and tells that from people's edits (open.go,
 // [confcenter/confstore/place.Judge]). Those who follow contents by revision are told of what the

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/parallel"
 )
 
 // Limits of a group of requests.
@@ -163,7 +164,7 @@ func (w *writer) plan(steps []step) []step {
 // the layout of a new file is taken from the old one.
 func (w *writer) read(s *step) (size int) {
 	keep := !s.job.several
-	each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.dir.read(s.files[i].req.Name, keep && i == 0) })
+	parallel.Each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.dir.read(s.files[i].req.Name, keep && i == 0) })
 	for i := range s.files {
 		size += len(s.files[i].before.data)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/access/secret"
 	"confcenter/codes"
+	"confcenter/confstore/commits"
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
@@ -35,7 +36,7 @@ func Open(cfg Config) (*Store, error) {
 	s.owner.Go(s.run)
 	s.owner.Go(s.watch)
 	if c := s.publisher.commits; c != nil {
-		s.owner.Go(func() { c.run(s.closing) })
+		s.owner.Go(func() { c.Run(s.closing) })
 	}
 	s.owner.Go(s.publisher.revisions.run)
 	return s, nil
@@ -172,8 +173,10 @@ func (s *Store) open() error {
 	}
 	s.syncer.start()
 	if s.cfg.FS == atomicfile.OS() {
-		s.publisher.commits = newCommits(&s.cfg, s.directory.path, log)
-		if err := s.publisher.commits.recall(context.Background()); err != nil {
+		s.publisher.commits = commits.New(commits.Config{
+			Dir: s.directory.path, Log: log, Clock: s.cfg.Clock, Wait: s.cfg.CommitWait, Patience: s.cfg.GitPatience, Most: s.cfg.MaxFiles, Report: s.cfg.Log,
+		})
+		if err := s.publisher.commits.Recall(context.Background()); err != nil {
 			return err
 		}
 	}
@@ -295,7 +298,7 @@ func (st *start) document(ctx context.Context, d log.Document) (recalledDocument
 	r := st.files[d.Name]
 	if !d.Deleted && r.raw == d.Hash && r.text != nil {
 		if d.Revision > st.found.Synced {
-			st.writer.placer.inPlace(placedFile{name: d.Name, rev: d.Revision})
+			st.writer.placer.inPlace(place.File{Name: d.Name, Revision: d.Revision})
 		}
 		return recalledDocument{d, r.text}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/parallel"
 	"confcenter/kv"
 )
 
@@ -36,9 +37,9 @@ type owedFile struct {
 }
 
 // inPlace notes that files are in place.
-func (p *placer) inPlace(files ...placedFile) {
+func (p *placer) inPlace(files ...place.File) {
 	for _, f := range files {
-		p.forgive(f.name)
+		p.forgive(f.Name)
 	}
 	p.syncer.add(files, p.bound())
 }
@@ -65,13 +66,13 @@ func (p *placer) bound() (first kv.Revision) {
 // place puts the files of versions in place. Until all are, none of them counts
 // as the last one that is missing. A file that was changed since it was read is someone's edit, and
 // stays for retry to look at: overtaken. Those that are in place are for inPlace.
-func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) {
+func (p *placer) place(list ...*owedFile) (placed []place.File, overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
 	done := func(o *owedFile) {
 		delete(p.owed, o.version.Name)
-		placed = append(placed, placedFile{name: o.version.Name, rev: o.version.Revision})
+		placed = append(placed, place.File{Name: o.version.Name, Revision: o.version.Revision})
 	}
 	for _, o := range list {
 		switch {
@@ -117,7 +118,7 @@ func (p *placer) retry() (edited []string) {
 		now := p.dir.look(name)
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.inPlace(placedFile{name: name, rev: o.version.Revision})
+			p.inPlace(place.File{Name: name, Revision: o.version.Revision})
 		case p.stale(now):
 			o.before = now
 			placed, _ := p.place(o)
@@ -188,15 +189,8 @@ type syncer struct {
 	mu sync.Mutex
 
 	// guarded by mu
-	placed  []placedFile
+	placed  []place.File
 	through kv.Revision // all files of versions through it are in place
-}
-
-// placedFile is the file of a version that is in place.
-type placedFile struct {
-	name  string
-	rev   kv.Revision
-	state string // of its repository, if it was found on disk; "": not known
 }
 
 // start begins marks for this boot of the machine, so that a process that comes after this one
@@ -213,7 +207,7 @@ func (s *syncer) start() {
 // add has files made durable that are in place: those of a change together, since none of them
 // counts as durable before all do. bound is the revision from which on there are files that are not
 // in place; 0: there are none.
-func (s *syncer) add(files []placedFile, bound kv.Revision) {
+func (s *syncer) add(files []place.File, bound kv.Revision) {
 	if len(files) == 0 {
 		return
 	}
@@ -221,7 +215,7 @@ func (s *syncer) add(files []placedFile, bound kv.Revision) {
 	defer s.mu.Unlock()
 	s.placed = append(s.placed, files...)
 	for _, f := range files {
-		through := f.rev
+		through := f.Revision
 		if bound > 0 {
 			through = min(through, bound-1)
 		}
@@ -262,7 +256,7 @@ func (s *syncer) run() {
 // syncDelay is how long files are gathered before they are made durable together.
 const syncDelay = 100 * time.Millisecond
 
-func (s *syncer) take() ([]placedFile, kv.Revision) {
+func (s *syncer) take() ([]place.File, kv.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	files := s.placed
@@ -271,7 +265,7 @@ func (s *syncer) take() ([]placedFile, kv.Revision) {
 }
 
 // mark says, to a process that comes after this one, which files are in place.
-func (s *syncer) mark(files []placedFile) {
+func (s *syncer) mark(files []place.File) {
 	root, err := s.cfg.FS.OpenRoot(s.dir)
 	if err != nil {
 		return
@@ -279,11 +273,11 @@ func (s *syncer) mark(files []placedFile) {
 	defer root.Close()
 	for _, f := range files {
 		var id place.Identity
-		if info, err := root.Stat(f.name); err == nil {
+		if info, err := root.Stat(f.Name); err == nil {
 			sig := signatureOf(info)
 			id = place.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
 		}
-		if err := s.marks.Place(f.name, f.rev, id); err != nil {
+		if err := s.marks.Place(f.Name, f.Revision, id); err != nil {
 			s.cfg.Log.Warn().Err(err).Msg("what files are in place cannot be marked; the next start compares them")
 			return
 		}
@@ -292,13 +286,13 @@ func (s *syncer) mark(files []placedFile) {
 
 // sync makes files durable, and says so. If it cannot be done, the next start compares them with
 // the log.
-func (s *syncer) sync(files []placedFile, through kv.Revision) {
+func (s *syncer) sync(files []place.File, through kv.Revision) {
 	if len(files) == 0 || s.failed {
 		return
 	}
 	names, dirs := map[string]struct{}{}, map[string]struct{}{}
 	for _, f := range files {
-		names[f.name], dirs[path.Dir(f.name)] = struct{}{}, struct{}{}
+		names[f.Name], dirs[path.Dir(f.Name)] = struct{}{}, struct{}{}
 	}
 	root, err := s.cfg.FS.OpenRoot(s.dir)
 	if err == nil {
@@ -316,7 +310,7 @@ func (s *syncer) sync(files []placedFile, through kv.Revision) {
 func all(names map[string]struct{}, fn func(string) error) error {
 	list := slices.Collect(maps.Keys(names))
 	errs := make([]error, len(list))
-	each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
+	parallel.Each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
 	return errors.Join(errs...)
 }
 

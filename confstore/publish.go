@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/confstore/commits"
 	"confcenter/kv"
 	"confcenter/meta"
 )
@@ -13,9 +14,9 @@ import (
 // publisher holds the newest snapshot and notifies subscribers of each. Any goroutine may
 // read and subscribe; only the store's goroutine publishes.
 type publisher struct {
-	limits    limits     // set at open
-	revisions *Revisions // set at open
-	commits   *commits   // set at open; nil: the files are not on the machine's own file system
+	limits    limits          // set at open
+	revisions *Revisions      // set at open
+	commits   *commits.Finder // set at open; nil: the files are not on the machine's own file system
 	snapshot  atomic.Pointer[Snapshot]
 	seen      subscribers[sight]
 	exact     atomic.Pointer[exact]

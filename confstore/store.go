@@ -287,7 +287,8 @@ func (s *Store) Stats() Stats {
 	r := s.Revisions()
 	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.left.Weight(), r.lapses.Load()
 	if c := s.publisher.commits; c != nil {
-		stats.GitAsked, stats.GitFailed, stats.Uncommitted = c.asked.Load(), c.failures.Load(), c.waiting.Load()
+		n := c.Numbers()
+		stats.GitAsked, stats.GitFailed, stats.Uncommitted = n.Asked, n.Failures, n.Waiting
 	}
 	stats.Panics = s.troubles.panics.Load()
 	return stats

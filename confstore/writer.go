@@ -10,7 +10,9 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/parallel"
 	"confcenter/kv"
 	"confcenter/meta"
 )
@@ -115,7 +117,7 @@ func (w *writer) planner() planner {
 // result ends with the step after which the others have to be planned again.
 func (w *writer) carryOut(steps []step) []step {
 	steps = w.remember(w.prepare(steps))
-	var placed []placedFile
+	var placed []place.File
 	overtaken := false
 	for i := range steps {
 		if s := &steps[i]; s.happens() {
@@ -126,7 +128,7 @@ func (w *writer) carryOut(steps []step) []step {
 	}
 	w.placer.inPlace(placed...)
 	if len(steps) > 0 && steps[0].job == nil {
-		w.commits.find(w.cfg.Clock.Now().Add(w.cfg.CommitWait), placed...)
+		w.commits.Find(placed...)
 	}
 	if overtaken {
 		w.in.retryPlacing()
@@ -145,7 +147,7 @@ func (w *writer) prepare(steps []step) []step {
 			}
 		}
 	}
-	each(len(files), maxFlushes, func(i int) {
+	parallel.Each(len(files), maxFlushes, func(i int) {
 		f := files[i]
 		if f.file, f.err = w.dir.prepare(f.req.Name, f.data, f.mtime, f.before); f.err != nil {
 			f.err = storageError(f.req.Name, "cannot write in the configuration directory", f.err)
@@ -312,17 +314,17 @@ func (w *writer) missed() (c log.Change, names []string) {
 // saved takes note of documents that the log has by now.
 func (w *writer) saved(names []string, rev kv.Revision) {
 	now := w.snapshot.Load()
-	var placed []placedFile
+	var placed []place.File
 	for _, name := range names {
 		if n := now.Node(name); n.known() && w.unsaved[name] != nil {
-			placed = append(placed, placedFile{name: name, rev: rev})
+			placed = append(placed, place.File{Name: name, Revision: rev})
 			n.own.setRevision(rev)
 		}
 		delete(w.unsaved, name)
 	}
 	w.placer.inPlace(placed...)
 	w.logged(rev)
-	w.commits.find(w.cfg.Clock.Now().Add(w.cfg.CommitWait), placed...)
+	w.commits.Find(placed...)
 }
 
 // retry has the log remember what it missed, if it is time.
@@ -364,11 +366,11 @@ func (w *writer) stop(why error) {
 // place puts the files of a step in place: what readers of the directory see. If that fails the
 // versions stand, and it is tried again. A file that was changed meanwhile is an edit that comes after
 // them: edited.
-func (w *writer) place(s *step) (placed []placedFile, edited bool) {
+func (w *writer) place(s *step) (placed []place.File, edited bool) {
 	if s.job == nil { // they are there
 		for i := range s.plan.edits {
 			if e := &s.plan.edits[i]; s.plan.revision > 0 {
-				placed = append(placed, placedFile{e.name, s.plan.revision, e.state})
+				placed = append(placed, place.File{Name: e.name, Revision: s.plan.revision, State: e.state})
 			}
 		}
 		return placed, false
