@@ -14,6 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/parallel"
 	"confcenter/meta"
@@ -26,7 +27,7 @@ type directory struct {
 	cfg      *Config
 	room     room
 	path     string // absolute
-	problems *problems
+	problems *health.Problems
 	troubles *troubles
 	watch    *watcher // nil without events
 
@@ -69,10 +70,10 @@ func (d *directory) openEvents() {
 	if d.watch == nil {
 		var err error
 		if d.watch, err = d.cfg.events(d.path); err != nil {
-			d.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+noEvents(err))
+			d.problems.Set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+noEvents(err))
 			return
 		}
-		d.problems.set(OfWatch, ".", "")
+		d.problems.Set(OfWatch, ".", "")
 	}
 	d.watchParent()
 }
@@ -90,7 +91,7 @@ func (d *directory) sees(name string, watched bool) {
 	delete(d.blind, name)
 	switch {
 	case watched:
-		d.problems.set(OfWatch, name, "")
+		d.problems.Set(OfWatch, name, "")
 	case !d.cfg.NoEvents:
 		d.blind[name] = struct{}{}
 	}
@@ -117,11 +118,11 @@ func (d *directory) present() bool {
 func (d *directory) reopen() (replaced bool, err error) {
 	root, id, err := d.there()
 	if err != nil {
-		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		d.problems.Set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
 		d.troubles.ofRoot(false)
 		return false, err
 	}
-	d.problems.set(OfRoot, ".", "")
+	d.problems.Set(OfRoot, ".", "")
 	d.troubles.ofRoot(true)
 	if id == d.rootID {
 		root.Close()
@@ -157,7 +158,7 @@ func (d *directory) watchParent() {
 	if err := d.watch.watchParent(); err != nil {
 		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + noEvents(err)
 	}
-	d.problems.set(OfWatch, "..", text)
+	d.problems.Set(OfWatch, "..", text)
 }
 
 // watchDir makes sure that events below dir are received, under its own name: the kernel knows
@@ -175,7 +176,7 @@ func (d *directory) watchDir(dir foundDir) {
 	}
 	err := d.watch.add(dir)
 	if d.sees(dir.name, err == nil); err != nil {
-		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
+		d.problems.Set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
 	}
 }
 

@@ -126,7 +126,7 @@ func (in *intake) compare() *listing {
 
 // noteAll takes note of a listing of the whole directory.
 func (in *intake) noteAll(list *listing) {
-	in.dir.problems.replace(OfDirectory, list.problems)
+	in.dir.problems.Replace(OfDirectory, list.problems)
 	in.noteListing(list)
 }
 
@@ -180,7 +180,7 @@ func (in *intake) takeScan(list *listing) {
 	}
 	in.noteAll(list)
 	if len(in.files) < in.cfg.MaxFiles && !in.cfg.Documents.Over() {
-		in.dir.problems.set(OfRoot, "files", "")
+		in.dir.problems.Set(OfRoot, "files", "")
 	}
 	in.noteRoom()
 	in.dir.noteDirs(list.dirs)

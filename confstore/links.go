@@ -93,7 +93,7 @@ func LinksToNothing(root linkReader, name string) string {
 // noteLink reports a symlink to what is not there, until it leads somewhere or is gone.
 func (t *tree) noteLink(dir *directory, name string) {
 	if _, linked := t.linked[name]; linked {
-		dir.problems.set(OfDirectory, name, LinksToNothing(dir.root, name))
+		dir.problems.Set(OfDirectory, name, LinksToNothing(dir.root, name))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
+	"confcenter/internal/health"
 )
 
 // linkedKit has a file with five names: its own, two that a directory's links give it, that of a link, and
@@ -290,7 +291,7 @@ func TestARoleThatIsALinkToANamedFileIsNotServed(t *testing.T) {
 func TestALinkToNothingIsReported(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `1`})
 	told := func(name string) bool {
-		return slices.ContainsFunc(k.Problems(), func(p Problem) bool {
+		return slices.ContainsFunc(k.Problems(), func(p health.Problem) bool {
 			return p.Name == name && p.Text == "is a symlink that leads to nothing: no such file or directory"
 		})
 	}

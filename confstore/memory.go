@@ -51,7 +51,7 @@ func (in *intake) noteRoom() {
 	if pool := in.cfg.Documents; pool.Over() {
 		text = fmt.Sprintf("the configurations take more than the %d bytes of memory that they may; all are served, and nothing can be added: remove some or raise the server's --memory", pool.Limit())
 	}
-	in.dir.problems.set(OfRoot, "memory", text)
+	in.dir.problems.Set(OfRoot, "memory", text)
 }
 
 // room is the memory for documents, as readers of files see it. Any goroutine may use it.

@@ -17,6 +17,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/meta"
 )
@@ -51,7 +52,7 @@ func prepare(cfg Config) (*Store, error) {
 		return nil, codes.Errorf(codes.BadRequest, "a state store must be given, in which the configurations are remembered")
 	}
 	s := &Store{cfg: cfg, reloads: make(chan chan struct{}), closing: make(chan struct{})}
-	problems := newProblems(cfg.Log, cfg.Clock.Now)
+	problems := health.NewProblems(cfg.Log, cfg.Clock.Now)
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
 	s.publisher.snapshot.Store(emptySnapshot())
 	s.troubles = troubles{cfg: &s.cfg, dir: filepath.Clean(cfg.Dir)}

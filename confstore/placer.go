@@ -48,7 +48,7 @@ func (p *placer) inPlace(files ...place.File) {
 func (p *placer) forgive(name string) {
 	if o := p.owed[name]; o != nil {
 		o.discard()
-		p.dir.problems.set(OfFile, name, "")
+		p.dir.problems.Set(OfFile, name, "")
 		delete(p.owed, name)
 	}
 }
@@ -85,7 +85,7 @@ func (p *placer) place(list ...*owedFile) (placed []place.File, overtaken bool) 
 				p.trouble(o.version.Name, err)
 				continue
 			}
-			p.dir.problems.set(OfFile, o.version.Name, "")
+			p.dir.problems.Set(OfFile, o.version.Name, "")
 			done(o)
 		}
 	}
@@ -133,7 +133,7 @@ func (p *placer) retry() (edited []string) {
 
 // trouble reports why a file cannot be put in place.
 func (p *placer) trouble(name string, err error) {
-	p.dir.problems.set(OfFile, name, storageError(name, "cannot replace in the configuration directory", err).Error()+"; its new version is served, and the file is written when it can be")
+	p.dir.problems.Set(OfFile, name, storageError(name, "cannot replace in the configuration directory", err).Error()+"; its new version is served, and the file is written when it can be")
 }
 
 func (o *owedFile) discard() {

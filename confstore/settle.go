@@ -146,7 +146,7 @@ func (in *intake) reportName(rel, fault string) {
 	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, suffix) || info.Mode().IsRegular()) {
 		text = notServed(fault)
 	}
-	in.dir.problems.set(OfDirectory, shownName(rel), text)
+	in.dir.problems.Set(OfDirectory, shownName(rel), text)
 }
 
 // deadline returns when something is due next; zero = only after an event.
@@ -324,7 +324,7 @@ func (in *intake) admit(name string) bool {
 	if in.full(name, 0) == nil && (in.files[name] != nil || isRole(name) || !in.cfg.Documents.Over()) {
 		return true
 	}
-	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
+	in.dir.problems.Set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
 	return false
 }
 
@@ -421,7 +421,7 @@ func (in *intake) removed(name string, now time.Time) *edit {
 // noteTwice reports that a member stands twice in a file that is served, until that is mended.
 func (in *intake) noteTwice(name string, f *file, text string) {
 	if text != "" || f.twice {
-		in.dir.problems.set(OfFile, name, text)
+		in.dir.problems.Set(OfFile, name, text)
 	}
 	f.twice = text != ""
 }
@@ -438,7 +438,7 @@ func (in *intake) setBroken(name, fault string) {
 	if fault != "" && in.node(name).live() {
 		fault += "; the last good version stays in service"
 	}
-	in.dir.problems.set(OfFile, name, fault)
+	in.dir.problems.Set(OfFile, name, fault)
 }
 
 // gather collects the names that events refer to, directly or through directories and

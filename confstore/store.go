@@ -8,6 +8,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 )
 
 // Store is an open directory of documents. Make it with Open.
@@ -42,7 +43,7 @@ func (s *Store) Epoch() string { return s.writer.log.Epoch() }
 func (s *Store) Revisions() *Revisions { return s.publisher.revisions }
 
 // Problems returns the current problems, sorted by name. The caller owns the slice.
-func (s *Store) Problems() []Problem { return s.directory.problems.all() }
+func (s *Store) Problems() []health.Problem { return s.directory.problems.All() }
 
 // Subscribe calls fn for every batch from now on, in order, on the store's goroutine: after
 // the snapshot is readable and before the writer is answered. fn must only post: nothing else
@@ -209,7 +210,7 @@ func (s *Store) turn(t *timers) bool {
 		s.began()
 		in.startScan()
 	case <-t.report.C():
-		s.directory.problems.remind()
+		s.directory.problems.Remind()
 	case <-t.retry.C():
 		s.began()
 		t.retry.Reset(s.cfg.RetryPeriod)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore/place"
+	"confcenter/internal/health"
 	"confcenter/kv"
 )
 
@@ -15,7 +16,7 @@ import (
 // files only.
 func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
 	s := &syncer{wake: make(chan struct{}, 1)}
-	p := &placer{dir: &directory{problems: newProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
+	p := &placer{dir: &directory{problems: health.NewProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
 	p.owed["late.json"].version.Revision = 7
 	p.inPlace(place.File{Name: "a.json", Revision: 5}, place.File{Name: "b.json", Revision: 5})
 	files, through := s.take()

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 )
 
 const (
@@ -51,7 +52,7 @@ type listing struct {
 	dirs     []foundDir
 	links    []string // symlinks to directories, or to nothing
 	temps    []string // left by a killed process
-	problems []Problem
+	problems []health.Problem
 }
 
 type foundDir struct {
@@ -114,7 +115,7 @@ func linked(root atomicfile.Root, dir string) bool {
 }
 
 func (w *walker) report(name, text string) {
-	w.out.problems = append(w.out.problems, Problem{Name: shownName(name), Text: text})
+	w.out.problems = append(w.out.problems, health.Problem{Name: shownName(name), Text: text})
 }
 
 // limit reports, once, that a limit was reached.

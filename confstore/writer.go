@@ -12,6 +12,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/internal/parallel"
 	"confcenter/kv"
 	"confcenter/meta"
@@ -96,12 +97,12 @@ func (w *writer) found(edits []edit) {
 	p, err := w.planner().plan(edits, false)
 	if err != nil {
 		// _meta.json was checked when it was read; if it fails here, serve as before.
-		w.dir.problems.set(OfFile, meta.FileName, err.Error())
+		w.dir.problems.Set(OfFile, meta.FileName, err.Error())
 		return
 	}
 	for i := range edits {
 		if _, highest := p.highest(edits[i].name, p.rules); highest == math.MaxInt32 && edits[i].doc.served == highest {
-			w.dir.problems.set(OfFile, edits[i].name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
+			w.dir.problems.Set(OfFile, edits[i].name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
 		}
 	}
 	w.carryOut([]step{{plan: p.apply(&w.limits)}})
@@ -354,7 +355,7 @@ func (w *writer) ended(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	w.dir.problems.set(OfLog, "log", text)
+	w.dir.problems.Set(OfLog, "log", text)
 }
 
 // stop refuses all writes until a restart.
@@ -411,9 +412,9 @@ func (w *writer) publish(p *plan) {
 // checkMeta reports what is wrong with _meta.json, given the documents that exist.
 func (w *writer) checkMeta() {
 	w.faulted = false
-	var list []Problem
+	var list []health.Problem
 	now := w.snapshot.Load()
-	add := func(name, text string) { list = append(list, Problem{Name: name, Text: text}) }
+	add := func(name, text string) { list = append(list, health.Problem{Name: name, Text: text}) }
 	for _, p := range now.rules.problems {
 		add(p.Name, p.Text)
 	}
@@ -431,5 +432,5 @@ func (w *writer) checkMeta() {
 	}) {
 		add(p.Name, p.Text)
 	}
-	w.dir.problems.replace(OfMeta, list)
+	w.dir.problems.Replace(OfMeta, list)
 }

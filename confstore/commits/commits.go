@@ -33,7 +33,7 @@ import (
 type Finder struct {
 	// set at the beginning
 	cfg    Config
-	opened time.Time  // when that was, in whole seconds as commits have
+	opened time.Time // when that was, in whole seconds as commits have
 	wake   chan struct{}
 
 	waiting         atomic.Int64

@@ -11,6 +11,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/health"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/memory"
 	"confcenter/meta"
@@ -44,7 +45,7 @@ type Config struct {
 type Store interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
-	Problems() []confstore.Problem
+	Problems() []health.Problem
 	// NeverGood is the file of that name, which may omit ".json", if it is there and was never good.
 	NeverGood(name []byte) *confstore.Broken
 	// Set calls done once, after every function given to Subscribe has returned.
@@ -273,7 +274,7 @@ func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byt
 			list.Size = len(names)
 			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
 		}
-		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !r.May().Names(p.Name) })
+		problems := slices.DeleteFunc(f.store.Problems(), func(p health.Problem) bool { return !r.May().Names(p.Name) })
 		list.Size = detailSize(snap, problems)
 		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
 		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, r.May()) })
@@ -290,7 +291,7 @@ func nameList(snap *confstore.Snapshot, r *edge.Request) []byte {
 }
 
 // detailSize is about what files and problems take until and in a reply.
-func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
+func detailSize(snap *confstore.Snapshot, problems []health.Problem) int {
 	size := memory.VersionCost * (1 + len(problems))
 	for _, name := range snap.Names() {
 		size += memory.VersionCost + len(name) + len(snap.Node(name).Broken())
@@ -301,7 +302,7 @@ func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
 	return size
 }
 
-func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, may op.May) []byte {
+func appendDetail(dst []byte, snap *confstore.Snapshot, found []health.Problem, may op.May) []byte {
 	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
 		if !may.Names(name) {

@@ -8,7 +8,6 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
-	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/op"
 	"confcenter/protocol"
@@ -89,10 +88,10 @@ type (
 		Problems []problemBody `json:"problems"`
 	}
 	problemBody struct {
-		Kind  confstore.Kind `json:"kind"`
-		Name  string         `json:"name"`
-		Text  string         `json:"text"`
-		Since int64          `json:"since_ms"`
+		Kind  string `json:"kind"`
+		Name  string `json:"name"`
+		Text  string `json:"text"`
+		Since int64  `json:"since_ms"`
 	}
 	latencyBody struct {
 		Kind    string       `json:"kind"` // memory, worker, write or http
