@@ -178,12 +178,12 @@ func TestACommitIsNamedAfterARestart(t *testing.T) {
 	k.open()
 	k.put("a.json", `{"v":2}`)
 	k.all("a.json")
-	revision := k.Snapshot().Node("a.json").own.revision()
+	revision := k.Snapshot().Node("a.json").Revision(false)
 	require.NoError(t, k.Close())
 	commit := k.commit("while nobody looked")
 	k.open()
 	k.becomes("a.json", byAda(commit, "while nobody looked"))
-	require.Equal(t, revision, k.Snapshot().Node("a.json").own.revision())
+	require.Equal(t, revision, k.Snapshot().Node("a.json").Revision(false))
 	k.none()
 }
 

@@ -13,6 +13,7 @@ import (
 	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 	"confcenter/internal/jsontext"
@@ -209,7 +210,7 @@ func (d *directory) read(name string, keep bool) reading {
 		return d.room.forFile(&r, info.Size())
 	})
 	if info != nil {
-		r.info, r.mtime, r.ahead = info, seconds(info.ModTime(), now), ahead(info.ModTime(), now)
+		r.info, r.mtime, r.ahead = info, snapshot.Seconds(info.ModTime(), now), snapshot.Ahead(info.ModTime(), now)
 		r.sig = signatureOf(info)
 		r.changed = time.Unix(0, r.sig.ctime)
 		if !r.sig.settled(now) {
@@ -369,7 +370,7 @@ func (r *reading) check(data []byte, serves bool) {
 		r.twice = "is served, but programs do not agree on what it says; mend it: " + faultAt(data, err)
 	}
 	r.layout = jsontext.LayoutOf(data, ownLayout)
-	r.text = fitted(jsontext.AppendCompact(data[:0], data))
+	r.text = jsontext.Fitted(jsontext.AppendCompact(data[:0], data))
 }
 
 func faultAt(text []byte, err error) string {

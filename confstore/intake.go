@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"confcenter/confstore/snapshot"
 )
 
 // intake finds what people have changed in the directory, waits for it to settle, and hands it
@@ -45,7 +47,7 @@ func newTree() tree {
 	return tree{linked: make(map[string][]string), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
 }
 
-func (in *intake) node(name string) *Node { return in.w.snapshot.Load().Node(name) }
+func (in *intake) node(name string) *snapshot.Node { return in.w.snapshot.Load().Node(name) }
 
 func (in *intake) file(name string) *file {
 	f := in.files[name]
@@ -60,7 +62,7 @@ func (in *intake) file(name string) *file {
 // recall expects the files of the documents that existed in the last run.
 func (in *intake) recall() {
 	now := in.w.snapshot.Load()
-	for _, name := range now.names {
+	for _, name := range now.Names() {
 		in.file(name).onDisk = !now.Node(name).Deleted() // if it is not, it was removed meanwhile
 	}
 }

@@ -34,9 +34,9 @@ var fiveNames = []string{"again/a.json", "chain.json", "dir/a.json", "file.json"
 // sameChange checks that documents have been made by one change, of whom.
 func (k *kit) sameChange(who string, names ...string) {
 	k.t.Helper()
-	newest := k.Snapshot().Node(names[0]).own.revision()
+	newest := k.Snapshot().Node(names[0]).Revision(false)
 	for _, name := range names {
-		require.Equal(k.t, newest, k.Snapshot().Node(name).own.revision(), name)
+		require.Equal(k.t, newest, k.Snapshot().Node(name).Revision(false), name)
 		versions, err := k.writer.log.Versions(k.t.Context(), name, 0, 1)
 		require.NoError(k.t, err)
 		change, err := k.writer.log.Change(k.t.Context(), versions[0].Seq)

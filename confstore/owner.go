@@ -1,12 +1,14 @@
 package confstore
 
 import (
+	"io/fs"
 	"os/user"
 	"path"
 	"strconv"
 	"time"
 
 	"confcenter/access"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/git"
 )
@@ -14,29 +16,33 @@ import (
 // onDisk is the actor for edits of files of which no more is known.
 var onDisk = &access.Actor{Origin: access.OnDisk}
 
-// sign says of edits that were found on disk that they are those of the files' owners. What git
-// knows of them comes later, see package commits.
-func (d *directory) sign(edits []edit) {
+// sign says of edits that were found on disk, by readings, that they are those of the files' owners. What
+// git knows of them comes later, see package commits.
+func (d *directory) sign(edits []snapshot.Edit, readings []reading) {
 	if d.cfg.FS != atomicfile.OS() || len(edits) == 0 {
 		return
+	}
+	infos := make(map[string]fs.FileInfo, len(readings))
+	for i := range readings {
+		infos[readings[i].name] = readings[i].info
 	}
 	owners, trees := map[uint32]*access.Actor{}, git.TreesOf(d.path)
 	for i := range edits {
 		e := &edits[i]
-		if r := trees.Of(path.Dir(e.name)); r != nil {
-			e.state = d.states[r.Dir]
+		if r := trees.Of(path.Dir(e.Name)); r != nil {
+			e.State = d.states[r.Dir]
 		}
-		if e.info == nil {
-			continue
+		if e.Text == nil {
+			continue // a file that is gone has no owner
 		}
-		uid, known := git.OwnerOf(e.info)
+		uid, known := git.OwnerOf(infos[e.Name])
 		if !known {
 			continue
 		}
 		if owners[uid] == nil {
 			owners[uid] = owner(uid)
 		}
-		e.actor = owners[uid]
+		e.Actor = owners[uid]
 	}
 }
 

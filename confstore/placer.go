@@ -12,6 +12,7 @@ import (
 
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/parallel"
@@ -162,15 +163,15 @@ func (p *placer) put(o *owedFile) error {
 
 // bytesOf are the bytes of the file that a node is served from: those on the disk, unless they
 // have changed again.
-func (p *placer) bytesOf(n *Node) []byte {
+func (p *placer) bytesOf(n *snapshot.Node) []byte {
 	if n.Deleted() {
 		return nil
 	}
-	now := p.dir.look(n.name)
-	if now.raw == n.own.hash && now.data != nil {
+	now := p.dir.look(n.Name())
+	if now.raw == n.Hash() && now.data != nil {
 		return now.data
 	}
-	return ownLayout.Append(nil, n.own.text)
+	return ownLayout.Append(nil, n.Text())
 }
 
 // syncer makes files that are in place durable, in the background, and marks how far that has

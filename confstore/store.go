@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/confstore/revisions"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
@@ -33,14 +35,14 @@ type Store struct {
 
 // Snapshot is the newest snapshot. It is one atomic load and may be called from
 // any goroutine, also after Close.
-func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
+func (s *Store) Snapshot() *snapshot.Snapshot { return s.publisher.snapshot.Load() }
 
 // Epoch identifies the history of versions: random text that is created with the log
 // and never changes. Versions of different epochs cannot be compared.
 func (s *Store) Epoch() string { return s.writer.log.Epoch() }
 
 // Revisions are the documents for those who follow their contents revision by revision.
-func (s *Store) Revisions() *Revisions { return s.publisher.revisions }
+func (s *Store) Revisions() *revisions.Store { return s.publisher.revisions }
 
 // Problems returns the current problems, sorted by name. The caller owns the slice.
 func (s *Store) Problems() []health.Problem { return s.directory.problems.All() }
@@ -50,8 +52,8 @@ func (s *Store) Problems() []health.Problem { return s.directory.problems.All() 
 // changes while it runs, and it must not call Reload, Close or Subscribe. Once cancel has
 // returned fn is not called again. cancel waits for a call in progress, so fn must not call
 // it either.
-func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
-	return s.publisher.seen.add(func(v sight) {
+func (s *Store) Subscribe(fn func(*snapshot.Batch)) (cancel func()) {
+	return s.publisher.seen.Add(func(v sight) {
 		if v.batch != nil {
 			fn(v.batch)
 		}
@@ -62,8 +64,8 @@ func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
 // or resolved contents or version, the list of bases, whether the file is broken and why.
 // Unlike Subscribe it also reports changes that do not concern programs. The snapshot is the
 // newest; names are sorted and shared. The rules of Subscribe apply to fn and cancel.
-func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
-	return s.publisher.seen.add(func(v sight) { fn(v.now, v.names) })
+func (s *Store) Follow(fn func(now *snapshot.Snapshot, names []string)) (cancel func()) {
+	return s.publisher.seen.Add(func(v sight) { fn(v.now, v.names) })
 }
 
 // Faults returns the files that were never valid, sorted by name; for a file that was valid
@@ -107,7 +109,6 @@ func (s *Store) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.queue.close()
 		close(s.closing)
-		s.publisher.revisions.close()
 		closed := make(chan error, 1)
 		go func() { // waited for, but not for ever
 			s.owner.Wait()
@@ -272,7 +273,9 @@ type Stats struct {
 // Stats may be called from any goroutine. It is cheap, except for the first call after a
 // change, which looks at every file.
 func (s *Store) Stats() Stats {
-	stats := s.Snapshot().count()
+	now := s.Snapshot()
+	count := now.Count()
+	stats := Stats{Files: count.Files, Deleted: count.Deleted, Bytes: count.Bytes, Seq: now.Seq()}
 	s.publisher.mu.Lock()
 	stats.Files += len(s.publisher.faults)
 	s.publisher.mu.Unlock()
@@ -285,28 +288,12 @@ func (s *Store) Stats() Stats {
 	}
 	stats.Unwatched = s.directory.unwatched.Load()
 	stats.Pending, stats.PendingBytes = len(s.queue.jobs), s.queue.queued.Load()
-	r := s.Revisions()
-	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.left.Weight(), r.lapses.Load()
+	kept := s.Revisions().Numbers()
+	stats.Recent, stats.Untold, stats.Lapses = kept.Recent, kept.Untold, kept.Lapses
 	if c := s.publisher.commits; c != nil {
 		n := c.Numbers()
 		stats.GitAsked, stats.GitFailed, stats.Uncommitted = n.Asked, n.Failures, n.Waiting
 	}
 	stats.Panics = s.troubles.panics.Load()
 	return stats
-}
-
-// count counts the files, once.
-func (s *Snapshot) count() Stats {
-	s.countOnce.Do(func() {
-		s.counted.Seq = s.seq
-		for _, name := range s.names {
-			if n := s.Node(name); n.Deleted() {
-				s.counted.Deleted++
-			} else {
-				s.counted.Files++
-				s.counted.Bytes += int64(n.Size())
-			}
-		}
-	})
-	return s.counted
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/health"
 	"confcenter/kv"
 )
@@ -39,7 +40,7 @@ func TestFilesAreHandedOverWhenTheirChangeIsPublished(t *testing.T) {
 		return k.syncer.through
 	}
 	var published, handedOver kv.Revision
-	defer k.Subscribe(func(b *Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
+	defer k.Subscribe(func(b *snapshot.Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
 	for what, change := range map[string]func(){
 		"a request": func() { k.mustSet("a.json", `2`) },
 		"an edit":   func() { k.put("a.json", `3`) },

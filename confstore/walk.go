@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 )
@@ -165,11 +166,11 @@ func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
 func (w *walker) symlink(name string, chain []fileID) {
 	info, err := w.root.Stat(name)
 	link := foundFile{name: name, linked: true}
-	if strings.HasSuffix(name, suffix) {
+	if strings.HasSuffix(name, snapshot.Suffix) {
 		link.way = way(w.root, name)
 	}
 	switch {
-	case err != nil && strings.HasSuffix(name, suffix):
+	case err != nil && strings.HasSuffix(name, snapshot.Suffix):
 		w.file(link, nil) // reading it says what is wrong, unless it is missing
 		if fault := LinksToNothing(w.root, name); fault != "" {
 			w.report(name, fault)
@@ -215,7 +216,7 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 
 func (w *walker) file(f foundFile, info fs.FileInfo) {
 	name := f.name
-	if !strings.HasSuffix(name, suffix) {
+	if !strings.HasSuffix(name, snapshot.Suffix) {
 		if fault := otherFormat(name); fault != "" && w.skipped < maxSkipped {
 			w.skipped++
 			w.report(name, notServed(fault))
@@ -240,8 +241,6 @@ func (w *walker) file(f foundFile, info fs.FileInfo) {
 }
 
 const (
-	suffix         = ".json"
-	maxNameBytes   = 1024
 	maxSegment     = 255
 	maxNameInError = 80
 )
@@ -269,9 +268,9 @@ func nameFault(name string) string {
 	switch {
 	case name == "":
 		return "is empty; give the path of a file below the configuration directory"
-	case len(name) > maxNameBytes:
+	case len(name) > snapshot.MaxName:
 		return "is longer than 1024 bytes; shorten it"
-	case !strings.HasSuffix(name, suffix):
+	case !strings.HasSuffix(name, snapshot.Suffix):
 		return "does not end in .json; add it"
 	case !utf8.ValidString(name):
 		return "is not UTF-8; rename it"

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"confcenter/codes"
-	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/server/edge"
@@ -235,7 +235,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	return w.sendStruct(&body)
 }
 
-func (s *search) document(found *foundFile, node *confstore.Node) {
+func (s *search) document(found *foundFile, node *snapshot.Node) {
 	text, _ := node.Contents(false)
 	s.bytes += len(text)
 	// Escapes could hide a match. Text without escapes and without a match needs no
