@@ -79,7 +79,7 @@ func (w *writer) keepAside(s *step) error {
 			err = w.dir.troubles.during(func() error { return writeAside(w.data, kept, data, now) })
 		}
 		if err != nil {
-			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, cause(err))
+			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, atomicfile.Cause(err))
 		}
 		w.cfg.Log.Warn().Str("name", f.req.Name).Str("kept", kept).Msg("a broken file is replaced; what it holds is kept in the data directory")
 	}

@@ -18,6 +18,7 @@ import (
 	"confcenter/internal/health"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/parallel"
+	"confcenter/internal/watch"
 	"confcenter/meta"
 )
 
@@ -30,11 +31,11 @@ type directory struct {
 	path     string // absolute
 	problems *health.Problems
 	troubles *troubles
-	watch    *watcher // nil without events
+	watch    *watch.Watcher // nil without events
 
 	// store's goroutine only
 	root   atomicfile.Root
-	rootID fileID
+	rootID watch.ID
 	states map[string]string // of repositories, by their directories, before files were read
 
 	blind     map[string]struct{} // directories that should be watched and are not
@@ -52,7 +53,7 @@ func (d *directory) open() error {
 }
 
 // there opens the directory that is there now.
-func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
+func (d *directory) there() (root atomicfile.Root, id watch.ID, err error) {
 	if root, err = d.cfg.FS.OpenRoot(d.path); err != nil {
 		return nil, id, err
 	}
@@ -60,7 +61,7 @@ func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
 	if err != nil {
 		return nil, id, errors.Join(err, root.Close())
 	}
-	return root, idOf(info), nil
+	return root, watch.IDOf(info), nil
 }
 
 // openEvents has file events come, if they do not yet: with each scan it is tried again.
@@ -71,7 +72,7 @@ func (d *directory) openEvents() {
 	if d.watch == nil {
 		var err error
 		if d.watch, err = d.cfg.events(d.path); err != nil {
-			d.problems.Set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+noEvents(err))
+			d.problems.Set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+watch.WhyNone(err))
 			return
 		}
 		d.problems.Set(OfWatch, ".", "")
@@ -84,7 +85,7 @@ func (d *directory) wake() <-chan struct{} {
 	if d.watch == nil {
 		return nil
 	}
-	return d.watch.wake
+	return d.watch.Wake()
 }
 
 // sees notes whether a directory is watched as it should be. What was said of it is over if it is.
@@ -119,7 +120,7 @@ func (d *directory) present() bool {
 func (d *directory) reopen() (replaced bool, err error) {
 	root, id, err := d.there()
 	if err != nil {
-		d.problems.Set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		d.problems.Set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+atomicfile.Cause(err))
 		d.troubles.ofRoot(false)
 		return false, err
 	}
@@ -133,18 +134,18 @@ func (d *directory) reopen() (replaced bool, err error) {
 		d.root, d.rootID, replaced = root, id, true
 	}
 	if d.watch != nil {
-		d.watch.remove(".")
+		d.watch.Remove(".")
 		d.watchParent()
 	}
 	return replaced, nil
 }
 
 // noteDirs notes which directories there are, and are not watched.
-func (d *directory) noteDirs(dirs []foundDir) {
+func (d *directory) noteDirs(dirs []watch.Dir) {
 	there := make(map[string]struct{}, len(dirs))
 	for _, dir := range dirs {
-		if there[dir.name] = struct{}{}; d.watch == nil {
-			d.sees(dir.name, false)
+		if there[dir.Name] = struct{}{}; d.watch == nil {
+			d.sees(dir.Name, false)
 		}
 	}
 	for name := range d.blind {
@@ -156,33 +157,33 @@ func (d *directory) noteDirs(dirs []foundDir) {
 
 func (d *directory) watchParent() {
 	text := ""
-	if err := d.watch.watchParent(); err != nil {
-		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + noEvents(err)
+	if err := d.watch.AddParent(); err != nil {
+		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + watch.WhyNone(err)
 	}
 	d.problems.Set(OfWatch, "..", text)
 }
 
 // watchDir makes sure that events below dir are received, under its own name: the kernel knows
 // one name for a directory, which must not be that of a symlink.
-func (d *directory) watchDir(dir foundDir) {
+func (d *directory) watchDir(dir watch.Dir) {
 	if d.watch == nil {
-		d.sees(dir.name, false)
+		d.sees(dir.Name, false)
 		return
 	}
-	if other, known := d.watch.ids[dir.id]; known && other != dir.name {
-		if info, err := d.root.Stat(other); dir.linked && err == nil && idOf(info) == dir.id {
+	if other, known := d.watch.Named(dir.ID); known && other != dir.Name {
+		if info, err := d.root.Stat(other); dir.Linked && err == nil && watch.IDOf(info) == dir.ID {
 			return
 		}
-		d.watch.remove(other) // a symlink's name, or the directory was moved here
+		d.watch.Remove(other) // a symlink's name, or the directory was moved here
 	}
-	err := d.watch.add(dir)
-	if d.sees(dir.name, err == nil); err != nil {
-		d.problems.Set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
+	err := d.watch.Add(dir)
+	if d.sees(dir.Name, err == nil); err != nil {
+		d.problems.Set(OfWatch, dir.Name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+watch.WhyNone(err))
 	}
 }
 
 // walker returns a walker of the current root that fills in signatures.
-func (d *directory) walker(enter func(foundDir)) *walker {
+func (d *directory) walker(enter func(watch.Dir)) *walker {
 	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
 }
 
@@ -333,17 +334,9 @@ type reading struct {
 
 func unreadable(root atomicfile.Root, name string, err error) string {
 	if info, statErr := root.Lstat(name); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + cause(err)
+		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + atomicfile.Cause(err)
 	}
-	return "cannot be read: " + cause(err)
-}
-
-// cause returns the innermost text of an error, without paths, which peers must not see.
-func cause(err error) string {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err.Error()
-	}
-	return err.Error()
+	return "cannot be read: " + atomicfile.Cause(err)
 }
 
 // check takes ownership of data and may change it. What is in service stays so though a member stands

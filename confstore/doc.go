@@ -10,8 +10,8 @@
 // One goroutine owns the way of a change, and every change takes it, whether it was asked for or
 // found on disk:
 //
-//   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, intake.go) or
-//     by scans (walk.go), and read from the directory (directory.go), with who owns them
+//   - It is found. Edits are noticed by file events ([watch.Watcher]) that settle (settle.go,
+//     intake.go) or by scans (walk.go), and read from the directory (directory.go), with who owns them
 //     (owner.go); requests wait in a queue (queue.go), and those that wait together share the
 //     disk's time (group.go).
 //   - It is planned: the versions, the affected documents and the next snapshot

@@ -504,7 +504,7 @@ func TestLostEventsCauseAScan(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `1`})
 	k.put("b.json", `1`)
 	k.next()
-	k.directory.watch.lose(os.ErrDeadlineExceeded)
+	k.directory.watch.Lose(os.ErrDeadlineExceeded)
 	k.put("a.json", `2`)
 	require.Equal(t, []string{"a.json"}, names(k.next()))
 }

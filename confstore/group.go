@@ -298,7 +298,7 @@ func (s *step) fail(err error) {
 // storageError is a disk error in a form that may be shown to a writer: without paths of this
 // machine.
 func storageError(name, what string, err error) error {
-	reason := cause(err)
+	reason := atomicfile.Cause(err)
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, atomicfile.ErrNotDirectory):

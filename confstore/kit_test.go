@@ -315,9 +315,6 @@ func (m *memKit) setAt(name, text string, mtime int32) (SetResult, error) {
 func (k *kit) waits() (text string) {
 	k.inside(func() {
 		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.cfg.Clock.Now(), k.intake.settle)
-		if k.directory.watch != nil {
-			text += fmt.Sprintf("\nwatched %v in %v", k.directory.watch.watched, k.directory.watch.notify.WatchList())
-		}
 	})
 	return text
 }

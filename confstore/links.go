@@ -88,7 +88,7 @@ func LinksToNothing(root linkReader, name string) string {
 	if _, err = root.Lstat(places[len(places)-1]); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return "is a symlink that leads to nothing: " + cause(err)
+	return "is a symlink that leads to nothing: " + atomicfile.Cause(err)
 }
 
 // noteLink reports a symlink to what is not there, until it leads somewhere or is gone.

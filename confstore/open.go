@@ -60,7 +60,7 @@ func prepare(cfg Config) (*Store, error) {
 	s.syncer = syncer{cfg: &s.cfg, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
-		cfg: &s.cfg, dir: &s.directory, w: &s.writer, scans: make(chan *listing), closing: s.closing,
+		publisher: &s.publisher, cfg: &s.cfg, dir: &s.directory, placer: &s.writer.placer, found: s.writer.found, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: settling{cfg: &s.cfg, names: map[string]struct{}{}, dirs: map[string]struct{}{}, waiting: map[string]wait{}}, tree: newTree(),
 	}
 	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}

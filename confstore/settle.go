@@ -100,17 +100,17 @@ func (t *settling) over(name string, missing bool, now time.Time) bool {
 
 // takeEvents takes over what the watcher has collected.
 func (in *intake) takeEvents() {
-	ev := in.dir.watch.collect()
-	if ev.lost != "" {
-		in.cfg.Log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
+	ev := in.dir.watch.Collect()
+	if ev.Lost != "" {
+		in.cfg.Log.Warn().Str("reason", ev.Lost).Msg("file events were lost, scanning the configuration directory")
 		in.scanAgain = in.scanning // that scan may have passed by already
 		in.startScan()
 	}
-	if ev.root {
+	if ev.Root {
 		in.settle.rootDue = in.cfg.Clock.Now()
 	}
 	interesting := false
-	for rel := range ev.names {
+	for rel := range ev.Names {
 		interesting = in.noteEvent(rel) || interesting
 	}
 	if interesting {
@@ -242,10 +242,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 		in.postpone(readings, now)
 		return
 	}
-	in.w.found(in.take(readings, now, final))
-	if in.w.faulted {
-		in.w.checkMeta()
-	}
+	in.found(in.take(readings, now, final))
 }
 
 // hold holds the batch back, and reports that, while a good file in it does not parse and there is time
@@ -278,7 +275,7 @@ func (in *intake) take(readings []reading, now time.Time, final bool) (edits []s
 		var ed *snapshot.Edit
 		in.tree.noteLink(in.dir, r.name)
 		switch {
-		case in.w.placer.stale(r):
+		case in.placer.stale(r):
 		case r.missing:
 			ed = in.takeMissing(r, now, final)
 		case r.fault != "":
@@ -408,7 +405,7 @@ func (in *intake) removed(name string, now time.Time) *snapshot.Edit {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.w.shown(name)
+			in.shown(name)
 		}
 	}
 	if !n.Live() {
@@ -432,8 +429,8 @@ func (in *intake) setBroken(name, fault string) {
 		return
 	}
 	f.broken, f.twice = fault, false // which the problem is about from now on
-	in.w.setBroken(name, fault)
-	in.w.faulted = in.w.faulted || !in.node(name).Known()
+	in.publisher.setBroken(name, fault)
+	in.faulted = in.faulted || !in.node(name).Known()
 	if fault != "" && in.node(name).Live() {
 		fault += "; the last good version stays in service"
 	}
@@ -479,7 +476,7 @@ func (in *intake) forgetWatches() {
 			continue
 		}
 		if in.dir.watch != nil {
-			in.dir.watch.remove(dir)
+			in.dir.watch.Remove(dir)
 		}
 		if _, linked := in.tree.linkedDirs[dir]; linked {
 			in.startScan() // the directory may have been watched under this name only
@@ -557,7 +554,7 @@ func (in *intake) differing(list *listing, dir string) {
 // noteListing records which directories exist and what lies behind symlinks.
 func (in *intake) noteListing(list *listing) {
 	for _, dir := range list.dirs {
-		in.tree.dirs[dir.name] = struct{}{}
+		in.tree.dirs[dir.Name] = struct{}{}
 	}
 	for _, f := range list.files {
 		if f.linked {

@@ -134,7 +134,7 @@ func (s *Store) Close() (err error) {
 func (s *Store) release() error {
 	var errs []error
 	if s.directory.watch != nil {
-		errs = append(errs, s.directory.watch.close())
+		errs = append(errs, s.directory.watch.Close())
 	}
 	if s.syncer.marks != nil {
 		errs = append(errs, s.syncer.end())

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
+	"confcenter/internal/watch"
 )
 
 const (
@@ -50,31 +51,17 @@ type foundFile struct {
 type listing struct {
 	root     atomicfile.Root // that was walked
 	files    []foundFile
-	dirs     []foundDir
+	dirs     []watch.Dir
 	links    []string // symlinks to directories, or to nothing
 	temps    []string // left by a killed process
 	problems []health.Problem
 }
 
-type foundDir struct {
-	name   string
-	id     fileID
-	linked bool // reached through a symlink
-}
-
-// fileID is the identity of a directory, to recognise circles of symlinks.
-type fileID struct{ ino, dev uint64 }
-
-func idOf(info fs.FileInfo) fileID {
-	sig := signatureOf(info)
-	return fileID{sig.ino, sig.dev}
-}
-
 // walker lists a directory tree.
 type walker struct {
 	root     atomicfile.Root
-	enter    func(foundDir) // before a directory is listed; nil = nothing
-	stat     bool           // fill in signatures
+	enter    func(watch.Dir) // before a directory is listed; nil = nothing
+	stat     bool            // fill in signatures
 	maxFiles int
 	full     bool // a limit was reached
 	skipped  int  // files of otherFormats that are reported
@@ -89,22 +76,22 @@ func (w *walker) walk(dir string) *listing {
 	case err == nil:
 		w.enterDir(dir, chain, linked(w.root, dir))
 	case !errors.Is(err, fs.ErrNotExist):
-		w.report(dir, "cannot be read: "+cause(err))
+		w.report(dir, "cannot be read: "+atomicfile.Cause(err))
 	}
 	return &w.out
 }
 
 // above returns the identities of the directories that contain dir, from the root down; none for
 // the root.
-func (w *walker) above(dir string) ([]fileID, error) {
-	var chain []fileID
+func (w *walker) above(dir string) ([]watch.ID, error) {
+	var chain []watch.ID
 	for dir != "." {
 		dir = path.Dir(dir)
 		info, err := w.root.Stat(dir)
 		if err != nil {
 			return nil, err
 		}
-		chain = append(chain, idOf(info))
+		chain = append(chain, watch.IDOf(info))
 	}
 	slices.Reverse(chain)
 	return chain, nil
@@ -128,19 +115,19 @@ func (w *walker) limit(name, text string) {
 }
 
 // dir lists one directory; chain has the identities from the root down to it.
-func (w *walker) dir(dir string, chain []fileID, linked bool) {
+func (w *walker) dir(dir string, chain []watch.ID, linked bool) {
 	if len(w.out.dirs) >= maxDirs {
 		w.limit(dir, "there are too many directories; this one and others are not looked at")
 		return
 	}
-	found := foundDir{name: dir, id: chain[len(chain)-1], linked: linked}
+	found := watch.Dir{Name: dir, ID: chain[len(chain)-1], Linked: linked}
 	w.out.dirs = append(w.out.dirs, found)
 	if w.enter != nil {
 		w.enter(found)
 	}
 	entries, err := w.root.ReadDir(dir)
 	if err != nil {
-		w.report(dir, "cannot be read: "+cause(err))
+		w.report(dir, "cannot be read: "+atomicfile.Cause(err))
 		return
 	}
 	for _, e := range entries {
@@ -148,7 +135,7 @@ func (w *walker) dir(dir string, chain []fileID, linked bool) {
 	}
 }
 
-func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
+func (w *walker) item(dir string, e fs.DirEntry, chain []watch.ID, linked bool) {
 	name := path.Join(dir, e.Name())
 	switch {
 	case atomicfile.IsTemp(name):
@@ -163,7 +150,7 @@ func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
 	}
 }
 
-func (w *walker) symlink(name string, chain []fileID) {
+func (w *walker) symlink(name string, chain []watch.ID) {
 	info, err := w.root.Stat(name)
 	link := foundFile{name: name, linked: true}
 	if strings.HasSuffix(name, snapshot.Suffix) {
@@ -177,7 +164,7 @@ func (w *walker) symlink(name string, chain []fileID) {
 		}
 	case err != nil:
 		w.out.links = append(w.out.links, name) // its target may appear later
-		w.report(name, cmp.Or(LinksToNothing(w.root, name), "is a symlink that cannot be followed inside the configuration directory: "+cause(err)))
+		w.report(name, cmp.Or(LinksToNothing(w.root, name), "is a symlink that cannot be followed inside the configuration directory: "+atomicfile.Cause(err)))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)
 		w.enterDir(name, chain, true)
@@ -188,7 +175,7 @@ func (w *walker) symlink(name string, chain []fileID) {
 
 // enterDir lists a directory unless it is one of those that contain it, whose identities are in
 // chain.
-func (w *walker) enterDir(name string, chain []fileID, linked bool) {
+func (w *walker) enterDir(name string, chain []watch.ID, linked bool) {
 	if len(chain) >= maxDepth {
 		w.report(name, "is nested too deeply and not looked at")
 		return
@@ -198,13 +185,13 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 		return
 	}
 	if err != nil {
-		w.report(name, "cannot be read: "+cause(err))
+		w.report(name, "cannot be read: "+atomicfile.Cause(err))
 		return
 	}
 	if !info.IsDir() {
 		return
 	}
-	id := idOf(info)
+	id := watch.IDOf(info)
 	for _, above := range chain {
 		if above == id {
 			w.report(name, "is a symlink to a directory that it is in; it is not followed")

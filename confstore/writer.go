@@ -37,7 +37,6 @@ type writer struct {
 	pause   time.Duration      // between the last two attempts to write the log, which grows while they fail
 	next    time.Time          // no attempt before this
 	fault   error              // why nothing is accepted until a restart; nil: no reason
-	faulted bool               // a file that was never good has come or gone since the last checkMeta
 }
 
 // step is one change on its way: a request, or edits that were found on disk.
@@ -91,9 +90,15 @@ func (w *writer) group(jobs []*setJob) (done []step) {
 
 // found carries out edits that were found on disk, as one step.
 func (w *writer) found(edits []snapshot.Edit) {
-	if len(edits) == 0 {
-		return
+	if len(edits) > 0 {
+		w.takeIn(edits)
 	}
+	if w.in.faulted {
+		w.checkMeta()
+	}
+}
+
+func (w *writer) takeIn(edits []snapshot.Edit) {
 	p, err := w.planner().Plan(edits, false)
 	if err != nil {
 		// _meta.json was checked when it was read; if it fails here, serve as before.
@@ -415,7 +420,7 @@ func (w *writer) publish(p *snapshot.Plan) {
 
 // checkMeta reports what is wrong with _meta.json, given the documents that exist.
 func (w *writer) checkMeta() {
-	w.faulted = false
+	w.in.faulted = false
 	var list []health.Problem
 	for _, p := range w.snapshot.Load().MetaProblems(func(name string) string {
 		if broken := w.neverGood([]byte(name)); broken != nil {
