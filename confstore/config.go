@@ -136,10 +136,10 @@ type Config struct {
 	Queues *memory.Pool
 
 	// InlineBytes is the total size of a document and its bases up to which
-	// Node.Contents merges at once; beyond, Node.Prepare has to. Default 32 KiB,
+	// snapshot.Node.Contents merges at once; beyond, Prepare has to. Default 32 KiB,
 	// which takes some 100 microseconds.
 	InlineBytes int
-	// IndexBytes is the size from which Node.Lookup wants an index instead of
+	// IndexBytes is the size from which snapshot.Node.Lookup wants an index instead of
 	// reading the text, default 4 KiB.
 	IndexBytes int
 }

@@ -69,7 +69,7 @@ func (s *Store) Follow(fn func(now *snapshot.Snapshot, names []string)) (cancel 
 }
 
 // Faults returns the files that were never valid, sorted by name; for a file that was valid
-// once see Node.Broken. The caller owns the slice.
+// once see snapshot.Node.Broken. The caller owns the slice.
 func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
 
 // NeverGood returns the file of that name, which may omit ".json", if it is there and was never valid;

@@ -3,12 +3,15 @@ package snapshot
 import (
 	"testing"
 
+	"confcenter/internal/memory"
+
 	"github.com/stretchr/testify/require"
 )
 
 func TestAnswersLiveAsLongAsTheirVersion(t *testing.T) {
-	pool := testLimits.cache.pool
-	now := planned(t, Empty(), texted("_meta.json", `{"conf_inherit":{"a.json":"b.json"}}`, 1000), texted("a.json", `{"n":1}`, 1000), texted("b.json", `{"m":1}`, 1000)).Next
+	pool := memory.NewPool(1 << 20)
+	limits := NewLimits(1<<20, 1<<20, pool)
+	now := plannedIn(t, limits, Empty(), texted("_meta.json", `{"conf_inherit":{"a.json":"b.json"}}`, 1000), texted("a.json", `{"n":1}`, 1000), texted("b.json", `{"m":1}`, 1000)).Next
 	n := now.Node("a.json")
 	require.Nil(t, n.Answer(true, []byte(`"a"`)))
 	n.KeepAnswer(true, []byte(`"a"`), []byte(`{"file_pattern":"a","contents":1}`))
@@ -20,7 +23,7 @@ func TestAnswersLiveAsLongAsTheirVersion(t *testing.T) {
 	require.Nil(t, n.Answer(false, []byte(`"a"`)), "the form without bases is another")
 	require.Positive(t, pool.Held())
 
-	other := planned(t, now, texted("b.json", `{"m":2}`, 2000))
+	other := plannedIn(t, limits, now, texted("b.json", `{"m":2}`, 2000))
 	other.Retire()
 	require.Nil(t, other.Next.Node("a.json").Answer(true, []byte(`"a"`)), "a base has changed")
 	require.Zero(t, pool.Held())
@@ -29,13 +32,13 @@ func TestAnswersLiveAsLongAsTheirVersion(t *testing.T) {
 }
 
 func TestAnswersHaveALimit(t *testing.T) {
-	pool := testLimits.cache.pool
-	n := planned(t, Empty(), texted("a.json", `{}`, 1000)).Next.Node("a.json")
+	pool := memory.NewPool(1 << 20)
+	limits := NewLimits(1<<20, 1<<20, pool)
+	n := plannedIn(t, limits, Empty(), texted("a.json", `{}`, 1000)).Next.Node("a.json")
 	long := append([]byte(`"a"`), make([]byte, maxAnswerBytes)...)
 	n.KeepAnswer(false, []byte(`"a"`), long)
 	require.Nil(t, n.Answer(false, []byte(`"a"`)))
 	pool.Add(pool.Limit())
-	defer pool.Give(pool.Limit())
 	n.KeepAnswer(false, []byte(`"a"`), []byte(`"a"`))
 	require.Nil(t, n.Answer(false, []byte(`"a"`)))
 }

@@ -3,8 +3,7 @@ package snapshot
 import "confcenter/access"
 
 // Batch is one step from a snapshot to the next: all edits found together, one Set or one
-// Change. All
-// subscribers share it and must not change it.
+// Change. All subscribers share it and must not change it.
 type Batch struct {
 	Seq      uint64    // Snapshot.Seq()
 	Snapshot *Snapshot // with the changes

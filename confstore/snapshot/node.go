@@ -81,9 +81,6 @@ func (n *Node) Hash() log.Digest {
 	return n.own.hash
 }
 
-// Object reports whether others can inherit members of the document, which is Known.
-func (n *Node) Object() bool { return n.own.object() }
-
 // Deleted reports whether the document was removed and only its tombstone is left.
 func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }
 
@@ -371,17 +368,14 @@ func (s *Snapshot) WithBroken(n *Node, fault string) *Snapshot {
 	return b.finish()
 }
 
-// remembered returns a document's state for the log; file is the file's bytes.
-func (d *document) remembered(name string, file []byte) log.Version {
-	v := log.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
-	if !d.deleted {
+// Remembered is the state of the document, which is Known, for the log; file is the file's bytes.
+func (n *Node) Remembered(file []byte) log.Version {
+	v := log.Version{Name: n.name, Served: n.own.served, Given: n.own.given, Deleted: n.own.deleted}
+	if !n.own.deleted {
 		v.File = file
 	}
 	return v
 }
-
-// Remembered is the document's state for the log; file is the file's bytes.
-func (n *Node) Remembered(file []byte) log.Version { return n.own.remembered(n.name, file) }
 
 // List is the node's list of bases for the log; false: it never had one.
 func (n *Node) List() (list log.List, listed bool) {

@@ -217,7 +217,7 @@ func (pl *Plan) list(name string) *log.List {
 func (pl *Plan) Change() log.Change {
 	c := log.Change{Seq: pl.seq, By: log.ByOf(nil, pl.Now), Lists: pl.Lists, Versions: make([]log.Version, len(pl.Edits))}
 	for i, e := range pl.Edits {
-		c.Versions[i] = e.doc.remembered(e.Name, e.File)
+		c.Versions[i] = pl.Next.Node(e.Name).Remembered(e.File)
 		c.Versions[i].Replaces, c.Versions[i].Resealed = e.Replaces, e.Resealed
 		c.By = log.ByOf(e.Actor, pl.Now)
 		if len(pl.Edits) > 1 {

@@ -18,9 +18,15 @@ var noon = time.Unix(1_700_000_000, 0)
 
 // planned is a plan without a store, a directory or a log.
 func planned(t require.TestingT, prev *Snapshot, edits ...Edit) *Plan {
-	p, err := planner(prev).Plan(edits, false)
+	return plannedIn(t, testLimits, prev, edits...)
+}
+
+func plannedIn(t require.TestingT, limits *Limits, prev *Snapshot, edits ...Edit) *Plan {
+	p := planner(prev)
+	p.Limits = limits
+	out, err := p.Plan(edits, false)
 	require.NoError(t, err)
-	return p
+	return out
 }
 
 func planner(prev *Snapshot) Planner {
