@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/access"
+	"confcenter/confstore/snapshot"
 	"confcenter/kv/follow"
 )
 
 // taken is the next batch of a backlog, complete; nil: there is none.
-func taken(l *follow.Queue[*Batch]) *Batch {
+func taken(l *follow.Queue[*snapshot.Batch]) *snapshot.Batch {
 	b, ok := l.Take()
 	if ok {
 		b.Complete()
@@ -23,12 +24,12 @@ func taken(l *follow.Queue[*Batch]) *Batch {
 
 func TestBacklogKeepsBatchesApartUpToItsLimit(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `0`, "b.json": `0`})
-	var list []*Batch
+	var list []*snapshot.Batch
 	for i := range 6 {
 		m.mustSet("a.json", fmt.Sprint(i+1))
 		list = append(list, m.next())
 	}
-	l := NewBacklog(3 * weight(list[0].Changes))
+	l := snapshot.NewBacklog(3 * snapshot.Weight(list[0].Changes))
 	require.Nil(t, taken(l))
 	for i, b := range list {
 		require.Equal(t, i < 3, l.Put(b, b.Weight()))
@@ -52,7 +53,7 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 	m := newMemKit(t, map[string]string{
 		"a.json": `{"a":1}`, "b.json": `{"b":1}`, "heir.json": `{}`, "_meta.json": `{"conf_inherit":{"heir.json":"b.json a.json"}}`,
 	})
-	l := NewBacklog(0)
+	l := snapshot.NewBacklog(0)
 	ann := &access.Actor{Name: "ann"}
 	put := func(req SetRequest) {
 		_, err := m.set(req)
@@ -71,7 +72,7 @@ func TestBacklogSpeaksOfTheBasesThereAreNow(t *testing.T) {
 	put(SetRequest{Name: "a.json", Contents: []byte(`{"a":3}`)})
 	put(SetRequest{Name: "_meta.json", Contents: []byte(`{"conf_inherit":{"heir.json":"b.json"}}`)})
 	b = taken(l)
-	heir := b.Changes[slices.IndexFunc(b.Changes, func(c Change) bool { return c.Name == "heir.json" })]
+	heir := b.Changes[slices.IndexFunc(b.Changes, func(c snapshot.Change) bool { return c.Name == "heir.json" })]
 	require.Empty(t, heir.Bases)
 	require.True(t, heir.BasesListChanged)
 }
@@ -82,10 +83,10 @@ func TestBacklogLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMemKit(t, family())
 		defer func() { require.NoError(t, m.Close()) }()
-		l := NewBacklog(rapid.Int64Range(0, 30_000).Draw(rt, "limit"))
+		l := snapshot.NewBacklog(rapid.Int64Range(0, 30_000).Draw(rt, "limit"))
 		waiting := 0
 		told, all := map[string]int32{}, map[string]int32{}
-		note := func(b *Batch, in map[string]int32) {
+		note := func(b *snapshot.Batch, in map[string]int32) {
 			require.Equal(rt, b.Seq, b.Snapshot.Seq())
 			for _, c := range b.Changes {
 				require.Same(rt, c.Node, b.Snapshot.Node(c.Name))

@@ -13,6 +13,8 @@ import (
 
 	"confcenter/access"
 	"confcenter/confstore/change"
+	"confcenter/confstore/revisions"
+	"confcenter/confstore/snapshot"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/kvstore/disk"
@@ -74,8 +76,8 @@ func BenchmarkSavedToBatch(b *testing.B) {
 	s, err := Open(cfg)
 	require.NoError(b, err)
 	defer s.Close()
-	heard := make(chan *Batch, 16)
-	s.Subscribe(func(batch *Batch) { heard <- batch })
+	heard := make(chan *snapshot.Batch, 16)
+	s.Subscribe(func(batch *snapshot.Batch) { heard <- batch })
 	name := filepath.Join(cfg.Dir, "app7.json")
 	for i := 0; b.Loop(); i++ {
 		require.NoError(b, os.WriteFile(name, fmt.Appendf(nil, `{"v": %d}`, i), 0o644))
@@ -155,7 +157,7 @@ func BenchmarkResume(b *testing.B) {
 				source := &follow.Source{Store: s.Revisions(), Piece: 256 << 10, Holders: 1}
 				cursors := make([]*follow.Cursor, watchers)
 				for i := range cursors {
-					cursors[i], _, err = source.Open(follow.Request{Filter: kv.Filter{NS: Own}, From: before})
+					cursors[i], _, err = source.Open(follow.Request{Filter: kv.Filter{NS: revisions.Own}, From: before})
 					require.NoError(b, err)
 				}
 				told := 0

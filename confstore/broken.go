@@ -11,6 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/memory"
 	"confcenter/meta"
@@ -27,11 +28,11 @@ type Digest = log.Digest
 
 // broken is what is wrong with a file, given the document that is served; nil if its bytes are in
 // service, or if there is none. All edits that can be served are in the snapshot.
-func (r *reading) broken(n *Node) *Broken {
-	if r.missing || r.fault == "" && n.live() && n.own.hash == r.raw {
+func (r *reading) broken(n *snapshot.Node) *Broken {
+	if r.missing || r.fault == "" && n.Live() && n.Hash() == r.raw {
 		return nil
 	}
-	b := &Broken{Name: r.name, Reason: r.fault, Never: !n.known(), Hash: r.raw, Text: r.data}
+	b := &Broken{Name: r.name, Reason: r.fault, Never: !n.Known(), Hash: r.raw, Text: r.data}
 	if r.fault == "" {
 		b.Reason = "is not served; the problem log says why"
 	}
@@ -78,7 +79,7 @@ func (w *writer) keepAside(s *step) error {
 			err = w.dir.troubles.during(func() error { return writeAside(w.data, kept, data, now) })
 		}
 		if err != nil {
-			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, cause(err))
+			return codes.Errorf(codes.Storage, "%s is broken, and what it holds cannot be kept in the data directory; nothing was written: %s", f.req.Name, atomicfile.Cause(err))
 		}
 		w.cfg.Log.Warn().Str("name", f.req.Name).Str("kept", kept).Msg("a broken file is replaced; what it holds is kept in the data directory")
 	}
@@ -120,9 +121,9 @@ func (s *Store) Look(name string, room func(size int64) error) (file []byte, bro
 	if r.missing {
 		return nil, nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
 	}
-	if r.fault == "" && (!n.live() || n.own.hash != r.raw) { // it may be about to be taken in
+	if r.fault == "" && (!n.Live() || n.Hash() != r.raw) { // it may be about to be taken in
 		if r.fault = s.publisher.fault(name); n != nil {
-			r.fault = cmp.Or(r.fault, n.broken)
+			r.fault = cmp.Or(r.fault, n.Broken())
 		}
 	}
 	if r.fault == "" {

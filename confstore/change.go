@@ -64,11 +64,11 @@ func (s *step) changed() (r change.Result) {
 		return r
 	}
 	r.Documents, r.Approval = s.documents(), s.approval
-	for _, c := range s.plan.changes {
+	for _, c := range s.plan.Changes {
 		r.Told = append(r.Told, c.Name)
 	}
 	if !s.job.check {
-		r.Revision = s.plan.revision
+		r.Revision = s.plan.Revision
 	}
 	return r
 }
@@ -79,9 +79,9 @@ func (s *step) documents() (list []change.Changed) {
 		if !f.edited {
 			continue
 		}
-		d := change.Changed{Name: f.req.Name, Kind: log.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.doc(f.req.Name).hash}
-		if prev := s.plan.prev.Node(f.req.Name); prev.live() {
-			d.Was = prev.own.hash
+		d := change.Changed{Name: f.req.Name, Kind: log.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.plan.Next.Node(f.req.Name).Hash()}
+		if prev := s.plan.Prev.Node(f.req.Name); prev.Live() {
+			d.Was = prev.Hash()
 		} else {
 			d.Kind = log.Created
 		}
@@ -99,7 +99,7 @@ func (s *step) documents() (list []change.Changed) {
 // Remembered returns why the log does not have the document that is served under a name; nil if it
 // has, or there is none. Any goroutine may ask.
 func (s *Store) Remembered(name string) error {
-	if n := s.Snapshot().Node(name); !n.known() || n.own.revision() != 0 {
+	if n := s.Snapshot().Node(name); !n.Known() || n.Revision(false) != 0 {
 		return nil
 	}
 	return &codes.Error{Code: codes.Busy, After: retryRemembered, Text: fmt.Sprintf("%q is served, but the log does not have it yet, so nothing can be said of its past: try again later; the problem log of /v1/status says why if it lasts", shorten(name))}
@@ -155,8 +155,8 @@ func (w *writer) replayed(s *step) error {
 	made, err := w.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
 	if err == nil && made != nil {
 		s.made = made
-		if n := w.in.node(s.files[0].req.Name); n.known() {
-			s.files[0].result = SetResult{Mtime: n.own.served, Deleted: n.Deleted()}
+		if n := w.in.node(s.files[0].req.Name); n.Known() {
+			s.files[0].result = SetResult{Mtime: n.Mtime(false), Deleted: n.Deleted()}
 		}
 	}
 	return err
@@ -201,12 +201,12 @@ func (w *writer) marked(s *step) (names []string) {
 	if s.files[0].req.resealed || w.cfg.Approval == nil || by == nil || by.Identity == nil {
 		return nil
 	}
-	for _, c := range s.plan.changes {
+	for _, c := range s.plan.Changes {
 		if w.cfg.Approval.Marked(c.Name) {
 			names = append(names, c.Name)
 		}
 	}
-	for _, name := range s.plan.prev.rules.meta.TakenAway(s.plan.rules.meta) {
+	for _, name := range s.plan.Prev.Meta().TakenAway(s.plan.Next.Meta()) {
 		if w.cfg.Approval.Marked(name) {
 			names = append(names, name)
 		}
@@ -265,8 +265,8 @@ func (s *step) held() *change.Held {
 		d := change.Document{Name: f.req.Name, File: f.data, Keep: !f.write, Base: f.req.Base}
 		if d.Base == nil {
 			d.Base = new(log.Digest)
-			if n := s.plan.prev.Node(f.req.Name); n.live() {
-				*d.Base = n.own.hash
+			if n := s.plan.Prev.Node(f.req.Name); n.Live() {
+				*d.Base = n.Hash()
 			}
 		}
 		h.Documents = append(h.Documents, d)

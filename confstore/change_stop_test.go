@@ -46,7 +46,7 @@ func (m *moment) reopenedAll(t *testing.T) (was string) {
 			file, err := m.mem.Get("/srv/conf/" + name)
 			require.Equal(t, n.Deleted(), err != nil, "%s %s", name, m.label)
 			if !n.Deleted() {
-				require.Equal(t, n.own.hash, log.DigestOf(file), "%s %s", name, m.label)
+				require.Equal(t, n.Hash(), log.DigestOf(file), "%s %s", name, m.label)
 			}
 		}
 		root, err := m.mem.OpenRoot("/srv/conf")

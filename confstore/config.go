@@ -15,6 +15,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
+	"confcenter/internal/watch"
 	"confcenter/kv"
 )
 
@@ -73,7 +74,7 @@ type Config struct {
 	FS atomicfile.FS
 	// NoEvents turns file events off: edits are found by scans and Reload only.
 	NoEvents bool
-	events   func(dir string) (*watcher, error) // how they are had, for tests
+	events   func(dir string) (*watch.Watcher, error) // how they are had, for tests
 
 	// QuietPeriod is how long events must have stopped before a changed file is read, default
 	// 3 ms. Each millisecond delays subscribers by a millisecond.
@@ -135,10 +136,10 @@ type Config struct {
 	Queues *memory.Pool
 
 	// InlineBytes is the total size of a document and its bases up to which
-	// Node.Contents merges at once; beyond, Node.Prepare has to. Default 32 KiB,
+	// snapshot.Node.Contents merges at once; beyond, Prepare has to. Default 32 KiB,
 	// which takes some 100 microseconds.
 	InlineBytes int
-	// IndexBytes is the size from which Node.Lookup wants an index instead of
+	// IndexBytes is the size from which snapshot.Node.Lookup wants an index instead of
 	// reading the text, default 4 KiB.
 	IndexBytes int
 }
@@ -170,7 +171,7 @@ func (c Config) withDefaults() Config {
 		c.Lessens = func(string, []byte, []byte) bool { return false }
 	}
 	if c.events == nil {
-		c.events = newWatcher
+		c.events = watch.New
 	}
 	if c.MayChange == nil {
 		c.MayChange = func(string, bool, *access.Actor) error { return nil }

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,8 +13,12 @@ import (
 	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/parallel"
+	"confcenter/internal/watch"
 	"confcenter/meta"
 )
 
@@ -27,13 +29,13 @@ type directory struct {
 	cfg      *Config
 	room     room
 	path     string // absolute
-	problems *problems
+	problems *health.Problems
 	troubles *troubles
-	watch    *watcher // nil without events
+	watch    *watch.Watcher // nil without events
 
 	// store's goroutine only
 	root   atomicfile.Root
-	rootID fileID
+	rootID watch.ID
 	states map[string]string // of repositories, by their directories, before files were read
 
 	blind     map[string]struct{} // directories that should be watched and are not
@@ -51,7 +53,7 @@ func (d *directory) open() error {
 }
 
 // there opens the directory that is there now.
-func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
+func (d *directory) there() (root atomicfile.Root, id watch.ID, err error) {
 	if root, err = d.cfg.FS.OpenRoot(d.path); err != nil {
 		return nil, id, err
 	}
@@ -59,7 +61,7 @@ func (d *directory) there() (root atomicfile.Root, id fileID, err error) {
 	if err != nil {
 		return nil, id, errors.Join(err, root.Close())
 	}
-	return root, idOf(info), nil
+	return root, watch.IDOf(info), nil
 }
 
 // openEvents has file events come, if they do not yet: with each scan it is tried again.
@@ -70,10 +72,10 @@ func (d *directory) openEvents() {
 	if d.watch == nil {
 		var err error
 		if d.watch, err = d.cfg.events(d.path); err != nil {
-			d.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+noEvents(err))
+			d.problems.Set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+watch.WhyNone(err))
 			return
 		}
-		d.problems.set(OfWatch, ".", "")
+		d.problems.Set(OfWatch, ".", "")
 	}
 	d.watchParent()
 }
@@ -83,7 +85,7 @@ func (d *directory) wake() <-chan struct{} {
 	if d.watch == nil {
 		return nil
 	}
-	return d.watch.wake
+	return d.watch.Wake()
 }
 
 // sees notes whether a directory is watched as it should be. What was said of it is over if it is.
@@ -91,7 +93,7 @@ func (d *directory) sees(name string, watched bool) {
 	delete(d.blind, name)
 	switch {
 	case watched:
-		d.problems.set(OfWatch, name, "")
+		d.problems.Set(OfWatch, name, "")
 	case !d.cfg.NoEvents:
 		d.blind[name] = struct{}{}
 	}
@@ -118,11 +120,11 @@ func (d *directory) present() bool {
 func (d *directory) reopen() (replaced bool, err error) {
 	root, id, err := d.there()
 	if err != nil {
-		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		d.problems.Set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+atomicfile.Cause(err))
 		d.troubles.ofRoot(false)
 		return false, err
 	}
-	d.problems.set(OfRoot, ".", "")
+	d.problems.Set(OfRoot, ".", "")
 	d.troubles.ofRoot(true)
 	if id == d.rootID {
 		root.Close()
@@ -132,18 +134,18 @@ func (d *directory) reopen() (replaced bool, err error) {
 		d.root, d.rootID, replaced = root, id, true
 	}
 	if d.watch != nil {
-		d.watch.remove(".")
+		d.watch.Remove(".")
 		d.watchParent()
 	}
 	return replaced, nil
 }
 
 // noteDirs notes which directories there are, and are not watched.
-func (d *directory) noteDirs(dirs []foundDir) {
+func (d *directory) noteDirs(dirs []watch.Dir) {
 	there := make(map[string]struct{}, len(dirs))
 	for _, dir := range dirs {
-		if there[dir.name] = struct{}{}; d.watch == nil {
-			d.sees(dir.name, false)
+		if there[dir.Name] = struct{}{}; d.watch == nil {
+			d.sees(dir.Name, false)
 		}
 	}
 	for name := range d.blind {
@@ -155,33 +157,33 @@ func (d *directory) noteDirs(dirs []foundDir) {
 
 func (d *directory) watchParent() {
 	text := ""
-	if err := d.watch.watchParent(); err != nil {
-		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + noEvents(err)
+	if err := d.watch.AddParent(); err != nil {
+		text = "the directory above cannot be watched, so a replaced directory is found only by the scan: " + watch.WhyNone(err)
 	}
-	d.problems.set(OfWatch, "..", text)
+	d.problems.Set(OfWatch, "..", text)
 }
 
 // watchDir makes sure that events below dir are received, under its own name: the kernel knows
 // one name for a directory, which must not be that of a symlink.
-func (d *directory) watchDir(dir foundDir) {
+func (d *directory) watchDir(dir watch.Dir) {
 	if d.watch == nil {
-		d.sees(dir.name, false)
+		d.sees(dir.Name, false)
 		return
 	}
-	if other, known := d.watch.ids[dir.id]; known && other != dir.name {
-		if info, err := d.root.Stat(other); dir.linked && err == nil && idOf(info) == dir.id {
+	if other, known := d.watch.Named(dir.ID); known && other != dir.Name {
+		if info, err := d.root.Stat(other); dir.Linked && err == nil && watch.IDOf(info) == dir.ID {
 			return
 		}
-		d.watch.remove(other) // a symlink's name, or the directory was moved here
+		d.watch.Remove(other) // a symlink's name, or the directory was moved here
 	}
-	err := d.watch.add(dir)
-	if d.sees(dir.name, err == nil); err != nil {
-		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+noEvents(err))
+	err := d.watch.Add(dir)
+	if d.sees(dir.Name, err == nil); err != nil {
+		d.problems.Set(OfWatch, dir.Name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+watch.WhyNone(err))
 	}
 }
 
 // walker returns a walker of the current root that fills in signatures.
-func (d *directory) walker(enter func(foundDir)) *walker {
+func (d *directory) walker(enter func(watch.Dir)) *walker {
 	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
 }
 
@@ -209,7 +211,7 @@ func (d *directory) read(name string, keep bool) reading {
 		return d.room.forFile(&r, info.Size())
 	})
 	if info != nil {
-		r.info, r.mtime, r.ahead = info, seconds(info.ModTime(), now), ahead(info.ModTime(), now)
+		r.info, r.mtime, r.ahead = info, snapshot.Seconds(info.ModTime(), now), snapshot.Ahead(info.ModTime(), now)
 		r.sig = signatureOf(info)
 		r.changed = time.Unix(0, r.sig.ctime)
 		if !r.sig.settled(now) {
@@ -269,40 +271,8 @@ func (d *directory) changedSince(r *reading) bool {
 // readAll reads files in parallel; the result is in the order of names.
 func (d *directory) readAll(names []string) []reading {
 	readings := make([]reading, len(names))
-	each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
+	parallel.Each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
 	return readings
-}
-
-// each calls fn for all numbers below n, on several goroutines if there are enough numbers, and
-// waits. It panics if fn has.
-func each(n, workers int, fn func(i int)) {
-	workers = min(workers, n)
-	if workers < 2 {
-		for i := range n {
-			fn(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	var panicked atomic.Pointer[string]
-	for range workers {
-		group.Go(func() {
-			defer func() {
-				if what := recover(); what != nil {
-					text := fmt.Sprintf("%v\n%s", what, debug.Stack())
-					panicked.Store(&text)
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				fn(i)
-			}
-		})
-	}
-	group.Wait()
-	if text := panicked.Load(); text != nil {
-		panic(*text)
-	}
 }
 
 // fileText formats text for people, as far as possible like the file that it replaces. Text
@@ -364,17 +334,9 @@ type reading struct {
 
 func unreadable(root atomicfile.Root, name string, err error) string {
 	if info, statErr := root.Lstat(name); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + cause(err)
+		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + atomicfile.Cause(err)
 	}
-	return "cannot be read: " + cause(err)
-}
-
-// cause returns the innermost text of an error, without paths, which peers must not see.
-func cause(err error) string {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err.Error()
-	}
-	return err.Error()
+	return "cannot be read: " + atomicfile.Cause(err)
 }
 
 // check takes ownership of data and may change it. What is in service stays so though a member stands
@@ -401,7 +363,7 @@ func (r *reading) check(data []byte, serves bool) {
 		r.twice = "is served, but programs do not agree on what it says; mend it: " + faultAt(data, err)
 	}
 	r.layout = jsontext.LayoutOf(data, ownLayout)
-	r.text = fitted(jsontext.AppendCompact(data[:0], data))
+	r.text = jsontext.Fitted(jsontext.AppendCompact(data[:0], data))
 }
 
 func faultAt(text []byte, err error) string {

@@ -2,34 +2,34 @@
 // immutable snapshots.
 //
 // People change the directory with an editor, git or scp, programs change it with [Store.Set], or
-// several documents at once with [Store.Change]; all ways lead to the same place: a new [Snapshot]
-// behind [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A [Node] is one
-// document of a snapshot, with what it inherits by _meta.json merged in, and is read without locks
-// and without allocation.
+// several documents at once with [Store.Change]; all ways lead to the same place: a new
+// [snapshot.Snapshot] behind [Store.Snapshot] and a [snapshot.Batch] for every subscriber
+// ([Store.Subscribe]). A [snapshot.Node] is one document of a snapshot, with what it inherits by
+// _meta.json merged in, and is read without locks and without allocation.
 //
 // One goroutine owns the way of a change, and every change takes it, whether it was asked for or
 // found on disk:
 //
-//   - It is found. Edits are noticed by file events that settle (watch.go, settle.go, intake.go) or
-//     by scans (walk.go), and read from the directory (directory.go), with who owns them
-//     (commits.go); requests wait in a queue (queue.go), and those that wait together share the
+//   - It is found. Edits are noticed by file events ([watch.Watcher]) that settle (settle.go,
+//     intake.go) or by scans (walk.go), and read from the directory (directory.go), with who owns them
+//     (owner.go); requests wait in a queue (queue.go), and those that wait together share the
 //     disk's time (group.go).
-//   - It is planned: the versions, the affected documents and the next snapshot (plan.go), and whether
-//     a request is refused (judge.go). This is pure.
+//   - It is planned: the versions, the affected documents and the next snapshot
+//     ([snapshot.Planner]), and whether a request is refused (judge.go). This is pure.
 //   - It is carried out, by writer.carryOut in writer.go, which reads from top to bottom. The
-//     temporary files of requests are prepared. The change is committed to a
-//     [confcenter/confstore/log.Log] in the state store, which remembers what a directory cannot:
-//     every version with its exact bytes, who made it and why, versions that never fall, tombstones of
-//     removed documents. Files are put in place (placer.go). The publisher serves the snapshot and
-//     tells the subscribers (publish.go). Last, files are handed over to be made durable in the
-//     background, and git is asked who made what was found (commits.go, question.go).
+//     temporary files of requests are prepared. The change is committed to a [log.Log] in the state
+//     store, which remembers what a directory cannot: every version with its exact bytes, who made
+//     it and why, versions that never fall, tombstones of removed documents. Files are put in place
+//     (placer.go). The publisher serves the snapshot and tells the subscribers (publish.go). Last,
+//     files are handed over to be made durable in the background, and git is asked who made what
+//     was found ([commits.Finder]).
 //
 // A start puts in place what a stop has kept from it, and tells that from people's edits (open.go,
-// [confcenter/confstore/place.Judge]). Those who follow contents by revision are told of what the
-// log has (revisions.go), and what they missed is read back from there (past.go).
+// [place.Judge]). Those who follow contents by revision are told of what the log has, and what they
+// missed is read back from there ([revisions.Store]).
 //
-// A newcomer reads them in this order, then node.go. What a disk can do to them, and who hears
-// of it, is in trouble.go.
+// A newcomer reads them in this order. What a disk can do to them, and who hears of it, is in
+// trouble.go.
 //
 // What must stay true:
 //

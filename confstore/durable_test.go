@@ -17,6 +17,7 @@ import (
 	"confcenter/confstore/change"
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
@@ -168,7 +169,7 @@ func (r *rig) run(req SetRequest) (steps []string, err error) {
 		note(what)
 		return nil
 	}
-	cancel := r.store.Subscribe(func(*Batch) { note("published") })
+	cancel := r.store.Subscribe(func(*snapshot.Batch) { note("published") })
 	defer cancel()
 	answered := make(chan error, 1)
 	require.NoError(r.t, r.store.Set(req, func(_ SetResult, err error) {

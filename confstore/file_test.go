@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 )
 
 func TestReadFileIsWhatIsOnTheDisk(t *testing.T) {
@@ -38,7 +39,7 @@ func TestReadFileBeyondTheLimit(t *testing.T) {
 // followed collects what Follow tells.
 func (m *memKit) followed() (take func() []string) {
 	var told []string
-	m.Follow(func(now *Snapshot, names []string) {
+	m.Follow(func(now *snapshot.Snapshot, names []string) {
 		for _, name := range names {
 			state := "gone"
 			if n := now.Node(name); n != nil && n.Known() {
@@ -144,7 +145,7 @@ func TestSeqFindsWhatWasMissed(t *testing.T) {
 	require.Equal(t, []string{"b.json"}, missed(at[3]), "deleted ones too")
 }
 
-func origins(n *Node) map[string]string {
+func origins(n *snapshot.Node) map[string]string {
 	list, _ := n.Origins()
 	out := map[string]string{}
 	for _, o := range list {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"confcenter/internal/clock/clocktest"
+	"confcenter/internal/health"
 
 	"github.com/stretchr/testify/require"
 )
@@ -279,7 +280,7 @@ func TestFilesOfOtherFormatsAreNamed(t *testing.T) {
 	require.Len(t, k.Problems(), 3)
 	for i, name := range []string{"X.JSON", "here.yaml", "sub/limits.toml"} {
 		p := k.Problems()[i]
-		require.Equal(t, Problem{Kind: OfDirectory, Name: name, Text: "is not served: its name ends in " + filepath.Ext(name) + ", and only what ends in .json is read", Since: p.Since}, p)
+		require.Equal(t, health.Problem{Kind: OfDirectory, Name: name, Text: "is not served: its name ends in " + filepath.Ext(name) + ", and only what ends in .json is read", Since: p.Since}, p)
 	}
 	for _, name := range []string{"here.yaml", "X.JSON", "sub/limits.toml"} {
 		require.NoError(t, os.Remove(k.path(name)))
@@ -503,7 +504,7 @@ func TestLostEventsCauseAScan(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `1`})
 	k.put("b.json", `1`)
 	k.next()
-	k.directory.watch.lose(os.ErrDeadlineExceeded)
+	k.directory.watch.Lose(os.ErrDeadlineExceeded)
 	k.put("a.json", `2`)
 	require.Equal(t, []string{"a.json"}, names(k.next()))
 }

@@ -12,8 +12,10 @@ import (
 	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/parallel"
 )
 
 // Limits of a group of requests.
@@ -56,9 +58,9 @@ func (s *step) result() SetResult {
 }
 
 // tell says what is served now.
-func (f *fileSetting) tell(now *Snapshot) {
-	if n := now.Node(f.req.Name); n.known() {
-		f.result.Mtime = n.own.served
+func (f *fileSetting) tell(now *snapshot.Snapshot) {
+	if n := now.Node(f.req.Name); n.Known() {
+		f.result.Mtime = n.Mtime(false)
 	}
 }
 
@@ -147,7 +149,7 @@ func (w *writer) plan(steps []step) []step {
 			continue
 		}
 		if s.err = w.judge(p, s, &more); s.plan != nil {
-			p.prev = s.plan.next
+			p.Prev = s.plan.Next
 		}
 		for k := range s.files {
 			files += len(s.files[k].data)
@@ -163,7 +165,7 @@ func (w *writer) plan(steps []step) []step {
 // the layout of a new file is taken from the old one.
 func (w *writer) read(s *step) (size int) {
 	keep := !s.job.several
-	each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.dir.read(s.files[i].req.Name, keep && i == 0) })
+	parallel.Each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.dir.read(s.files[i].req.Name, keep && i == 0) })
 	for i := range s.files {
 		size += len(s.files[i].before.data)
 	}
@@ -183,7 +185,7 @@ func (w *writer) writable() error {
 
 // judge works out the result of one request. more counts the names that are new.
 func (w *writer) judge(p planner, s *step, more *int) error {
-	edits := make([]edit, len(s.files))
+	edits := make([]snapshot.Edit, len(s.files))
 	for _, links := range [...]bool{false, true} {
 		for i := range s.files {
 			f := &s.files[i]
@@ -202,26 +204,26 @@ func (w *writer) judge(p planner, s *step, more *int) error {
 			}
 		}
 	}
-	edits = slices.DeleteFunc(edits, func(e edit) bool { return e.name == "" })
+	edits = slices.DeleteFunc(edits, func(e snapshot.Edit) bool { return e.Name == "" })
 	if err := s.refusal(); err != nil || len(edits) == 0 {
 		return err
 	}
-	pl, err := p.plan(edits, false)
+	pl, err := p.Plan(edits, false)
 	if err != nil {
 		return codes.Errorf(codes.BadRequest, "%w", err)
 	}
 	for i := range s.files {
 		f := &s.files[i]
-		doc := pl.doc(f.req.Name)
-		if doc == nil {
+		if !f.edited {
 			continue
 		}
-		if err := w.reserve(f, p.prev.Node(f.req.Name), doc); err != nil {
+		next := pl.Next.Node(f.req.Name)
+		if err := w.reserve(f, next.Cost()-p.Prev.Node(f.req.Name).Cost()); err != nil {
 			return err
 		}
-		f.result.Mtime = doc.served
+		f.result.Mtime = next.Mtime(false)
 	}
-	s.plan = pl.apply(&w.limits)
+	s.plan = pl
 	err = w.hold(s)
 	if err == nil && !s.job.check {
 		err = w.keepAside(s)
@@ -233,10 +235,10 @@ func (w *writer) judge(p planner, s *step, more *int) error {
 }
 
 // judgeFile works out what becomes of one document.
-func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err error) {
+func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed snapshot.Edit, err error) {
 	req := f.req
 	file := w.placer.meant(f.before)
-	f.broken = file.broken(p.prev.Node(req.Name))
+	f.broken = file.broken(p.Prev.Node(req.Name))
 	v, err := p.judge(req, f.text, file, w.in.full(req.Name, more))
 	f.result.Mtime = v.mtime
 	if err != nil || f.err != nil || req.keep {
@@ -249,8 +251,8 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	if v.write && req.Actor.Proved() != nil && linked(w.dir.root, path.Dir(req.Name)) { // what was asked is another name's right
 		return ed, codes.Errorf(codes.Forbidden, "%q is in a directory that a symlink leads to; nothing was changed: name the file as it is where that leads", shorten(req.Name))
 	}
-	if !v.edit.quiet {
-		if err := w.cfg.Check(req.Name, p.prev.Node(req.Name).liveText(), f.text, req.Actor); err != nil {
+	if !v.edit.Quiet {
+		if err := w.cfg.Check(req.Name, p.Prev.Node(req.Name).Text(), f.text, req.Actor); err != nil {
 			return ed, err
 		}
 	}
@@ -260,13 +262,13 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	case req.Exact:
 		f.data = bytes.Clone(req.Contents) // the log keeps it, and the request is the writer's again once it is done
 	default:
-		f.data = w.dir.fileText(v.edit.text, f.before)
+		f.data = w.dir.fileText(v.edit.Text, f.before)
 	}
-	v.edit.file, v.edit.hash, v.edit.replaces = f.before.data, f.before.raw, f.before.raw
+	v.edit.File, v.edit.Hash, v.edit.Replaces = f.before.data, f.before.raw, f.before.raw
 	if v.write {
-		v.edit.file, v.edit.hash = f.data, log.Digest{}
+		v.edit.File, v.edit.Hash = f.data, log.Digest{}
 		if f.data != nil {
-			v.edit.hash = log.DigestOf(f.data)
+			v.edit.Hash = log.DigestOf(f.data)
 		}
 	}
 	return v.edit, nil
@@ -288,7 +290,7 @@ func (s *step) discard() {
 func (s *step) fail(err error) {
 	s.discard()
 	for i := range s.files {
-		s.files[i].tell(s.plan.prev)
+		s.files[i].tell(s.plan.Prev)
 	}
 	s.plan, s.err = nil, err
 }
@@ -296,7 +298,7 @@ func (s *step) fail(err error) {
 // storageError is a disk error in a form that may be shown to a writer: without paths of this
 // machine.
 func storageError(name, what string, err error) error {
-	reason := cause(err)
+	reason := atomicfile.Cause(err)
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, atomicfile.ErrNotDirectory):

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile/atomicfiletest"
 )
 
@@ -32,7 +33,7 @@ func (r *rig) together(fail func(op string) error, reqs ...SetRequest) (log []st
 	}
 	r.trace.Rehook(func(op atomicfiletest.Op) error { return note(op.String()) })
 	r.log.hook = note
-	defer r.store.Subscribe(func(b *Batch) {
+	defer r.store.Subscribe(func(b *snapshot.Batch) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, c := range b.Changes {
@@ -283,7 +284,7 @@ func TestStopInAGroup(t *testing.T) {
 			for name, old := range before {
 				n := s.Snapshot().Node(name)
 				text := ""
-				if n.live() {
+				if n.Live() {
 					text = textOf(n, false)
 				}
 				require.Contains(t, []string{old, texts[name]}, text, name)
@@ -293,7 +294,7 @@ func TestStopInAGroup(t *testing.T) {
 				file, err := m.mem.Get("/srv/conf/" + name)
 				require.Equal(t, text == "", err != nil)
 				require.Equal(t, text, strings.Join(strings.Fields(string(file)), ""))
-				out = append(out, fmt.Sprint(name, text, n.known() && n.Deleted()))
+				out = append(out, fmt.Sprint(name, text, n.Known() && n.Deleted()))
 			}
 			slices.Sort(out)
 			return out

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"confcenter/confstore/snapshot"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,7 +47,7 @@ type wantChange struct {
 	List  bool
 }
 
-func summary(b *Batch) []wantChange {
+func summary(b *snapshot.Batch) []wantChange {
 	var out []wantChange
 	for _, c := range b.Changes {
 		out = append(out, wantChange{c.Name, c.Own, c.Bases, c.BasesListChanged})

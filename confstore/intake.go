@@ -5,15 +5,20 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"confcenter/confstore/snapshot"
+	"confcenter/internal/atomicfile"
 )
 
 // intake finds what people have changed in the directory, waits for it to settle, and hands it
-// to the writer. Only the store's goroutine uses it.
+// over. Only the store's goroutine uses it.
 type intake struct {
 	// set at open
+	*publisher
 	cfg      *Config
 	dir      *directory
-	w        *writer
+	placer   *placer
+	found    func([]snapshot.Edit) // carries out what was found
 	scans    chan *listing
 	closing  <-chan struct{}
 	scanners sync.WaitGroup
@@ -24,6 +29,7 @@ type intake struct {
 	tree      tree
 	scanning  bool
 	scanAgain bool // events were lost while scanning
+	faulted   bool // a file that was never good has come or gone since _meta.json was checked
 }
 
 // file is what was last read of one name.
@@ -45,7 +51,7 @@ func newTree() tree {
 	return tree{linked: make(map[string][]string), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
 }
 
-func (in *intake) node(name string) *Node { return in.w.snapshot.Load().Node(name) }
+func (in *intake) node(name string) *snapshot.Node { return in.snapshot.Load().Node(name) }
 
 func (in *intake) file(name string) *file {
 	f := in.files[name]
@@ -59,8 +65,8 @@ func (in *intake) file(name string) *file {
 
 // recall expects the files of the documents that existed in the last run.
 func (in *intake) recall() {
-	now := in.w.snapshot.Load()
-	for _, name := range now.names {
+	now := in.snapshot.Load()
+	for _, name := range now.Names() {
 		in.file(name).onDisk = !now.Node(name).Deleted() // if it is not, it was removed meanwhile
 	}
 }
@@ -73,7 +79,7 @@ func (in *intake) list() []string {
 	list := w.walk(".")
 	for _, temp := range list.temps {
 		if err := in.dir.root.Remove(temp); err != nil {
-			in.cfg.Log.Warn().Str("name", temp).Msg("a temporary file of an interrupted write cannot be removed: " + cause(err))
+			in.cfg.Log.Warn().Str("name", temp).Msg("a temporary file of an interrupted write cannot be removed: " + atomicfile.Cause(err))
 		}
 	}
 	in.noteAll(list)
@@ -87,7 +93,7 @@ func (in *intake) list() []string {
 // retryPlacing tries to put in place the files that could not be put there before, and looks at
 // those that were changed meanwhile.
 func (in *intake) retryPlacing() {
-	for _, name := range in.w.placer.retry() {
+	for _, name := range in.placer.retry() {
 		in.settle.names[name] = struct{}{}
 		in.settle.soon()
 	}
@@ -126,14 +132,14 @@ func (in *intake) compare() *listing {
 
 // noteAll takes note of a listing of the whole directory.
 func (in *intake) noteAll(list *listing) {
-	in.dir.problems.replace(OfDirectory, list.problems)
+	in.dir.problems.Replace(OfDirectory, list.problems)
 	in.noteListing(list)
 }
 
 // takeEdits publishes unseen edits of files as one batch. The readings are current.
 func (in *intake) takeEdits(readings []reading) {
 	good := slices.DeleteFunc(readings, func(r reading) bool { return r.fault != "" }) // no edit yet
-	in.w.found(in.take(good, in.cfg.Clock.Now(), true))
+	in.found(in.take(good, in.cfg.Clock.Now(), true))
 }
 
 // placed records that a write has put name's file in place, or removed it.
@@ -142,7 +148,7 @@ func (in *intake) placed(name string, onDisk bool) {
 	in.noteTwice(name, f, "")
 	*f = file{onDisk: onDisk}
 	delete(in.settle.waiting, name)
-	in.w.setFault(name, "", true)
+	in.setFault(name, "", true)
 }
 
 // startScan lists the whole directory on a goroutine of its own, to compare it with the known
@@ -180,14 +186,14 @@ func (in *intake) takeScan(list *listing) {
 	}
 	in.noteAll(list)
 	if len(in.files) < in.cfg.MaxFiles && !in.cfg.Documents.Over() {
-		in.dir.problems.set(OfRoot, "files", "")
+		in.dir.problems.Set(OfRoot, "files", "")
 	}
 	in.noteRoom()
 	in.dir.noteDirs(list.dirs)
 	if in.dir.watch != nil {
 		for _, dir := range list.dirs {
-			if in.dir.watch.missing(dir) {
-				in.settle.dirs[dir.name] = struct{}{}
+			if in.dir.watch.Missing(dir) {
+				in.settle.dirs[dir.Name] = struct{}{}
 			}
 		}
 	}

@@ -7,13 +7,17 @@ import (
 	"confcenter/access/secret"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
 
+// planner also says what has to be done for requests.
+type planner struct{ snapshot.Planner }
+
 // verdict is what has to be done for a request.
 type verdict struct {
-	edit edit
+	edit snapshot.Edit
 	// nothing: everything is already as requested, including the version.
 	nothing bool
 	// write: the file has to be written or removed; else only the version rises.
@@ -26,9 +30,9 @@ type verdict struct {
 // is on disk at the moment, all edits of which are in the snapshot, and the reason why there
 // is no room for its name, if there is one.
 func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (v verdict, err error) {
-	n := p.prev.Node(req.Name)
-	if n.known() {
-		v.mtime = n.own.served
+	n := p.Prev.Node(req.Name)
+	if n.Known() {
+		v.mtime = n.Mtime(false)
 	}
 	if err := p.refuse(req, n, file, full); err != nil {
 		return v, err
@@ -38,28 +42,28 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 		return v, nil
 	}
 	if !req.Exact {
-		text = asSpelled(n, text)
+		text = snapshot.AsSpelled(n, text)
 	}
 	v.fileTime = p.given(req, n)
-	v.edit = edit{name: req.Name, text: text, given: v.fileTime, quiet: sameContents(n, text) || req.resealed, actor: req.Actor, resealed: req.resealed}
-	if text == nil && !n.known() && file.missing { // nothing to delete
-		return verdict{nothing: true, mtime: v.edit.given}, nil
+	v.edit = snapshot.Edit{Name: req.Name, Text: text, Given: v.fileTime, Quiet: snapshot.SameContents(n, text) || req.resealed, Actor: req.Actor, Resealed: req.resealed}
+	if text == nil && !n.Known() && file.missing { // nothing to delete
+		return verdict{nothing: true, mtime: v.edit.Given}, nil
 	}
-	if v.edit.quiet && !req.givesMtime() {
-		v.edit.given = n.own.given
+	if v.edit.Quiet && !req.givesMtime() {
+		v.edit.Given = n.GivenMtime()
 	}
 	if req.resealed {
-		v.fileTime = n.own.given
+		v.fileTime = n.GivenMtime()
 	}
-	if !v.edit.quiet || v.edit.given > n.own.served {
+	if !v.edit.Quiet || v.edit.Given > n.Mtime(false) {
 		if err := p.refuseVersion(req.Name); err != nil {
 			return v, err
 		}
 	}
-	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" && file.broken(n) == nil &&
+	there := v.edit.Quiet && file.missing == (text == nil) && file.fault == "" && file.broken(n) == nil &&
 		(!req.Exact || text == nil || file.raw == log.DigestOf(req.Contents))
 	v.write = !there
-	v.nothing = !v.write && v.edit.given <= n.own.given
+	v.nothing = !v.write && v.edit.Given <= n.GivenMtime()
 	return v, nil
 }
 
@@ -85,9 +89,9 @@ func requestText(req *SetRequest, limit int64, ring *secret.Ring) (text []byte, 
 	if err := req.sealed(ring); err != nil {
 		return nil, err
 	}
-	text, size := compactText(req.Contents), len(req.Contents)
+	text, size := jsontext.Compact(req.Contents), len(req.Contents)
 	if !req.Exact {
-		text = readableText(text)
+		text = jsontext.Readable(text)
 		size = len(text) + len(ownLayout.End)
 	}
 	if int64(size) > limit {
@@ -97,10 +101,10 @@ func requestText(req *SetRequest, limit int64, ring *secret.Ring) (text []byte, 
 }
 
 // refuse returns why req must not be carried out, given what is stored.
-func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) error {
+func (p planner) refuse(req *SetRequest, n *snapshot.Node, file reading, full error) error {
 	served, base := int32(0), log.Digest{}
-	if n.live() {
-		served, base = n.own.served, n.own.hash
+	if n.Live() {
+		served, base = n.Mtime(false), n.Hash()
 	}
 	if broken := file.broken(n); broken != nil {
 		if err := req.overrules(broken); err != nil {
@@ -117,15 +121,15 @@ func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) erro
 		return codes.Errorf(codes.Conflict, "%s: it was to replace %s, and there is %s; read it again and decide", req.Name, fileOf(*req.Base), fileOf(base))
 	case req.keep:
 		return nil
-	case req.HasMtime && req.Mtime > maxGiven:
-		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
+	case req.HasMtime && req.Mtime > snapshot.MaxGiven:
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, snapshot.MaxGiven)
 	case req.givesMtime() && p.tooFarAhead(req.Mtime, n):
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock, and more than one above the stored version; give the current time in seconds, or omit mtime",
-			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
-	case req.givesMtime() && n.known() && req.Mtime < n.own.given && raised(n.own.given, p.now):
+			req.Name, req.Mtime, snapshot.TimeOf(req.Mtime).Format(time.RFC3339))
+	case req.givesMtime() && n.Known() && req.Mtime < n.GivenMtime() && snapshot.Raised(n.GivenMtime(), p.Now):
 		return p.refuseVersion(req.Name) // no client's time of day would be enough
-	case req.givesMtime() && n.known() && req.Mtime < n.own.given:
-		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.own.served)
+	case req.givesMtime() && n.Known() && req.Mtime < n.GivenMtime():
+		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.Mtime(false))
 	}
 	return full
 }
@@ -138,14 +142,14 @@ func fileOf(d log.Digest) string {
 	return "the file " + d.String()[:12]
 }
 
-func (p planner) tooFarAhead(given int32, n *Node) bool {
-	return ahead(timeOf(given), p.now) && !(n.known() && given <= after(0, n.own.served)) // some give one more than they have read
+func (p planner) tooFarAhead(given int32, n *snapshot.Node) bool {
+	return snapshot.Ahead(snapshot.TimeOf(given), p.Now) && !(n.Known() && given <= snapshot.After(0, n.Mtime(false))) // some give one more than they have read
 }
 
 // refuseVersion returns why a write may not raise the document's version now. It does not
 // apply to edits of files, which have already happened.
 func (p planner) refuseVersion(name string) error {
-	of, version := p.highest(name, p.prev.rules)
+	of, version := p.Highest(name)
 	whose := "its version"
 	if of != name { // whose name its writer may not know
 		whose = "the version of a file that inherits from it"
@@ -153,8 +157,8 @@ func (p planner) refuseVersion(name string) error {
 	switch {
 	case version == math.MaxInt32:
 		return codes.Errorf(codes.Limit, "%s: %s is %d, the end of all versions; %s", name, whose, version, wayOut)
-	case raised(version, p.now):
-		free := timeOf(version).Add(-maxRaised)
+	case snapshot.Raised(version, p.Now):
+		free := snapshot.TimeOf(version).Add(-snapshot.MaxRaised)
 		return codes.Errorf(codes.Busy, "%s: %s, %d, runs more than two days ahead of the server's clock; try again at %s. If that is far off, correct the clock or %s",
 			name, whose, version, free.Format(time.RFC3339), wayOut)
 	}
@@ -167,13 +171,13 @@ const wayOut = "edit the file itself, which always counts, or use another name; 
 
 // given returns the mtime of a write: the writer's, or else the current time unless
 // something later is stored.
-func (p planner) given(req *SetRequest, n *Node) int32 {
+func (p planner) given(req *SetRequest, n *snapshot.Node) int32 {
 	if req.givesMtime() {
 		return req.Mtime
 	}
-	given := seconds(p.now, p.now)
-	if n.known() {
-		given = max(given, n.own.given)
+	given := snapshot.Seconds(p.Now, p.Now)
+	if n.Known() {
+		given = max(given, n.GivenMtime())
 	}
 	return given
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/clock/clocktest"
@@ -28,7 +29,7 @@ type kit struct {
 	*Store
 	t       testing.TB
 	cfg     Config
-	batches chan *Batch
+	batches chan *snapshot.Batch
 }
 
 // newKit opens a store on a new directory with files already in it.
@@ -51,9 +52,9 @@ func (k *kit) open() {
 	s, err := Open(k.cfg)
 	require.NoError(k.t, err)
 	k.Store = s
-	k.batches = make(chan *Batch, 10_000)
+	k.batches = make(chan *snapshot.Batch, 10_000)
 	batches := k.batches
-	s.Subscribe(func(b *Batch) { batches <- b })
+	s.Subscribe(func(b *snapshot.Batch) { batches <- b })
 	k.t.Cleanup(func() { s.Close() })
 }
 
@@ -77,7 +78,7 @@ func (k *kit) touch(name string, seconds int64) {
 }
 
 // next waits for a batch.
-func (k *kit) next() *Batch {
+func (k *kit) next() *snapshot.Batch {
 	k.t.Helper()
 	select {
 	case b := <-k.batches:
@@ -167,7 +168,7 @@ func (k *kit) text(name string) string { return textOf(k.Snapshot().Find([]byte(
 
 func (k *kit) merged(name string) string { return textOf(k.Snapshot().Find([]byte(name)), true) }
 
-func textOf(n *Node, inherit bool) string {
+func textOf(n *snapshot.Node, inherit bool) string {
 	if n == nil {
 		return ""
 	}
@@ -187,7 +188,7 @@ func (k *kit) mtime(name string) int32 {
 }
 
 // names are those of the changes in a batch, in order.
-func names(b *Batch) []string {
+func names(b *snapshot.Batch) []string {
 	var out []string
 	for _, c := range b.Changes {
 		out = append(out, c.Name)
@@ -314,9 +315,6 @@ func (m *memKit) setAt(name, text string, mtime int32) (SetResult, error) {
 func (k *kit) waits() (text string) {
 	k.inside(func() {
 		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.cfg.Clock.Now(), k.intake.settle)
-		if k.directory.watch != nil {
-			text += fmt.Sprintf("\nwatched %v in %v", k.directory.watch.watched, k.directory.watch.notify.WatchList())
-		}
 	})
 	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 )
 
@@ -87,13 +88,13 @@ func LinksToNothing(root linkReader, name string) string {
 	if _, err = root.Lstat(places[len(places)-1]); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return "is a symlink that leads to nothing: " + cause(err)
+	return "is a symlink that leads to nothing: " + atomicfile.Cause(err)
 }
 
 // noteLink reports a symlink to what is not there, until it leads somewhere or is gone.
 func (t *tree) noteLink(dir *directory, name string) {
 	if _, linked := t.linked[name]; linked {
-		dir.problems.set(OfDirectory, name, LinksToNothing(dir.root, name))
+		dir.problems.Set(OfDirectory, name, LinksToNothing(dir.root, name))
 	}
 }
 
@@ -204,34 +205,34 @@ func (w *writer) follow(s *step) error {
 
 // judgeLink works out what becomes of a document whose file is written by another name, given the
 // edit of that.
-func (w *writer) judgeLink(p planner, f, file *fileSetting, as edit, more int) (ed edit, err error) {
-	name, n := f.req.Name, p.prev.Node(f.req.Name)
+func (w *writer) judgeLink(p planner, f, file *fileSetting, as snapshot.Edit, more int) (ed snapshot.Edit, err error) {
+	name, n := f.req.Name, p.Prev.Node(f.req.Name)
 	if f.req.keep {
 		if _, err := p.judge(f.req, nil, f.before, nil); err != nil { // its Base counts
 			return ed, err
 		}
 	}
 	f.text, f.data, f.mtime, f.result.Deleted = file.text, file.data, file.mtime, file.text == nil
-	if n.known() {
-		f.result.Mtime = n.own.served
+	if n.Known() {
+		f.result.Mtime = n.Mtime(false)
 	}
-	if !file.write || as.text == nil && !n.known() {
+	if !file.write || as.Text == nil && !n.Known() {
 		return ed, nil
 	}
 	if err := w.in.full(name, more); err != nil {
 		return ed, err
 	}
-	if err := w.cfg.MayChange(name, as.text == nil, f.req.Actor); err != nil {
+	if err := w.cfg.MayChange(name, as.Text == nil, f.req.Actor); err != nil {
 		return ed, err
 	}
-	ed = edit{name: name, text: as.text, given: as.given, quiet: sameContents(n, as.text) || as.resealed, resealed: as.resealed, actor: as.actor, file: as.file, hash: as.hash, replaces: f.before.raw}
-	if ed.quiet {
-		ed.given = n.own.given
+	ed = snapshot.Edit{Name: name, Text: as.Text, Given: as.Given, Quiet: snapshot.SameContents(n, as.Text) || as.Resealed, Resealed: as.Resealed, Actor: as.Actor, File: as.File, Hash: as.Hash, Replaces: f.before.raw}
+	if ed.Quiet {
+		ed.Given = n.GivenMtime()
 	} else {
 		if err := p.refuseVersion(name); err != nil {
 			return ed, err
 		}
-		if err := w.cfg.Check(name, n.liveText(), ed.text, f.req.Actor); err != nil {
+		if err := w.cfg.Check(name, n.Text(), ed.Text, f.req.Actor); err != nil {
 			return ed, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"confcenter/confstore/log"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
+	"confcenter/internal/health"
 )
 
 // linkedKit has a file with five names: its own, two that a directory's links give it, that of a link, and
@@ -33,9 +34,9 @@ var fiveNames = []string{"again/a.json", "chain.json", "dir/a.json", "file.json"
 // sameChange checks that documents have been made by one change, of whom.
 func (k *kit) sameChange(who string, names ...string) {
 	k.t.Helper()
-	newest := k.Snapshot().Node(names[0]).own.revision()
+	newest := k.Snapshot().Node(names[0]).Revision(false)
 	for _, name := range names {
-		require.Equal(k.t, newest, k.Snapshot().Node(name).own.revision(), name)
+		require.Equal(k.t, newest, k.Snapshot().Node(name).Revision(false), name)
 		versions, err := k.writer.log.Versions(k.t.Context(), name, 0, 1)
 		require.NoError(k.t, err)
 		change, err := k.writer.log.Change(k.t.Context(), versions[0].Seq)
@@ -290,7 +291,7 @@ func TestARoleThatIsALinkToANamedFileIsNotServed(t *testing.T) {
 func TestALinkToNothingIsReported(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `1`})
 	told := func(name string) bool {
-		return slices.ContainsFunc(k.Problems(), func(p Problem) bool {
+		return slices.ContainsFunc(k.Problems(), func(p health.Problem) bool {
 			return p.Name == name && p.Text == "is a symlink that leads to nothing: no such file or directory"
 		})
 	}

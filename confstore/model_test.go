@@ -11,6 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/clock/clocktest"
 	"confcenter/kvstore/memory"
@@ -75,14 +76,14 @@ type world struct {
 	clock *clocktest.Fake
 	cfg   Config
 	store *Store
-	prev  *Snapshot
+	prev  *snapshot.Snapshot
 }
 
 func (w *world) open() {
 	s, err := Open(w.cfg)
 	require.NoError(w.t, err)
 	w.store, w.prev = s, s.Snapshot()
-	s.Subscribe(func(b *Batch) {
+	s.Subscribe(func(b *snapshot.Batch) {
 		if len(b.Changes) == 0 || b.Seq <= b.Prev.Seq() {
 			w.t.Errorf("batch %d after %d with %d changes", b.Seq, b.Prev.Seq(), len(b.Changes))
 		}

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"confcenter/internal/memory"
 )
 
 // bigText is an object of about size bytes with members m0, m1, ...
@@ -112,33 +110,6 @@ func TestLookupRows(t *testing.T) {
 	require.Equal(t, "{}", string(value))
 	_, found, _ = gone.Lookup(false, []byte("/k"))
 	require.False(t, found)
-}
-
-func TestCacheStaysWithinItsBound(t *testing.T) {
-	files := map[string]string{"base.json": bigText(50_000)}
-	var entries []string
-	for i := range 40 {
-		name := fmt.Sprintf("h%d.json", i)
-		files[name] = `{}`
-		entries = append(entries, fmt.Sprintf("%q:%q", name, "base.json"))
-	}
-	files["_meta.json"] = `{"conf_inherit":{` + strings.Join(entries, ",") + `}}`
-	m := newMemKit(t, files)
-	m.cfg.Caches = memory.NewPool(500_000)
-	m.reopen()
-	c := m.publisher.limits.cache
-	for round := range 3 {
-		for i := range 40 {
-			n := m.Snapshot().Find(fmt.Appendf(nil, "h%d", i))
-			n.Prepare(true, false)
-			_, ready := n.Contents(true)
-			require.True(t, ready, "what was just made is there")
-			require.False(t, c.pool.Over())
-		}
-		m.edit("base.json", bigText(50_000+1000*round+1000), 1000)
-	}
-	require.Zero(t, c.pool.Held(), "what was replaced is not counted")
-	require.Empty(t, c.forms)
 }
 
 func TestReadersAndAWriterAtTheSameTime(t *testing.T) {

@@ -11,13 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"confcenter/access/secret"
 	"confcenter/codes"
+	"confcenter/confstore/commits"
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
+	"confcenter/confstore/revisions"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
+	"confcenter/internal/jsontext"
 	"confcenter/kv"
-	"confcenter/meta"
 )
 
 // Open recalls from cfg.State what was served, puts in place what a stop has kept from it, takes in
@@ -35,9 +38,9 @@ func Open(cfg Config) (*Store, error) {
 	s.owner.Go(s.run)
 	s.owner.Go(s.watch)
 	if c := s.publisher.commits; c != nil {
-		s.owner.Go(func() { c.run(s.closing) })
+		s.owner.Go(func() { c.Run(s.closing) })
 	}
-	s.owner.Go(s.publisher.revisions.run)
+	s.owner.Go(func() { s.publisher.revisions.Run(s.closing) })
 	return s, nil
 }
 
@@ -50,14 +53,14 @@ func prepare(cfg Config) (*Store, error) {
 		return nil, codes.Errorf(codes.BadRequest, "a state store must be given, in which the configurations are remembered")
 	}
 	s := &Store{cfg: cfg, reloads: make(chan chan struct{}), closing: make(chan struct{})}
-	problems := newProblems(cfg.Log, cfg.Clock.Now)
-	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
-	s.publisher.snapshot.Store(emptySnapshot())
+	problems := health.NewProblems(cfg.Log, cfg.Clock.Now)
+	s.publisher.limits = snapshot.NewLimits(cfg.InlineBytes, cfg.IndexBytes, cfg.Caches)
+	s.publisher.snapshot.Store(snapshot.Empty())
 	s.troubles = troubles{cfg: &s.cfg, dir: filepath.Clean(cfg.Dir)}
 	s.syncer = syncer{cfg: &s.cfg, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), blind: make(map[string]struct{}), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
-		cfg: &s.cfg, dir: &s.directory, w: &s.writer, scans: make(chan *listing), closing: s.closing,
+		publisher: &s.publisher, cfg: &s.cfg, dir: &s.directory, placer: &s.writer.placer, found: s.writer.found, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: settling{cfg: &s.cfg, names: map[string]struct{}{}, dirs: map[string]struct{}{}, waiting: map[string]wait{}}, tree: newTree(),
 	}
 	s.queue = queue{cfg: &s.cfg, jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1)}
@@ -172,15 +175,17 @@ func (s *Store) open() error {
 	}
 	s.syncer.start()
 	if s.cfg.FS == atomicfile.OS() {
-		s.publisher.commits = newCommits(&s.cfg, s.directory.path, log)
-		if err := s.publisher.commits.recall(context.Background()); err != nil {
+		s.publisher.commits = commits.New(commits.Config{
+			Dir: s.directory.path, Log: log, Clock: s.cfg.Clock, Wait: s.cfg.CommitWait, Patience: s.cfg.GitPatience, Most: s.cfg.MaxFiles, Report: s.cfg.Log,
+		})
+		if err := s.publisher.commits.Recall(context.Background()); err != nil {
 			return err
 		}
 	}
 	if err := s.load(readings); err != nil {
 		return err
 	}
-	s.publisher.revisions = newRevisions(&s.publisher, log)
+	s.publisher.revisions = revisions.New(log, &s.publisher.exact, s.cfg.Caches.Limit()/2)
 	return nil
 }
 
@@ -188,28 +193,27 @@ func (s *Store) open() error {
 func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
 	edits := s.intake.take(readings, s.cfg.Clock.Now(), true)
-	s.directory.sign(edits)
 	planner := s.writer.planner()
-	if len(planner.prev.names) > 0 {
+	if len(planner.Prev.Names()) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.
-		planner.floor = seconds(planner.now, planner.now)
+		planner.Floor = snapshot.Seconds(planner.Now, planner.Now)
 	}
-	p, err := planner.plan(edits, true)
+	p, err := planner.Plan(edits, true)
 	if err != nil {
 		return err
 	}
 	if removed := removals(edits); removed > 0 && removed == len(s.intake.files) {
 		s.cfg.Log.Warn().Str("dir", s.directory.path).Int("documents", removed).Msg("the configuration directory is empty, so all documents count as removed; is it the right one, is it mounted?")
 	}
-	s.writer.carryOut([]step{{plan: p.apply(&s.publisher.limits)}}) // a full disk must not keep what is on it from being served
+	s.writer.carryOut([]step{{plan: p}}) // a full disk must not keep what is on it from being served
 	s.intake.noteRoom()
 	s.cfg.Log.Info().Str("dir", s.directory.path).Int("documents", len(s.Snapshot().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil
 }
 
-func removals(edits []edit) (n int) {
+func removals(edits []snapshot.Edit) (n int) {
 	for _, e := range edits {
-		if e.text == nil {
+		if e.Text == nil {
 			n++
 		}
 	}
@@ -264,7 +268,7 @@ func (s *Store) recall(marks *place.Marks, restored bool) ([]reading, error) {
 	for i := range readings {
 		st.files[readings[i].name] = &readings[i]
 	}
-	list := make([]recalledDocument, len(docs))
+	list := make([]snapshot.Recalled, len(docs))
 	for _, links := range [...]bool{false, true} { // to what is in place then
 		for i, d := range docs {
 			if _, is := s.intake.tree.linked[d.Name]; is != links {
@@ -285,30 +289,30 @@ func (s *Store) recall(marks *place.Marks, restored bool) ([]reading, error) {
 	}
 	// Sequences go on above what the last run may have served without recording it.
 	seq := max(newest, uint64(s.cfg.Clock.Now().UnixMicro()))
-	s.writer.recall(recalled(list, seq, &s.publisher.limits))
+	s.writer.recall(snapshot.Recall(list, seq, s.publisher.limits))
 	s.intake.recall()
 	return readings, nil
 }
 
 // document is what a start knows of a document. Its file is put in place if it is not.
-func (st *start) document(ctx context.Context, d log.Document) (recalledDocument, error) {
+func (st *start) document(ctx context.Context, d log.Document) (snapshot.Recalled, error) {
 	r := st.files[d.Name]
 	if !d.Deleted && r.raw == d.Hash && r.text != nil {
 		if d.Revision > st.found.Synced {
-			st.writer.placer.inPlace(placedFile{name: d.Name, rev: d.Revision})
+			st.writer.placer.inPlace(place.File{Name: d.Name, Revision: d.Revision})
 		}
-		return recalledDocument{d, r.text}, nil
+		return snapshot.Recalled{Document: d, Text: r.text}, nil
 	}
 	if d.Deleted && r.missing {
-		return recalledDocument{Document: d}, nil
+		return snapshot.Recalled{Document: d}, nil
 	}
 	v, err := st.writer.log.Version(ctx, d.Name, d.N)
 	if err != nil {
-		return recalledDocument{}, err
+		return snapshot.Recalled{}, err
 	}
-	known := recalledDocument{Document: d}
+	known := snapshot.Recalled{Document: d}
 	if !d.Deleted {
-		known.text = compactText(v.File)
+		known.Text = jsontext.Compact(v.File)
 	}
 	if st.restored && !r.isDir {
 		err := st.place(v, r, !r.missing)
@@ -411,66 +415,6 @@ func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string
 	return kept, writeAside(s.data, kept, data, given)
 }
 
-// recalledDocument is what the log knows of a document, with its compact text; nil if it is
-// deleted.
-type recalledDocument struct {
-	log.Document
-	text []byte
-}
-
-// recalled returns a snapshot of what the log knows, with which later edits are compared. Its
-// nodes have the lists of bases they were served with.
-func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
-	b := newBuilder(emptySnapshot())
-	b.next.seq = seq
-	docs := make(map[string]*document, len(list))
-	for _, d := range list {
-		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: secret.Has(d.text)}
-		doc.setRevision(d.Revision)
-		if doc.deleted {
-			doc.text = []byte("{}")
-		}
-		docs[d.Name] = doc
-	}
-	rulesSeq := uint64(0)
-	if doc := docs[meta.FileName]; doc != nil {
-		rulesSeq = doc.seq
-		if rules, err := parseRules(doc.text); err == nil && !doc.deleted {
-			b.next.rules = rules
-		}
-	}
-	of := func(name string) *document { return docs[name] }
-	for _, d := range list {
-		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.Floor}
-		if d.Floor != 0 || d.Bases != (log.Digest{}) {
-			// The log does not know when, but it was not after the last change of _meta.json.
-			n.listSeq = rulesSeq
-		}
-		n.inherit(b.next.rules)
-		n.list = d.Bases
-		n.resolve(nil, of)
-		b.put(n)
-	}
-	for _, name := range b.next.rules.meta.Names() {
-		if docs[name] == nil {
-			n := &Node{name: name, limits: l}
-			n.inherit(b.next.rules)
-			n.resolve(nil, of)
-			b.put(n)
-		}
-	}
-	return b.finish()
-}
-
-// remembered returns a document's state for the log; file is the file's bytes.
-func (d *document) remembered(name string, file []byte) log.Version {
-	v := log.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
-	if !d.deleted {
-		v.File = file
-	}
-	return v
-}
-
 // RestoredMark is a file in the data directory that says that its state store was restored from a
 // backup. The first Open that finds it makes the configuration directory what the backup says:
 // files that differ, and documents that it does not know, are set aside in the data directory.
@@ -536,7 +480,7 @@ func (s *Store) openLog(restored bool) (*log.Log, error) {
 	log, err := log.Open(context.Background(), s.cfg.State, epoch)
 	if err == nil && restored {
 		now := s.cfg.Clock.Now()
-		err = log.Reissue(context.Background(), seconds(now, now)) // it begins a new life
+		err = log.Reissue(context.Background(), snapshot.Seconds(now, now)) // it begins a new life
 	}
 	return log, err
 }

@@ -12,8 +12,10 @@ import (
 
 	"confcenter/confstore/log"
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/parallel"
 	"confcenter/kv"
 )
 
@@ -36,9 +38,9 @@ type owedFile struct {
 }
 
 // inPlace notes that files are in place.
-func (p *placer) inPlace(files ...placedFile) {
+func (p *placer) inPlace(files ...place.File) {
 	for _, f := range files {
-		p.forgive(f.name)
+		p.forgive(f.Name)
 	}
 	p.syncer.add(files, p.bound())
 }
@@ -47,7 +49,7 @@ func (p *placer) inPlace(files ...placedFile) {
 func (p *placer) forgive(name string) {
 	if o := p.owed[name]; o != nil {
 		o.discard()
-		p.dir.problems.set(OfFile, name, "")
+		p.dir.problems.Set(OfFile, name, "")
 		delete(p.owed, name)
 	}
 }
@@ -65,13 +67,13 @@ func (p *placer) bound() (first kv.Revision) {
 // place puts the files of versions in place. Until all are, none of them counts
 // as the last one that is missing. A file that was changed since it was read is someone's edit, and
 // stays for retry to look at: overtaken. Those that are in place are for inPlace.
-func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) {
+func (p *placer) place(list ...*owedFile) (placed []place.File, overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
 	done := func(o *owedFile) {
 		delete(p.owed, o.version.Name)
-		placed = append(placed, placedFile{name: o.version.Name, rev: o.version.Revision})
+		placed = append(placed, place.File{Name: o.version.Name, Revision: o.version.Revision})
 	}
 	for _, o := range list {
 		switch {
@@ -84,7 +86,7 @@ func (p *placer) place(list ...*owedFile) (placed []placedFile, overtaken bool) 
 				p.trouble(o.version.Name, err)
 				continue
 			}
-			p.dir.problems.set(OfFile, o.version.Name, "")
+			p.dir.problems.Set(OfFile, o.version.Name, "")
 			done(o)
 		}
 	}
@@ -117,7 +119,7 @@ func (p *placer) retry() (edited []string) {
 		now := p.dir.look(name)
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.inPlace(placedFile{name: name, rev: o.version.Revision})
+			p.inPlace(place.File{Name: name, Revision: o.version.Revision})
 		case p.stale(now):
 			o.before = now
 			placed, _ := p.place(o)
@@ -132,7 +134,7 @@ func (p *placer) retry() (edited []string) {
 
 // trouble reports why a file cannot be put in place.
 func (p *placer) trouble(name string, err error) {
-	p.dir.problems.set(OfFile, name, storageError(name, "cannot replace in the configuration directory", err).Error()+"; its new version is served, and the file is written when it can be")
+	p.dir.problems.Set(OfFile, name, storageError(name, "cannot replace in the configuration directory", err).Error()+"; its new version is served, and the file is written when it can be")
 }
 
 func (o *owedFile) discard() {
@@ -161,15 +163,15 @@ func (p *placer) put(o *owedFile) error {
 
 // bytesOf are the bytes of the file that a node is served from: those on the disk, unless they
 // have changed again.
-func (p *placer) bytesOf(n *Node) []byte {
+func (p *placer) bytesOf(n *snapshot.Node) []byte {
 	if n.Deleted() {
 		return nil
 	}
-	now := p.dir.look(n.name)
-	if now.raw == n.own.hash && now.data != nil {
+	now := p.dir.look(n.Name())
+	if now.raw == n.Hash() && now.data != nil {
 		return now.data
 	}
-	return ownLayout.Append(nil, n.own.text)
+	return ownLayout.Append(nil, n.Text())
 }
 
 // syncer makes files that are in place durable, in the background, and marks how far that has
@@ -188,15 +190,8 @@ type syncer struct {
 	mu sync.Mutex
 
 	// guarded by mu
-	placed  []placedFile
+	placed  []place.File
 	through kv.Revision // all files of versions through it are in place
-}
-
-// placedFile is the file of a version that is in place.
-type placedFile struct {
-	name  string
-	rev   kv.Revision
-	state string // of its repository, if it was found on disk; "": not known
 }
 
 // start begins marks for this boot of the machine, so that a process that comes after this one
@@ -213,7 +208,7 @@ func (s *syncer) start() {
 // add has files made durable that are in place: those of a change together, since none of them
 // counts as durable before all do. bound is the revision from which on there are files that are not
 // in place; 0: there are none.
-func (s *syncer) add(files []placedFile, bound kv.Revision) {
+func (s *syncer) add(files []place.File, bound kv.Revision) {
 	if len(files) == 0 {
 		return
 	}
@@ -221,7 +216,7 @@ func (s *syncer) add(files []placedFile, bound kv.Revision) {
 	defer s.mu.Unlock()
 	s.placed = append(s.placed, files...)
 	for _, f := range files {
-		through := f.rev
+		through := f.Revision
 		if bound > 0 {
 			through = min(through, bound-1)
 		}
@@ -262,7 +257,7 @@ func (s *syncer) run() {
 // syncDelay is how long files are gathered before they are made durable together.
 const syncDelay = 100 * time.Millisecond
 
-func (s *syncer) take() ([]placedFile, kv.Revision) {
+func (s *syncer) take() ([]place.File, kv.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	files := s.placed
@@ -271,7 +266,7 @@ func (s *syncer) take() ([]placedFile, kv.Revision) {
 }
 
 // mark says, to a process that comes after this one, which files are in place.
-func (s *syncer) mark(files []placedFile) {
+func (s *syncer) mark(files []place.File) {
 	root, err := s.cfg.FS.OpenRoot(s.dir)
 	if err != nil {
 		return
@@ -279,11 +274,11 @@ func (s *syncer) mark(files []placedFile) {
 	defer root.Close()
 	for _, f := range files {
 		var id place.Identity
-		if info, err := root.Stat(f.name); err == nil {
+		if info, err := root.Stat(f.Name); err == nil {
 			sig := signatureOf(info)
 			id = place.Identity{Inode: sig.ino, Size: sig.size, Mtime: sig.mtime, Change: sig.ctime}
 		}
-		if err := s.marks.Place(f.name, f.rev, id); err != nil {
+		if err := s.marks.Place(f.Name, f.Revision, id); err != nil {
 			s.cfg.Log.Warn().Err(err).Msg("what files are in place cannot be marked; the next start compares them")
 			return
 		}
@@ -292,13 +287,13 @@ func (s *syncer) mark(files []placedFile) {
 
 // sync makes files durable, and says so. If it cannot be done, the next start compares them with
 // the log.
-func (s *syncer) sync(files []placedFile, through kv.Revision) {
+func (s *syncer) sync(files []place.File, through kv.Revision) {
 	if len(files) == 0 || s.failed {
 		return
 	}
 	names, dirs := map[string]struct{}{}, map[string]struct{}{}
 	for _, f := range files {
-		names[f.name], dirs[path.Dir(f.name)] = struct{}{}, struct{}{}
+		names[f.Name], dirs[path.Dir(f.Name)] = struct{}{}, struct{}{}
 	}
 	root, err := s.cfg.FS.OpenRoot(s.dir)
 	if err == nil {
@@ -316,7 +311,7 @@ func (s *syncer) sync(files []placedFile, through kv.Revision) {
 func all(names map[string]struct{}, fn func(string) error) error {
 	list := slices.Collect(maps.Keys(names))
 	errs := make([]error, len(list))
-	each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
+	parallel.Each(len(list), maxFlushes, func(i int) { errs[i] = fn(list[i]) })
 	return errors.Join(errs...)
 }
 

@@ -50,17 +50,6 @@ func TestBrokenFileIsLoggedWhenItBreaksAgainAndWhenItHeals(t *testing.T) {
 	require.Equal(t, 1, log.count("healed"))
 }
 
-func TestProblemsOfDifferentSourcesDoNotHealEachOther(t *testing.T) {
-	p := newProblems(zerolog.Logger{}, time.Now)
-	p.set(OfFile, "_meta.json", "broken")
-	p.replace(OfMeta, []Problem{{Name: "_meta.json", Text: "unknown option"}, {Name: "a.json", Text: "cycle"}})
-	require.Len(t, p.all(), 3)
-	p.set(OfFile, "_meta.json", "")
-	p.replace(OfMeta, []Problem{{Name: "a.json", Text: "cycle"}})
-	require.Len(t, p.all(), 1)
-	require.Equal(t, "a.json", p.all()[0].Name)
-}
-
 // TestABaseThatIsNoObjectIsTold, as soon as it is none, and until it is one.
 func TestABaseThatIsNoObjectIsTold(t *testing.T) {
 	m := newMemKit(t, map[string]string{"_meta.json": `{"conf_inherit":{"heir.json":"base.json"},"app_profile":{"[::1]":{"app1":"heir"}}}`, "heir.json": `{}`, "base.json": `[1]`})

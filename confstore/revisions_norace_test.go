@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/revisions"
 	"confcenter/kv"
 )
 
@@ -61,7 +62,7 @@ func TestWhatIsToldAndWhatIsReadBackAreTheSame(t *testing.T) {
 				require.Equal(t, revisionTexts(changes[i+1:]), revisionTexts(m.readBack(changes[i].Revision, 500, everything...)))
 			}
 			for _, name := range modelNames {
-				for _, ns := range []string{Own, Resolved} {
+				for _, ns := range []string{revisions.Own, revisions.Resolved} {
 					f := kv.Filter{NS: ns, Text: name, Exact: true}
 					var want []string
 					for _, c := range changes {

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/revisions"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
 // everything is what a follower of all documents wants.
-var everything = []kv.Filter{{NS: Own}, {NS: Resolved}}
+var everything = []kv.Filter{{NS: revisions.Own}, {NS: revisions.Resolved}}
 
 // revisionTexts says of changes all that followers learn from them.
 func revisionTexts(changes []kv.Change) (list []string) {
@@ -40,9 +41,12 @@ func revisionTexts(changes []kv.Change) (list []string) {
 // readBack reads changes as a follower does who was away, a few at a time.
 func (m *memKit) readBack(after kv.Revision, maxBytes int, filters ...kv.Filter) (list []kv.Change) {
 	m.t.Helper()
-	r := m.Revisions()
+	r := revisions.New(m.writer.log, &m.publisher.exact, m.Store.cfg.Caches.Limit()/2) // which keeps none
 	for {
-		page, err := changesSince(context.Background(), r.log, r.publisher.exact.Load(), filters, after, maxBytes, r.most())
+		if after >= r.Revision() {
+			return list
+		}
+		page, err := r.ChangesOf(context.Background(), filters, after, maxBytes)
 		require.NoError(m.t, err)
 		if len(page) == 0 {
 			return list
@@ -94,7 +98,7 @@ func TestWhatIsServedUnsavedIsToldOnceItIsSaved(t *testing.T) {
 	m.edit("b.json", `{"n":3}`, 2000)
 	require.Equal(t, `{"n":2}`, m.text("a.json"), "it is served")
 	require.Equal(t, before, m.Revisions().Revision())
-	e, _ := m.Revisions().Get([]byte(Own), []byte("a.json"))
+	e, _ := m.Revisions().Get([]byte(revisions.Own), []byte("a.json"))
 	require.Equal(t, `{"n":1}`, string(e.Value.Data), "what is not in the log is not there")
 	full.SetFull(false)
 	m.await("the edits are saved", func() bool { m.clock.Advance(time.Minute); return m.Revisions().Revision() > before })
@@ -119,7 +123,7 @@ func TestRevisionsThatAreNotKeptAreCompacted(t *testing.T) {
 	require.Equal(t, codes.Compacted, codes.Of(err), err)
 	_, err = m.Revisions().ChangesOf(t.Context(), everything, m.Revisions().Revision()+1, 1<<20)
 	require.Equal(t, codes.FutureRevision, codes.Of(err), err)
-	list, err := m.Revisions().ChangesOf(t.Context(), []kv.Filter{{NS: Own, Text: "b"}}, begin, 1<<20)
+	list, err := m.Revisions().ChangesOf(t.Context(), []kv.Filter{{NS: revisions.Own, Text: "b"}}, begin, 1<<20)
 	require.NoError(t, err, "nothing of others is needed")
 	require.Empty(t, list)
 }
@@ -138,34 +142,17 @@ func TestRevisionsListWhatThereIs(t *testing.T) {
 		}
 		return out, page.More
 	}
-	got, more := list(Own, "", "_meta.json", 0)
+	got, more := list(revisions.Own, "", "_meta.json", 0)
 	require.Equal(t, []string{`a.json{"n":1}`, `c.json{"c":1}`, `x/y.json1`}, got)
 	require.False(t, more)
-	got, more = list(Resolved, "", "_meta.json", 2)
+	got, more = list(revisions.Resolved, "", "_meta.json", 2)
 	require.Equal(t, []string{`a.json{"n":1}`, `b.json{"n":1}`}, got)
 	require.True(t, more)
-	got, more = list(Resolved, "", "b.json", 2)
+	got, more = list(revisions.Resolved, "", "b.json", 2)
 	require.Equal(t, []string{`c.json{"n":1,"c":1}`, `x/y.json1`}, got)
 	require.False(t, more)
-	got, _ = list(Own, "x/", "", 0)
+	got, _ = list(revisions.Own, "x/", "", 0)
 	require.Len(t, got, 1)
-}
-
-func TestOnlyWhatIsWantedIsMade(t *testing.T) {
-	r := newMemKit(t, map[string]string{}).Revisions()
-	exact, prefix := kv.Filter{NS: Own, Text: "a", Exact: true}, kv.Filter{NS: Resolved, Text: "x/"}
-	stop := []func(){r.Want(exact), r.Want(exact), r.Want(prefix)}
-	require.Equal(t, 2, r.news)
-	require.True(t, r.wants(Own, "a"))
-	require.False(t, r.wants(Own, "ab"))
-	require.False(t, r.wants(Resolved, "a"))
-	require.True(t, r.wants(Resolved, "x/y"))
-	stop[0]()
-	require.True(t, r.wants(Own, "a"))
-	stop[1]()
-	stop[2]()
-	require.False(t, r.wants(Own, "a"))
-	require.Zero(t, r.wanted.Len())
 }
 
 // TestARevisionOfTooManyHeirsIsNotMade changes a base of so many heirs that what it makes of all of
@@ -199,7 +186,7 @@ func TestARevisionOfTooManyHeirsIsNotMade(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().Lapses)
 	made := 0
 	for i := range 40 {
-		if m.Snapshot().Node(fmt.Sprintf("h%d.json", i)).merged.text.Load() != nil {
+		if _, ready := m.Snapshot().Node(fmt.Sprintf("h%d.json", i)).Contents(true); ready { // it is too long to be made there
 			made++
 		}
 	}
@@ -210,7 +197,7 @@ func TestARevisionOfTooManyHeirsIsNotMade(t *testing.T) {
 	require.Len(t, list, 1, "what came before is told")
 	_, err = m.Revisions().ChangesOf(t.Context(), everything, before, 1<<30)
 	require.Equal(t, codes.Compacted, codes.Of(err), err)
-	one := []kv.Filter{{NS: Resolved, Text: "h7.json", Exact: true}, {NS: Own}}
+	one := []kv.Filter{{NS: revisions.Resolved, Text: "h7.json", Exact: true}, {NS: revisions.Own}}
 	list, err = m.Revisions().ChangesOf(t.Context(), one, before, 1<<30)
 	require.NoError(t, err)
 	require.Len(t, list, 1)

@@ -105,7 +105,7 @@ func TestCachesCostWhatTheyTake(t *testing.T) {
 	}
 	files["_meta.json"] = `{"conf_inherit":{` + strings.Join(entries, ",") + `}}`
 	m := newMemKit(t, files)
-	pool := m.publisher.limits.cache.pool
+	pool := m.Store.cfg.Caches
 	grown := heapOf(func() any {
 		for i := range 300 {
 			n := m.Snapshot().Find(fmt.Appendf(nil, "h%d", i))

@@ -29,7 +29,7 @@ func (m *memKit) counted() {
 	want := int64(0)
 	m.inside(func() {
 		for _, name := range m.Snapshot().Names() {
-			want += m.Snapshot().Node(name).cost()
+			want += m.Snapshot().Node(name).Cost()
 		}
 		for name := range m.intake.files {
 			want += fileCost(name)

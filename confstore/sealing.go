@@ -61,33 +61,17 @@ func asksToSeal(file []byte) bool {
 	return err != nil || secret.Asks(file)
 }
 
-// Sealed reports whether the document, or one that it inherits from, has values that are sealed.
-// It is cheap.
-func (n *Node) Sealed(inherit bool) bool {
-	if n.own != nil && n.own.sealed {
-		return true
-	}
-	if inherit {
-		for _, part := range n.parts {
-			if part.sealed {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // SealedAfter lists the documents that have sealed values of their own, in the order of their names,
 // behind a name: at most limit of them.
 func (s *Store) SealedAfter(name string, limit int) (names []string) {
 	now := s.Snapshot()
-	i, found := slices.BinarySearch(now.names, name)
+	i, found := slices.BinarySearch(now.Names(), name)
 	if found {
 		i++
 	}
-	for ; i < len(now.names) && len(names) < limit; i++ {
-		if n := now.Node(now.names[i]); n.live() && n.own.sealed {
-			names = append(names, now.names[i])
+	for ; i < len(now.Names()) && len(names) < limit; i++ {
+		if n := now.Node(now.Names()[i]); n.Live() && n.Sealed(false) {
+			names = append(names, now.Names()[i])
 		}
 	}
 	return names
@@ -95,8 +79,8 @@ func (s *Store) SealedAfter(name string, limit int) (names []string) {
 
 // CountSealed counts the sealed values of a document by their keys.
 func (s *Store) CountSealed(name string, uses secret.Uses) {
-	if n := s.Snapshot().Node(name); n.live() {
-		uses.Count(n.own.text)
+	if n := s.Snapshot().Node(name); n.Live() {
+		uses.Count(n.Text())
 	}
 }
 
@@ -106,7 +90,7 @@ func (s *Store) CountSealed(name string, uses secret.Uses) {
 // changed meanwhile stays as it is: codes.Conflict.
 func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n int64, err error) {
 	node := s.Snapshot().Node(name)
-	if !node.live() || !node.own.sealed {
+	if !node.Live() || !node.Sealed(false) {
 		return 0, nil
 	}
 	reserved := int64(0)
@@ -129,7 +113,7 @@ func (s *Store) Reseal(ctx context.Context, name string, by *access.Actor) (n in
 	if n == 0 {
 		return 0, nil
 	}
-	base := node.own.hash
+	base := node.Hash()
 	if log.DigestOf(file) != base {
 		return 0, codes.Errorf(codes.Conflict, "%s has changed meanwhile", name)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/memory"
 )
 
@@ -360,7 +361,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 func TestWriterIsAnsweredAfterSubscribersAndTheSnapshot(t *testing.T) {
 	m := newMemKit(t, nil)
 	var order []string
-	m.Subscribe(func(b *Batch) {
+	m.Subscribe(func(b *snapshot.Batch) {
 		if b.Snapshot == m.Snapshot() {
 			order = append(order, "told")
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 )
 
@@ -99,17 +100,17 @@ func (t *settling) over(name string, missing bool, now time.Time) bool {
 
 // takeEvents takes over what the watcher has collected.
 func (in *intake) takeEvents() {
-	ev := in.dir.watch.collect()
-	if ev.lost != "" {
-		in.cfg.Log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
+	ev := in.dir.watch.Collect()
+	if ev.Lost != "" {
+		in.cfg.Log.Warn().Str("reason", ev.Lost).Msg("file events were lost, scanning the configuration directory")
 		in.scanAgain = in.scanning // that scan may have passed by already
 		in.startScan()
 	}
-	if ev.root {
+	if ev.Root {
 		in.settle.rootDue = in.cfg.Clock.Now()
 	}
 	interesting := false
-	for rel := range ev.names {
+	for rel := range ev.Names {
 		interesting = in.noteEvent(rel) || interesting
 	}
 	if interesting {
@@ -125,7 +126,7 @@ func (in *intake) noteEvent(rel string) bool {
 		in.settle.links = true
 		return in.tree.hasLinks()
 	}
-	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
+	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, snapshot.Suffix) {
 		if fault := otherFormat(rel); fault != "" && !known {
 			in.reportName(rel, fault)
 		}
@@ -143,10 +144,10 @@ func (in *intake) noteEvent(rel string) bool {
 // reportName reports a file that a scan would skip because of its name.
 func (in *intake) reportName(rel, fault string) {
 	text := ""
-	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, suffix) || info.Mode().IsRegular()) {
+	if info, err := in.dir.root.Lstat(rel); err == nil && (strings.HasSuffix(rel, snapshot.Suffix) || info.Mode().IsRegular()) {
 		text = notServed(fault)
 	}
-	in.dir.problems.set(OfDirectory, shownName(rel), text)
+	in.dir.problems.Set(OfDirectory, shownName(rel), text)
 }
 
 // deadline returns when something is due next; zero = only after an event.
@@ -241,10 +242,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 		in.postpone(readings, now)
 		return
 	}
-	in.w.found(in.take(readings, now, final))
-	if in.w.faulted {
-		in.w.checkMeta()
-	}
+	in.found(in.take(readings, now, final))
 }
 
 // hold holds the batch back, and reports that, while a good file in it does not parse and there is time
@@ -260,7 +258,7 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 		switch f := in.files[r.name]; {
 		case young && r.fault != "" && !r.noRoom && (!waits || w.missing) && (f == nil || f.broken == ""):
 			at = now.Add(holdPeriod)
-		case git && r.missing && in.node(r.name).live():
+		case git && r.missing && in.node(r.name).Live():
 			t.over(r.name, true, now)
 			at = t.waiting[r.name].due
 		}
@@ -272,12 +270,12 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 }
 
 // take updates what is known of files, and returns what has become of documents. final: see look.
-func (in *intake) take(readings []reading, now time.Time, final bool) (edits []edit) {
+func (in *intake) take(readings []reading, now time.Time, final bool) (edits []snapshot.Edit) {
 	for _, r := range readings {
-		var ed *edit
+		var ed *snapshot.Edit
 		in.tree.noteLink(in.dir, r.name)
 		switch {
-		case in.w.placer.stale(r):
+		case in.placer.stale(r):
 		case r.missing:
 			ed = in.takeMissing(r, now, final)
 		case r.fault != "":
@@ -289,10 +287,11 @@ func (in *intake) take(readings []reading, now time.Time, final bool) (edits []e
 			edits = append(edits, *ed)
 		}
 	}
+	in.dir.sign(edits, readings)
 	return edits
 }
 
-func (in *intake) takeGood(r reading) *edit {
+func (in *intake) takeGood(r reading) *snapshot.Edit {
 	if !in.admit(r.name) {
 		return nil
 	}
@@ -302,15 +301,12 @@ func (in *intake) takeGood(r reading) *edit {
 	in.setBroken(r.name, "")
 	in.noteTwice(r.name, f, r.twice)
 	n := in.node(r.name)
-	if n.live() && n.own.hash == r.raw {
+	if n.Live() && n.Hash() == r.raw {
 		return nil
 	}
-	ed := &edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
-	if n.known() {
-		ed.replaces = n.own.hash
-	}
-	if sameContents(n, r.text) { // only its layout has changed
-		ed.quiet, ed.given = true, n.own.given
+	ed := &snapshot.Edit{Name: r.name, Text: r.text, Given: r.mtime, Actor: onDisk, File: r.data, Hash: r.raw, Replaces: n.Hash()}
+	if snapshot.SameContents(n, r.text) { // only its layout has changed
+		ed.Quiet, ed.Given = true, n.GivenMtime()
 		return ed
 	}
 	if r.ahead {
@@ -324,7 +320,7 @@ func (in *intake) admit(name string) bool {
 	if in.full(name, 0) == nil && (in.files[name] != nil || isRole(name) || !in.cfg.Documents.Over()) {
 		return true
 	}
-	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
+	in.dir.problems.Set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the server's --memory")
 	return false
 }
 
@@ -352,7 +348,7 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 	in.setBroken(r.name, r.fault)
 }
 
-func (in *intake) takeMissing(r reading, now time.Time, final bool) *edit {
+func (in *intake) takeMissing(r reading, now time.Time, final bool) *snapshot.Edit {
 	if r.isDir && !final {
 		in.settle.dirs[r.name] = struct{}{}
 		in.settle.soon()
@@ -398,30 +394,30 @@ func (t *settling) removedAt(now time.Time) time.Time {
 }
 
 // removed takes in the removal of a file.
-func (in *intake) removed(name string, now time.Time) *edit {
+func (in *intake) removed(name string, now time.Time) *snapshot.Edit {
 	delete(in.settle.waiting, name)
 	f, n := in.file(name), in.node(name)
 	in.noteTwice(name, f, "")
 	f.onDisk, f.sig = false, signature{}
 	shown := f.broken != ""
 	in.setBroken(name, "")
-	if !n.known() {
+	if !n.Known() {
 		delete(in.files, name) // never good and now gone: nothing to remember
 		in.cfg.Documents.Give(fileCost(name))
 		if shown {
-			in.w.shown(name)
+			in.shown(name)
 		}
 	}
-	if !n.live() {
+	if !n.Live() {
 		return nil
 	}
-	return &edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}
+	return &snapshot.Edit{Name: name, Given: max(snapshot.Seconds(now, now), n.GivenMtime()), Actor: onDisk, Replaces: n.Hash()}
 }
 
 // noteTwice reports that a member stands twice in a file that is served, until that is mended.
 func (in *intake) noteTwice(name string, f *file, text string) {
 	if text != "" || f.twice {
-		in.dir.problems.set(OfFile, name, text)
+		in.dir.problems.Set(OfFile, name, text)
 	}
 	f.twice = text != ""
 }
@@ -433,12 +429,12 @@ func (in *intake) setBroken(name, fault string) {
 		return
 	}
 	f.broken, f.twice = fault, false // which the problem is about from now on
-	in.w.setBroken(name, fault)
-	in.w.faulted = in.w.faulted || !in.node(name).known()
-	if fault != "" && in.node(name).live() {
+	in.publisher.setBroken(name, fault)
+	in.faulted = in.faulted || !in.node(name).Known()
+	if fault != "" && in.node(name).Live() {
 		fault += "; the last good version stays in service"
 	}
-	in.dir.problems.set(OfFile, name, fault)
+	in.dir.problems.Set(OfFile, name, fault)
 }
 
 // gather collects the names that events refer to, directly or through directories and
@@ -480,7 +476,7 @@ func (in *intake) forgetWatches() {
 			continue
 		}
 		if in.dir.watch != nil {
-			in.dir.watch.remove(dir)
+			in.dir.watch.Remove(dir)
 		}
 		if _, linked := in.tree.linkedDirs[dir]; linked {
 			in.startScan() // the directory may have been watched under this name only
@@ -558,7 +554,7 @@ func (in *intake) differing(list *listing, dir string) {
 // noteListing records which directories exist and what lies behind symlinks.
 func (in *intake) noteListing(list *listing) {
 	for _, dir := range list.dirs {
-		in.tree.dirs[dir.name] = struct{}{}
+		in.tree.dirs[dir.Name] = struct{}{}
 	}
 	for _, f := range list.files {
 		if f.linked {

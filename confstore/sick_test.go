@@ -15,6 +15,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/internal/health"
@@ -514,7 +515,7 @@ func TestAPanicStopsWritingAsAFailedDiskDoes(t *testing.T) {
 	}{
 		"recorder":  {sickData, func(p *patient) { p.disk.with(planted("commit")) }},
 		"writer":    {sickConf, func(p *patient) { p.disk.with(planted("rename")) }},
-		"publisher": {sickConf, func(p *patient) { p.Subscribe(func(*Batch) { panic("planted") }) }},
+		"publisher": {sickConf, func(p *patient) { p.Subscribe(func(*snapshot.Batch) { panic("planted") }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPatient(t, row.dir)

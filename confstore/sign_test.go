@@ -63,7 +63,7 @@ func (k *kit) becomes(name string, want log.By) {
 func (k *kit) asked() {
 	k.inside(func() {})
 	for range 3 { // the second is taken when the round is over that the first begins, or before it
-		k.publisher.commits.wake <- struct{}{}
+		k.publisher.commits.Again()
 	}
 }
 
@@ -96,22 +96,6 @@ func TestAuthorsOfEditsAreKeptWhileTheLogTakesNone(t *testing.T) {
 	require.ElementsMatch(t, []string{"a.json"}, names)
 	require.Equal(t, log.By{Author: "eve", Time: 7}, c.By)
 	require.Equal(t, "a.json", c.Versions[0].Name)
-}
-
-func TestARepositoryIsBelievedIfItsOwnerMayChangeTheFile(t *testing.T) {
-	k := newKit(t, map[string]string{"a.json": `{}`})
-	trees := newWorkTrees(k.cfg.Dir)
-	me := uint32(os.Geteuid())
-	require.Equal(t, me, trees.topUser)
-	trees.topUser = 7001
-	for owner, believed := range map[uint32]bool{0: true, 7001: true, me: true, 7003: false} {
-		require.Equal(t, believed, trees.believes(owner, "a.json"), owner)
-	}
-	if me == 0 { // who may give files to any owner
-		require.NoError(t, os.Chown(k.path("a.json"), 7003, -1))
-		require.True(t, trees.believes(7003, "a.json"))
-	}
-	require.False(t, trees.believes(7003, "none.json"))
 }
 
 func TestUsersWithoutANameAreNumbers(t *testing.T) {

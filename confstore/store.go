@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/confstore/revisions"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 )
 
 // Store is an open directory of documents. Make it with Open.
@@ -32,25 +35,25 @@ type Store struct {
 
 // Snapshot is the newest snapshot. It is one atomic load and may be called from
 // any goroutine, also after Close.
-func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
+func (s *Store) Snapshot() *snapshot.Snapshot { return s.publisher.snapshot.Load() }
 
 // Epoch identifies the history of versions: random text that is created with the log
 // and never changes. Versions of different epochs cannot be compared.
 func (s *Store) Epoch() string { return s.writer.log.Epoch() }
 
 // Revisions are the documents for those who follow their contents revision by revision.
-func (s *Store) Revisions() *Revisions { return s.publisher.revisions }
+func (s *Store) Revisions() *revisions.Store { return s.publisher.revisions }
 
 // Problems returns the current problems, sorted by name. The caller owns the slice.
-func (s *Store) Problems() []Problem { return s.directory.problems.all() }
+func (s *Store) Problems() []health.Problem { return s.directory.problems.All() }
 
 // Subscribe calls fn for every batch from now on, in order, on the store's goroutine: after
 // the snapshot is readable and before the writer is answered. fn must only post: nothing else
 // changes while it runs, and it must not call Reload, Close or Subscribe. Once cancel has
 // returned fn is not called again. cancel waits for a call in progress, so fn must not call
 // it either.
-func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
-	return s.publisher.seen.add(func(v sight) {
+func (s *Store) Subscribe(fn func(*snapshot.Batch)) (cancel func()) {
+	return s.publisher.seen.Add(func(v sight) {
 		if v.batch != nil {
 			fn(v.batch)
 		}
@@ -61,12 +64,12 @@ func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) {
 // or resolved contents or version, the list of bases, whether the file is broken and why.
 // Unlike Subscribe it also reports changes that do not concern programs. The snapshot is the
 // newest; names are sorted and shared. The rules of Subscribe apply to fn and cancel.
-func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
-	return s.publisher.seen.add(func(v sight) { fn(v.now, v.names) })
+func (s *Store) Follow(fn func(now *snapshot.Snapshot, names []string)) (cancel func()) {
+	return s.publisher.seen.Add(func(v sight) { fn(v.now, v.names) })
 }
 
 // Faults returns the files that were never valid, sorted by name; for a file that was valid
-// once see Node.Broken. The caller owns the slice.
+// once see snapshot.Node.Broken. The caller owns the slice.
 func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
 
 // NeverGood returns the file of that name, which may omit ".json", if it is there and was never valid;
@@ -106,7 +109,6 @@ func (s *Store) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.queue.close()
 		close(s.closing)
-		s.publisher.revisions.close()
 		closed := make(chan error, 1)
 		go func() { // waited for, but not for ever
 			s.owner.Wait()
@@ -132,7 +134,7 @@ func (s *Store) Close() (err error) {
 func (s *Store) release() error {
 	var errs []error
 	if s.directory.watch != nil {
-		errs = append(errs, s.directory.watch.close())
+		errs = append(errs, s.directory.watch.Close())
 	}
 	if s.syncer.marks != nil {
 		errs = append(errs, s.syncer.end())
@@ -209,7 +211,7 @@ func (s *Store) turn(t *timers) bool {
 		s.began()
 		in.startScan()
 	case <-t.report.C():
-		s.directory.problems.remind()
+		s.directory.problems.Remind()
 	case <-t.retry.C():
 		s.began()
 		t.retry.Reset(s.cfg.RetryPeriod)
@@ -271,7 +273,9 @@ type Stats struct {
 // Stats may be called from any goroutine. It is cheap, except for the first call after a
 // change, which looks at every file.
 func (s *Store) Stats() Stats {
-	stats := s.Snapshot().count()
+	now := s.Snapshot()
+	count := now.Count()
+	stats := Stats{Files: count.Files, Deleted: count.Deleted, Bytes: count.Bytes, Seq: now.Seq()}
 	s.publisher.mu.Lock()
 	stats.Files += len(s.publisher.faults)
 	s.publisher.mu.Unlock()
@@ -284,27 +288,12 @@ func (s *Store) Stats() Stats {
 	}
 	stats.Unwatched = s.directory.unwatched.Load()
 	stats.Pending, stats.PendingBytes = len(s.queue.jobs), s.queue.queued.Load()
-	r := s.Revisions()
-	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.left.Weight(), r.lapses.Load()
+	kept := s.Revisions().Numbers()
+	stats.Recent, stats.Untold, stats.Lapses = kept.Recent, kept.Untold, kept.Lapses
 	if c := s.publisher.commits; c != nil {
-		stats.GitAsked, stats.GitFailed, stats.Uncommitted = c.asked.Load(), c.failures.Load(), c.waiting.Load()
+		n := c.Numbers()
+		stats.GitAsked, stats.GitFailed, stats.Uncommitted = n.Asked, n.Failures, n.Waiting
 	}
 	stats.Panics = s.troubles.panics.Load()
 	return stats
-}
-
-// count counts the files, once.
-func (s *Snapshot) count() Stats {
-	s.countOnce.Do(func() {
-		s.counted.Seq = s.seq
-		for _, name := range s.names {
-			if n := s.Node(name); n.Deleted() {
-				s.counted.Deleted++
-			} else {
-				s.counted.Files++
-				s.counted.Bytes += int64(n.Size())
-			}
-		}
-	})
-	return s.counted
 }

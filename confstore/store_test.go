@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"confcenter/confstore/snapshot"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,12 +72,12 @@ func TestACancelledSubscriptionIsNotToldAgain(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	entered, leave := make(chan string, 2), make(chan struct{})
 	calls := 0 // by the store's goroutine, read when that is past
-	cancelBatches := m.Subscribe(func(*Batch) {
+	cancelBatches := m.Subscribe(func(*snapshot.Batch) {
 		calls++
 		entered <- "batch"
 		<-leave
 	})
-	cancelNames := m.Follow(func(*Snapshot, []string) { calls++ })
+	cancelNames := m.Follow(func(*snapshot.Snapshot, []string) { calls++ })
 	require.NoError(t, m.Set(SetRequest{Name: "a.json", Contents: []byte("2")}, func(SetResult, error) {}))
 	<-entered
 	cancelled := make(chan struct{})

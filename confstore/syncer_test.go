@@ -7,6 +7,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/confstore/place"
+	"confcenter/confstore/snapshot"
+	"confcenter/internal/health"
 	"confcenter/kv"
 )
 
@@ -14,16 +17,16 @@ import (
 // files only.
 func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
 	s := &syncer{wake: make(chan struct{}, 1)}
-	p := &placer{dir: &directory{problems: newProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
+	p := &placer{dir: &directory{problems: health.NewProblems(zerolog.Nop(), time.Now)}, syncer: s, owed: map[string]*owedFile{"late.json": {}}}
 	p.owed["late.json"].version.Revision = 7
-	p.inPlace(placedFile{name: "a.json", rev: 5}, placedFile{name: "b.json", rev: 5})
+	p.inPlace(place.File{Name: "a.json", Revision: 5}, place.File{Name: "b.json", Revision: 5})
 	files, through := s.take()
-	require.Equal(t, []placedFile{{name: "a.json", rev: 5}, {name: "b.json", rev: 5}}, files)
+	require.Equal(t, []place.File{{Name: "a.json", Revision: 5}, {Name: "b.json", Revision: 5}}, files)
 	require.Equal(t, kv.Revision(5), through)
-	p.inPlace(placedFile{name: "c.json", rev: 7})
+	p.inPlace(place.File{Name: "c.json", Revision: 7})
 	_, through = s.take()
 	require.Equal(t, kv.Revision(6), through, "late.json is not in place")
-	p.inPlace(placedFile{name: "late.json", rev: 7})
+	p.inPlace(place.File{Name: "late.json", Revision: 7})
 	_, through = s.take()
 	require.Equal(t, kv.Revision(7), through)
 }
@@ -37,7 +40,7 @@ func TestFilesAreHandedOverWhenTheirChangeIsPublished(t *testing.T) {
 		return k.syncer.through
 	}
 	var published, handedOver kv.Revision
-	defer k.Subscribe(func(b *Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
+	defer k.Subscribe(func(b *snapshot.Batch) { published, handedOver = b.Changes[0].Node.Revision(false), through() })()
 	for what, change := range map[string]func(){
 		"a request": func() { k.mustSet("a.json", `2`) },
 		"an edit":   func() { k.put("a.json", `3`) },

@@ -1,16 +1,12 @@
 package confstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -176,112 +172,12 @@ func (s *Store) watch() {
 	}
 }
 
-// Problem is something that a person should look at. It stays until it is solved.
-type Problem struct {
-	Kind  Kind
-	Name  string    // the document, directory or profile section concerned
-	Text  string    // one sentence
-	Since time.Time // when it was first seen by this process
-}
-
-// Kind is the part of the store that reports a problem; each part replaces only its own.
-type Kind string
-
-// The kinds of problems.
+// The kinds of problems, each of a part of the store.
 const (
-	OfFile      Kind = "file"      // a document that does not parse or cannot be read
-	OfMeta      Kind = "meta"      // what _meta.json says
-	OfDirectory Kind = "directory" // what is in the directory but cannot be served
-	OfWatch     Kind = "watch"     // events that may be missed
-	OfRoot      Kind = "root"      // the directory itself
-	OfLog       Kind = "log"       // what cannot be remembered: nothing can be written
+	OfFile      = "file"      // a document that does not parse or cannot be read
+	OfMeta      = "meta"      // what _meta.json says
+	OfDirectory = "directory" // what is in the directory but cannot be served
+	OfWatch     = "watch"     // events that may be missed
+	OfRoot      = "root"      // the directory itself
+	OfLog       = "log"       // what cannot be remembered: nothing can be written
 )
-
-// problems is written by the store's goroutine and read by any.
-type problems struct {
-	log  zerolog.Logger
-	now  func() time.Time
-	open map[Problem]time.Time // store's goroutine only: since when there is each
-	list atomic.Pointer[[]Problem]
-}
-
-func newProblems(log zerolog.Logger, now func() time.Time) *problems {
-	return &problems{log: log, now: now, open: make(map[Problem]time.Time)}
-}
-
-// all is sorted by name; the slice is the caller's.
-func (p *problems) all() []Problem {
-	if list := p.list.Load(); list != nil {
-		return slices.Clone(*list)
-	}
-	return nil
-}
-
-// set makes text the only problem of name from src; "" means that it is solved.
-func (p *problems) set(src Kind, name, text string) {
-	problem := Problem{Kind: src, Name: name, Text: text}
-	if _, known := p.open[problem]; known {
-		return
-	}
-	since, healed := p.now(), ""
-	for key, t := range p.open {
-		if key.Kind == src && key.Name == name {
-			delete(p.open, key)
-			since, healed = t, key.Text
-		}
-	}
-	switch {
-	case text != "":
-		p.open[problem] = since
-		p.log.Warn().Str("name", name).Str("kind", string(src)).Msg(text)
-	case healed != "":
-		p.log.Info().Str("name", name).Str("kind", string(src)).Str("was", healed).Msg("healed")
-	default:
-		return
-	}
-	p.publish()
-}
-
-// replace makes found the only problems from src.
-func (p *problems) replace(src Kind, found []Problem) {
-	next := make(map[Problem]bool, len(found))
-	changed := false
-	for _, f := range found {
-		key := Problem{Kind: src, Name: f.Name, Text: f.Text}
-		next[key] = true
-		if _, known := p.open[key]; !known {
-			p.open[key] = p.now()
-			p.log.Warn().Str("name", f.Name).Str("kind", string(src)).Msg(f.Text)
-			changed = true
-		}
-	}
-	for key := range p.open {
-		if key.Kind == src && !next[key] {
-			delete(p.open, key)
-			p.log.Info().Str("name", key.Name).Str("kind", string(src)).Str("was", key.Text).Msg("healed")
-			changed = true
-		}
-	}
-	if changed {
-		p.publish()
-	}
-}
-
-// remind logs everything that is still wrong.
-func (p *problems) remind() {
-	for _, problem := range p.all() {
-		p.log.Warn().Str("name", problem.Name).Time("since", problem.Since).Msg("still: " + problem.Text)
-	}
-}
-
-func (p *problems) publish() {
-	list := make([]Problem, 0, len(p.open))
-	for problem, since := range p.open {
-		problem.Since = since
-		list = append(list, problem)
-	}
-	slices.SortFunc(list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
-	})
-	p.list.Store(&list)
-}

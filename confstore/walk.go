@@ -11,7 +11,10 @@ import (
 	"unicode/utf8"
 
 	"confcenter/codes"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
+	"confcenter/internal/watch"
 )
 
 const (
@@ -48,31 +51,17 @@ type foundFile struct {
 type listing struct {
 	root     atomicfile.Root // that was walked
 	files    []foundFile
-	dirs     []foundDir
+	dirs     []watch.Dir
 	links    []string // symlinks to directories, or to nothing
 	temps    []string // left by a killed process
-	problems []Problem
-}
-
-type foundDir struct {
-	name   string
-	id     fileID
-	linked bool // reached through a symlink
-}
-
-// fileID is the identity of a directory, to recognise circles of symlinks.
-type fileID struct{ ino, dev uint64 }
-
-func idOf(info fs.FileInfo) fileID {
-	sig := signatureOf(info)
-	return fileID{sig.ino, sig.dev}
+	problems []health.Problem
 }
 
 // walker lists a directory tree.
 type walker struct {
 	root     atomicfile.Root
-	enter    func(foundDir) // before a directory is listed; nil = nothing
-	stat     bool           // fill in signatures
+	enter    func(watch.Dir) // before a directory is listed; nil = nothing
+	stat     bool            // fill in signatures
 	maxFiles int
 	full     bool // a limit was reached
 	skipped  int  // files of otherFormats that are reported
@@ -87,22 +76,22 @@ func (w *walker) walk(dir string) *listing {
 	case err == nil:
 		w.enterDir(dir, chain, linked(w.root, dir))
 	case !errors.Is(err, fs.ErrNotExist):
-		w.report(dir, "cannot be read: "+cause(err))
+		w.report(dir, "cannot be read: "+atomicfile.Cause(err))
 	}
 	return &w.out
 }
 
 // above returns the identities of the directories that contain dir, from the root down; none for
 // the root.
-func (w *walker) above(dir string) ([]fileID, error) {
-	var chain []fileID
+func (w *walker) above(dir string) ([]watch.ID, error) {
+	var chain []watch.ID
 	for dir != "." {
 		dir = path.Dir(dir)
 		info, err := w.root.Stat(dir)
 		if err != nil {
 			return nil, err
 		}
-		chain = append(chain, idOf(info))
+		chain = append(chain, watch.IDOf(info))
 	}
 	slices.Reverse(chain)
 	return chain, nil
@@ -114,7 +103,7 @@ func linked(root atomicfile.Root, dir string) bool {
 }
 
 func (w *walker) report(name, text string) {
-	w.out.problems = append(w.out.problems, Problem{Name: shownName(name), Text: text})
+	w.out.problems = append(w.out.problems, health.Problem{Name: shownName(name), Text: text})
 }
 
 // limit reports, once, that a limit was reached.
@@ -126,19 +115,19 @@ func (w *walker) limit(name, text string) {
 }
 
 // dir lists one directory; chain has the identities from the root down to it.
-func (w *walker) dir(dir string, chain []fileID, linked bool) {
+func (w *walker) dir(dir string, chain []watch.ID, linked bool) {
 	if len(w.out.dirs) >= maxDirs {
 		w.limit(dir, "there are too many directories; this one and others are not looked at")
 		return
 	}
-	found := foundDir{name: dir, id: chain[len(chain)-1], linked: linked}
+	found := watch.Dir{Name: dir, ID: chain[len(chain)-1], Linked: linked}
 	w.out.dirs = append(w.out.dirs, found)
 	if w.enter != nil {
 		w.enter(found)
 	}
 	entries, err := w.root.ReadDir(dir)
 	if err != nil {
-		w.report(dir, "cannot be read: "+cause(err))
+		w.report(dir, "cannot be read: "+atomicfile.Cause(err))
 		return
 	}
 	for _, e := range entries {
@@ -146,7 +135,7 @@ func (w *walker) dir(dir string, chain []fileID, linked bool) {
 	}
 }
 
-func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
+func (w *walker) item(dir string, e fs.DirEntry, chain []watch.ID, linked bool) {
 	name := path.Join(dir, e.Name())
 	switch {
 	case atomicfile.IsTemp(name):
@@ -161,21 +150,21 @@ func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
 	}
 }
 
-func (w *walker) symlink(name string, chain []fileID) {
+func (w *walker) symlink(name string, chain []watch.ID) {
 	info, err := w.root.Stat(name)
 	link := foundFile{name: name, linked: true}
-	if strings.HasSuffix(name, suffix) {
+	if strings.HasSuffix(name, snapshot.Suffix) {
 		link.way = way(w.root, name)
 	}
 	switch {
-	case err != nil && strings.HasSuffix(name, suffix):
+	case err != nil && strings.HasSuffix(name, snapshot.Suffix):
 		w.file(link, nil) // reading it says what is wrong, unless it is missing
 		if fault := LinksToNothing(w.root, name); fault != "" {
 			w.report(name, fault)
 		}
 	case err != nil:
 		w.out.links = append(w.out.links, name) // its target may appear later
-		w.report(name, cmp.Or(LinksToNothing(w.root, name), "is a symlink that cannot be followed inside the configuration directory: "+cause(err)))
+		w.report(name, cmp.Or(LinksToNothing(w.root, name), "is a symlink that cannot be followed inside the configuration directory: "+atomicfile.Cause(err)))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)
 		w.enterDir(name, chain, true)
@@ -186,7 +175,7 @@ func (w *walker) symlink(name string, chain []fileID) {
 
 // enterDir lists a directory unless it is one of those that contain it, whose identities are in
 // chain.
-func (w *walker) enterDir(name string, chain []fileID, linked bool) {
+func (w *walker) enterDir(name string, chain []watch.ID, linked bool) {
 	if len(chain) >= maxDepth {
 		w.report(name, "is nested too deeply and not looked at")
 		return
@@ -196,13 +185,13 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 		return
 	}
 	if err != nil {
-		w.report(name, "cannot be read: "+cause(err))
+		w.report(name, "cannot be read: "+atomicfile.Cause(err))
 		return
 	}
 	if !info.IsDir() {
 		return
 	}
-	id := idOf(info)
+	id := watch.IDOf(info)
 	for _, above := range chain {
 		if above == id {
 			w.report(name, "is a symlink to a directory that it is in; it is not followed")
@@ -214,7 +203,7 @@ func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 
 func (w *walker) file(f foundFile, info fs.FileInfo) {
 	name := f.name
-	if !strings.HasSuffix(name, suffix) {
+	if !strings.HasSuffix(name, snapshot.Suffix) {
 		if fault := otherFormat(name); fault != "" && w.skipped < maxSkipped {
 			w.skipped++
 			w.report(name, notServed(fault))
@@ -239,8 +228,6 @@ func (w *walker) file(f foundFile, info fs.FileInfo) {
 }
 
 const (
-	suffix         = ".json"
-	maxNameBytes   = 1024
 	maxSegment     = 255
 	maxNameInError = 80
 )
@@ -268,9 +255,9 @@ func nameFault(name string) string {
 	switch {
 	case name == "":
 		return "is empty; give the path of a file below the configuration directory"
-	case len(name) > maxNameBytes:
+	case len(name) > snapshot.MaxName:
 		return "is longer than 1024 bytes; shorten it"
-	case !strings.HasSuffix(name, suffix):
+	case !strings.HasSuffix(name, snapshot.Suffix):
 		return "does not end in .json; add it"
 	case !utf8.ValidString(name):
 		return "is not UTF-8; rename it"

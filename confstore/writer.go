@@ -3,14 +3,18 @@ package confstore
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/place"
+	"confcenter/confstore/revisions"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
+	"confcenter/internal/parallel"
 	"confcenter/kv"
 	"confcenter/meta"
 )
@@ -33,7 +37,6 @@ type writer struct {
 	pause   time.Duration      // between the last two attempts to write the log, which grows while they fail
 	next    time.Time          // no attempt before this
 	fault   error              // why nothing is accepted until a restart; nil: no reason
-	faulted bool               // a file that was never good has come or gone since the last checkMeta
 }
 
 // step is one change on its way: a request, or edits that were found on disk.
@@ -41,7 +44,7 @@ type step struct {
 	job   *setJob // nil: it was found on disk
 	files []fileSetting
 	err   error
-	plan  *plan // what it changes, applied; nil: nothing
+	plan  *snapshot.Plan // what it changes, applied; nil: nothing
 
 	// of a change with a token
 	asked log.Digest
@@ -54,13 +57,13 @@ type step struct {
 func (s *step) happens() bool { return s.plan != nil && (s.job == nil || !s.job.check) }
 
 // recall makes the state of the last run the one with which edits since are compared.
-func (w *writer) recall(now *Snapshot) {
-	for _, name := range now.names {
-		w.cfg.Documents.Add(now.Node(name).cost())
-		w.known = max(w.known, now.Node(name).own.revision())
+func (w *writer) recall(now *snapshot.Snapshot) {
+	for _, name := range now.Names() {
+		w.cfg.Documents.Add(now.Node(name).Cost())
+		w.known = max(w.known, now.Node(name).Revision(false))
 	}
 	w.snapshot.Store(now)
-	w.logged(w.known)
+	w.caughtUp(w.known)
 }
 
 // serve carries out one request, and with it those that wait behind it.
@@ -86,27 +89,30 @@ func (w *writer) group(jobs []*setJob) (done []step) {
 }
 
 // found carries out edits that were found on disk, as one step.
-func (w *writer) found(edits []edit) {
-	if len(edits) == 0 {
-		return
+func (w *writer) found(edits []snapshot.Edit) {
+	if len(edits) > 0 {
+		w.takeIn(edits)
 	}
-	w.dir.sign(edits)
-	p, err := w.planner().plan(edits, false)
+	if w.in.faulted {
+		w.checkMeta()
+	}
+}
+
+func (w *writer) takeIn(edits []snapshot.Edit) {
+	p, err := w.planner().Plan(edits, false)
 	if err != nil {
 		// _meta.json was checked when it was read; if it fails here, serve as before.
-		w.dir.problems.set(OfFile, meta.FileName, err.Error())
+		w.dir.problems.Set(OfFile, meta.FileName, err.Error())
 		return
 	}
-	for i := range edits {
-		if _, highest := p.highest(edits[i].name, p.rules); highest == math.MaxInt32 && edits[i].doc.served == highest {
-			w.dir.problems.set(OfFile, edits[i].name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
-		}
+	for _, name := range p.AtTheEnd() {
+		w.dir.problems.Set(OfFile, name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
 	}
-	w.carryOut([]step{{plan: p.apply(&w.limits)}})
+	w.carryOut([]step{{plan: p}})
 }
 
 func (w *writer) planner() planner {
-	return planner{prev: w.snapshot.Load(), now: w.cfg.Clock.Now()}
+	return planner{snapshot.Planner{Prev: w.snapshot.Load(), Now: w.cfg.Clock.Now(), Limits: w.limits, Fault: w.publisher.fault}}
 }
 
 // carryOut carries out what is planned, whether it was asked for or found on disk, in the order that
@@ -115,7 +121,7 @@ func (w *writer) planner() planner {
 // result ends with the step after which the others have to be planned again.
 func (w *writer) carryOut(steps []step) []step {
 	steps = w.remember(w.prepare(steps))
-	var placed []placedFile
+	var placed []place.File
 	overtaken := false
 	for i := range steps {
 		if s := &steps[i]; s.happens() {
@@ -126,7 +132,7 @@ func (w *writer) carryOut(steps []step) []step {
 	}
 	w.placer.inPlace(placed...)
 	if len(steps) > 0 && steps[0].job == nil {
-		w.commits.find(w.cfg.Clock.Now().Add(w.cfg.CommitWait), placed...)
+		w.commits.Find(placed...)
 	}
 	if overtaken {
 		w.in.retryPlacing()
@@ -145,7 +151,7 @@ func (w *writer) prepare(steps []step) []step {
 			}
 		}
 	}
-	each(len(files), maxFlushes, func(i int) {
+	parallel.Each(len(files), maxFlushes, func(i int) {
 		f := files[i]
 		if f.file, f.err = w.dir.prepare(f.req.Name, f.data, f.mtime, f.before); f.err != nil {
 			f.err = storageError(f.req.Name, "cannot write in the configuration directory", f.err)
@@ -204,7 +210,7 @@ func (w *writer) remember(steps []step) []step {
 		switch {
 		case !s.happens():
 		case len(revisions) > 0:
-			s.plan.recorded(revisions[0])
+			s.plan.Recorded(revisions[0])
 			revisions = revisions[1:]
 		case s.job == nil && err != nil:
 			w.miss(s.plan)
@@ -220,7 +226,7 @@ func (w *writer) remember(steps []step) []step {
 
 // change is the step as the log has it.
 func (s *step) change(lessens bool) log.Change {
-	c := s.plan.change()
+	c := s.plan.Change()
 	if c.Lessens = lessens; s.job == nil {
 		return c
 	}
@@ -232,8 +238,8 @@ func (s *step) change(lessens bool) log.Change {
 }
 
 // lessens reports whether all that a change does is to take rights away.
-func (w *writer) lessens(p *plan) bool {
-	return !slices.ContainsFunc(p.edits, func(e edit) bool { return !w.cfg.Lessens(e.name, p.prev.Node(e.name).liveText(), e.text) })
+func (w *writer) lessens(p *snapshot.Plan) bool {
+	return !slices.ContainsFunc(p.Edits, func(e snapshot.Edit) bool { return !w.cfg.Lessens(e.Name, p.Prev.Node(e.Name).Text(), e.Text) })
 }
 
 // commit makes changes durable, behind what the log missed while it could not be written. It waits
@@ -278,29 +284,29 @@ func isAbout(c *log.Change, names []string) bool {
 }
 
 // miss notes what is served and not in the log.
-func (w *writer) miss(p *plan) {
-	for _, e := range p.edits {
-		by := by(e.actor, p.now)
-		w.unsaved[e.name] = &by
+func (w *writer) miss(p *snapshot.Plan) {
+	for _, e := range p.Edits {
+		by := log.ByOf(e.Actor, p.Now)
+		w.unsaved[e.Name] = &by
 	}
-	for _, l := range p.lists {
+	for _, l := range p.Lists {
 		w.unsaved[l.Name] = w.unsaved[l.Name] // nil, unless it misses the version, too
 	}
 }
 
 // missed is a change that brings the log up to what is served, of these names.
 func (w *writer) missed() (c log.Change, names []string) {
-	c = log.Change{Seq: w.snapshot.Load().seq, By: by(onDisk, w.cfg.Clock.Now())}
+	c = log.Change{Seq: w.snapshot.Load().Seq(), By: log.ByOf(onDisk, w.cfg.Clock.Now())}
 	for name, by := range w.unsaved {
-		if n := w.snapshot.Load().Node(name); n.known() {
+		if n := w.snapshot.Load().Node(name); n.Known() {
 			if by != nil {
-				v := n.own.remembered(name, w.placer.bytesOf(n))
+				v := n.Remembered(w.placer.bytesOf(n))
 				v.By = by
 				c.Versions = append(c.Versions, v)
-				noteDocument(&c.Note, &access.Actor{Author: by.Author, Origin: by.Origin, Address: by.Peer}, name, v.Deleted)
+				snapshot.NoteDocument(&c.Note, &access.Actor{Author: by.Author, Origin: by.Origin, Address: by.Peer}, name, v.Deleted)
 			}
-			if n.floor != 0 || n.list != (log.Digest{}) {
-				c.Lists = append(c.Lists, log.List{Name: name, Floor: n.floor, Digest: n.list})
+			if list, listed := n.List(); listed {
+				c.Lists = append(c.Lists, list)
 			}
 			names = append(names, name)
 		}
@@ -312,17 +318,23 @@ func (w *writer) missed() (c log.Change, names []string) {
 // saved takes note of documents that the log has by now.
 func (w *writer) saved(names []string, rev kv.Revision) {
 	now := w.snapshot.Load()
-	var placed []placedFile
+	var placed []place.File
 	for _, name := range names {
-		if n := now.Node(name); n.known() && w.unsaved[name] != nil {
-			placed = append(placed, placedFile{name: name, rev: rev})
-			n.own.setRevision(rev)
+		if n := now.Node(name); n.Known() && w.unsaved[name] != nil {
+			placed = append(placed, place.File{Name: name, Revision: rev})
+			n.Recorded(rev)
 		}
 		delete(w.unsaved, name)
 	}
 	w.placer.inPlace(placed...)
-	w.logged(rev)
-	w.commits.find(w.cfg.Clock.Now().Add(w.cfg.CommitWait), placed...)
+	w.caughtUp(rev)
+	w.commits.Find(placed...)
+}
+
+// caughtUp notes that the snapshot is what the log has up to a revision, after changes that did
+// not come through publish one by one.
+func (w *writer) caughtUp(rev kv.Revision) {
+	w.logged(revisions.Step{Exact: &revisions.Exact{Snapshot: w.snapshot.Load(), Revision: rev}, Gap: true})
 }
 
 // retry has the log remember what it missed, if it is time.
@@ -352,7 +364,7 @@ func (w *writer) ended(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	w.dir.problems.set(OfLog, "log", text)
+	w.dir.problems.Set(OfLog, "log", text)
 }
 
 // stop refuses all writes until a restart.
@@ -364,11 +376,11 @@ func (w *writer) stop(why error) {
 // place puts the files of a step in place: what readers of the directory see. If that fails the
 // versions stand, and it is tried again. A file that was changed meanwhile is an edit that comes after
 // them: edited.
-func (w *writer) place(s *step) (placed []placedFile, edited bool) {
+func (w *writer) place(s *step) (placed []place.File, edited bool) {
 	if s.job == nil { // they are there
-		for i := range s.plan.edits {
-			if e := &s.plan.edits[i]; s.plan.revision > 0 {
-				placed = append(placed, placedFile{e.name, s.plan.revision, e.state})
+		for i := range s.plan.Edits {
+			if e := &s.plan.Edits[i]; s.plan.Revision > 0 {
+				placed = append(placed, place.File{Name: e.Name, Revision: s.plan.Revision, State: e.State})
 			}
 		}
 		return placed, false
@@ -380,8 +392,8 @@ func (w *writer) place(s *step) (placed []placedFile, edited bool) {
 			continue
 		}
 		name := f.req.Name
-		doc := s.plan.doc(name)
-		v := log.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
+		n := s.plan.Next.Node(name)
+		v := log.Version{Name: name, Revision: n.Revision(false), Deleted: n.Deleted(), Given: f.mtime, Hash: n.Hash(), Replaces: f.before.raw, File: f.data}
 		o := &owedFile{version: v, before: f.before, pending: f.file}
 		if f.leads > 0 {
 			o.with = s.files[f.leads-1].req.Name
@@ -396,38 +408,27 @@ func (w *writer) place(s *step) (placed []placedFile, edited bool) {
 }
 
 // publish serves a plan.
-func (w *writer) publish(p *plan) {
-	for _, e := range p.edits {
-		w.cfg.Documents.Add(p.next.Node(e.name).cost() - p.prev.Node(e.name).cost())
+func (w *writer) publish(p *snapshot.Plan) {
+	for _, e := range p.Edits {
+		w.cfg.Documents.Add(p.Next.Node(e.Name).Cost() - p.Prev.Node(e.Name).Cost())
 	}
 	w.publisher.publish(p)
-	if p.newRules || p.existence {
+	if p.AffectsMeta() {
 		w.checkMeta()
 	}
 }
 
 // checkMeta reports what is wrong with _meta.json, given the documents that exist.
 func (w *writer) checkMeta() {
-	w.faulted = false
-	var list []Problem
-	now := w.snapshot.Load()
-	add := func(name, text string) { list = append(list, Problem{Name: name, Text: text}) }
-	for _, p := range now.rules.problems {
-		add(p.Name, p.Text)
-	}
-	for _, p := range now.rules.meta.CheckEach(func(name string) string {
-		if n := now.Node(name); n.live() {
-			if !n.own.object() {
-				return meta.NoObject
-			}
-			return ""
-		}
+	w.in.faulted = false
+	var list []health.Problem
+	for _, p := range w.snapshot.Load().MetaProblems(func(name string) string {
 		if broken := w.neverGood([]byte(name)); broken != nil {
 			return broken.Says()
 		}
-		return "does not exist"
+		return ""
 	}) {
-		add(p.Name, p.Text)
+		list = append(list, health.Problem{Name: p.Name, Text: p.Text})
 	}
-	w.dir.problems.replace(OfMeta, list)
+	w.dir.problems.Replace(OfMeta, list)
 }

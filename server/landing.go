@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/clock"
 	"confcenter/player/field"
 	"confcenter/player/landing"
@@ -56,7 +56,7 @@ func (s *Server) startLanding() {
 		return
 	}
 	changed := make(chan struct{}, 1)
-	unfollow := s.Documents.Follow(func(*confstore.Snapshot, []string) { clock.Nudge(changed) }) // if it is full, it will look anyway
+	unfollow := s.Documents.Follow(func(*snapshot.Snapshot, []string) { clock.Nudge(changed) }) // if it is full, it will look anyway
 	end := s.run(func(closing <-chan struct{}) {
 		for {
 			select {

@@ -33,6 +33,7 @@ import (
 	"confcenter/access/token"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kv/embedded"
@@ -85,11 +86,11 @@ type Control struct {
 // ruling is a policy with what is known of its permits.
 type ruling struct {
 	*policy.Policy
-	roles  map[string]*policy.Role    // by document
-	nodes  map[string]*confstore.Node // that they were read from; others are not read again
-	stale  []string                   // the documents of those that are broken on disk, so that an older text counts
-	unread []string                   // the documents of those that cannot be read
-	within sync.Map                   // [2]*policy.Permits → bool
+	roles  map[string]*policy.Role   // by document
+	nodes  map[string]*snapshot.Node // that they were read from; others are not read again
+	stale  []string                  // the documents of those that are broken on disk, so that an older text counts
+	unread []string                  // the documents of those that cannot be read
+	within sync.Map                  // [2]*policy.Permits → bool
 }
 
 // Open begins to follow roles and tokens. Close it before what it was made of.
@@ -101,7 +102,7 @@ func Open(cfg Config) *Control {
 	}
 	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), judge: make(chan struct{}, 1), followers: map[int]func(){}}
 	c.rules.Store(c.first())
-	c.unfollow = cfg.Roles.Follow(func(now *confstore.Snapshot, names []string) {
+	c.unfollow = cfg.Roles.Follow(func(now *snapshot.Snapshot, names []string) {
 		if slices.ContainsFunc(names, isRole) {
 			c.take(now)
 		}
@@ -126,16 +127,16 @@ func (c *Control) Close() {
 func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
 
 // take puts the roles of a snapshot in force. A role that cannot be read keeps the one before.
-func (c *Control) take(now *confstore.Snapshot) {
+func (c *Control) take(now *snapshot.Snapshot) {
 	before := c.rules.Load()
 	if before != nil && before.roles == nil && c.first() != nil { // still broken
 		c.rules.Store(&ruling{Policy: before.Policy, stale: stale(now)})
 		return
 	}
-	r := &ruling{roles: map[string]*policy.Role{}, nodes: map[string]*confstore.Node{}, stale: stale(now)}
+	r := &ruling{roles: map[string]*policy.Role{}, nodes: map[string]*snapshot.Node{}, stale: stale(now)}
 	for _, name := range now.Names() {
 		node := now.Node(name)
-		if !isRole(name) || node.Deleted() || !node.Known() {
+		if !isRole(name) || !node.Live() {
 			continue
 		}
 		if r.nodes[name] = node; before != nil && before.nodes[name] == node && before.roles[name] != nil {

@@ -7,7 +7,7 @@ import (
 
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 )
 
 // first is what is in force at the start. A role that was never understood may be one that
@@ -31,9 +31,9 @@ func (c *Control) broken() (names []string) {
 }
 
 // stale are the roles that are broken on disk, so that an older text counts.
-func stale(now *confstore.Snapshot) (names []string) {
+func stale(now *snapshot.Snapshot) (names []string) {
 	for _, name := range now.Names() {
-		if node := now.Node(name); isRole(name) && node.Known() && !node.Deleted() && node.Broken() != "" {
+		if node := now.Node(name); isRole(name) && node.Live() && node.Broken() != "" {
 			names = append(names, name)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
-	"confcenter/confstore/history"
 	"confcenter/confstore/log"
+	"confcenter/internal/textdiff"
 	"confcenter/kv"
 	"confcenter/op"
 )
@@ -207,7 +207,7 @@ func (r *Reviews) documentPart(d *document) (*Part, error) {
 	if p.Cut = long || len(d.File) > mostCompared; p.Cut {
 		return p, nil
 	}
-	text, err := history.Unified(old, now, new, d.File)
+	text, err := textdiff.Between(now, d.File).Unified(old, new)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"confcenter/confstore/history"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/textdiff"
 )
 
 const (
@@ -167,7 +168,7 @@ const longestValue = 4 << 10
 func differOf(from, to *fileSide, paths bool) (*twoFiles, error) {
 	answer := &twoFiles{From: from, To: to, Same: string(from.text) == string(to.text)}
 	if !paths {
-		text, err := history.Unified(screen.Visible(from.String()), from.text, screen.Visible(to.String()), to.text)
+		text, err := textdiff.Between(from.text, to.text).Unified(screen.Visible(from.String()), screen.Visible(to.String()))
 		answer.Text = string(text)
 		return answer, err
 	}

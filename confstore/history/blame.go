@@ -70,7 +70,7 @@ func (h *History) Blame(ctx context.Context, _ *access.Actor, q *BlameAsk) (*Bla
 	if err != nil {
 		return nil, err
 	}
-	values, err := h.valuesOf(r, v, splitPath(q.Path))
+	values, err := h.valuesOf(r, v, jsonpath.Split(q.Path))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (h *History) Blame(ctx context.Context, _ *access.Actor, q *BlameAsk) (*Bla
 	if len(values) > mostKeys {
 		values, answer.Next = values[:mostKeys], q.Offset+mostKeys
 	}
-	switch keys := splitPath(q.Path); {
+	switch keys := jsonpath.Split(q.Path); {
 	case len(values) > 0 || q.Offset > 0:
 	case len(keys) == 0:
 		return nil, codes.Errorf(codes.NotFound, "%s is {}: no file has a value of it", v.own.Name)
@@ -105,8 +105,8 @@ func (h *History) valuesOf(r *room, v *view, keys []string) (list []value, err e
 	if e.winner < 0 {
 		return nil, nil
 	}
-	path := joinPath(keys)
-	if jsontext.KindOf(at(v.text, keys)) != jsontext.Object {
+	path := jsonpath.Join(keys)
+	if jsontext.KindOf(jsonpath.At(v.text, keys)) != jsontext.Object {
 		return []value{{path, e.winner}}, nil
 	}
 	var docs [][]byte
@@ -219,9 +219,9 @@ func (b *blaming) compare(ctx context.Context, is, was *log.Version, open map[st
 	if err != nil || len(changed) == 0 {
 		return err
 	}
-	above := aboveAll(changed)
+	touched := jsonpath.SetOf(changed)
 	for path := range open {
-		if touches(path, changed, above) {
+		if touched.Touches(path) {
 			if err := b.blame(ctx, is, path, open, false); err != nil {
 				return err
 			}
@@ -234,31 +234,6 @@ func (b *blaming) compare(ctx context.Context, is, was *log.Version, open map[st
 func differences(r *room, a, b []byte) (changed map[string]struct{}, err error) {
 	changed = map[string]struct{}{}
 	return changed, compare(r, a, b, func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} })
-}
-
-// aboveAll are paths and those above them: what is below a value that changed has changed, and so has
-// what is above one in a list.
-func aboveAll(changed map[string]struct{}) map[string]struct{} {
-	above := map[string]struct{}{}
-	for path := range changed {
-		for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
-			above[path[:at]] = struct{}{}
-		}
-	}
-	return above
-}
-
-// touches reports whether a path is one of those that changed, or above or below one.
-func touches(path string, changed, above map[string]struct{}) bool {
-	if _, is := above[path]; is {
-		return true
-	}
-	for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
-		if _, is := changed[path[:at]]; is {
-			return true
-		}
-	}
-	return false
 }
 
 // blame says who made a version, and that the value at a path is of it.

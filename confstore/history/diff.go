@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/log"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
+	"confcenter/internal/textdiff"
 )
 
 // DiffAsk asks what differs between two revisions of a document.
@@ -144,85 +143,16 @@ func (h *History) sides(ctx context.Context, r *room, q *DiffAsk) (from, to *vie
 	return from, to, err
 }
 
-// perLine is what comparing a line takes.
-const perLine = 256
-
 func byLine(r *room, answer *DiffAnswer, from, to *view, offset int64) error {
-	old, new, skipped := window(readable(from), readable(to))
-	lines := bytes.Count(old, []byte{'\n'}) + bytes.Count(new, []byte{'\n'}) + 2
-	if err := r.take(3*(len(old)+len(new)) + lines*perLine); err != nil {
+	d := textdiff.Between(readable(from), readable(to))
+	if err := r.take(d.Cost()); err != nil {
 		return err
 	}
-	text, err := unified(nameOf(answer, from), old, nameOf(answer, to), new, skipped)
+	text, err := d.Unified(nameOf(answer, from), nameOf(answer, to))
 	if err == nil {
 		answer.Text, answer.Next, err = piece(text, offset)
 	}
 	return err
-}
-
-// Unified compares two texts line by line, nil is one that is not there. It takes about three times
-// their memory, and 256 bytes for each line. It is empty if they are the same.
-func Unified(oldName string, old []byte, newName string, new []byte) ([]byte, error) {
-	old, new, skipped := window(old, new)
-	return unified(oldName, old, newName, new, skipped)
-}
-
-// unified compares windows of two texts.
-func unified(oldName string, old []byte, newName string, new []byte, skipped int) ([]byte, error) {
-	text := diff.Diff(oldName, old, newName, new)
-	if _, rest, found := bytes.Cut(text, []byte{'\n'}); found { // without the command
-		text = rest
-	}
-	return moved(text, skipped)
-}
-
-// around is how many lines a unified diff has around those that differ.
-const around = 3
-
-// window is the part of two texts in which they differ, with some lines around it, and how many lines
-// come before it: a change of one line of a long file takes little to compare.
-func window(old, new []byte) (oldPart, newPart []byte, skipped int) {
-	short := min(len(old), len(new))
-	first := 0
-	for first < short && old[first] == new[first] {
-		first++
-	}
-	first = bytes.LastIndexByte(old[:first], '\n') + 1
-	last := 0 // from the end
-	for last < short-first && old[len(old)-1-last] == new[len(new)-1-last] {
-		last++
-	}
-	if line := bytes.IndexByte(old[len(old)-last:], '\n'); line >= 0 {
-		last -= line + 1
-	} else {
-		last = 0
-	}
-	for range around {
-		first = bytes.LastIndexByte(old[:max(first-1, 0)], '\n') + 1
-		last -= bytes.IndexByte(old[len(old)-last:], '\n') + 1
-	}
-	return old[first : len(old)-last], new[first : len(new)-last], bytes.Count(old[:first], []byte{'\n'})
-}
-
-// moved is a unified diff of texts that begin some lines later.
-func moved(text []byte, lines int) ([]byte, error) {
-	if lines == 0 {
-		return text, nil
-	}
-	var out []byte
-	for line := range bytes.Lines(text) {
-		var from, fromLines, to, toLines int
-		if !bytes.HasPrefix(line, []byte("@@")) {
-			out = append(out, line...)
-			continue
-		}
-		const header = "@@ -%d,%d +%d,%d @@\n"
-		if _, err := fmt.Sscanf(string(line), header, &from, &fromLines, &to, &toLines); err != nil {
-			return nil, err
-		}
-		out = fmt.Appendf(out, header, from+lines, fromLines, to+lines, toLines)
-	}
-	return out, nil
 }
 
 // readable is a text of which lines can be compared.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"confcenter/access"
+	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 )
 
@@ -66,8 +67,8 @@ func (h *History) Explain(ctx context.Context, _ *access.Actor, q *ExplainAsk) (
 	if err != nil {
 		return nil, err
 	}
-	keys := splitPath(q.Path)
-	answer := &ExplainAnswer{Name: v.own.Name, At: int64(v.at), Path: joinPath(keys), Merge: "none", Rules: int64(v.rules.Revision)}
+	keys := jsonpath.Split(q.Path)
+	answer := &ExplainAnswer{Name: v.own.Name, At: int64(v.at), Path: jsonpath.Join(keys), Merge: "none", Rules: int64(v.rules.Revision)}
 	switch {
 	case len(v.bases) == 0:
 		answer.Rules = 0
@@ -80,7 +81,7 @@ func (h *History) Explain(ctx context.Context, _ *access.Actor, q *ExplainAsk) (
 	if e.winner >= 0 {
 		answer.Winner = e.files[e.winner].Name
 	}
-	answer.Value, answer.Length = shortValue(at(v.text, keys))
+	answer.Value, answer.Length = shortValue(jsonpath.At(v.text, keys))
 	answer.Files = e.files
 	return answer, h.cfg.neverGood(r, answer.Files)
 }
@@ -138,7 +139,7 @@ func explain(l *layers, keys []string) *explanation {
 		case len(l.bases) > 0 && jsontext.KindOf(text) != jsontext.Object:
 			say.Role, say.Why = Ignored, "is not an object, so that nothing of it is merged"
 		default:
-			say.Value, say.Length = shortValue(at(text, keys))
+			say.Value, say.Length = shortValue(jsonpath.At(text, keys))
 			e.left = append(e.left, contender{len(e.files), text})
 		}
 		e.files = append(e.files, say)
@@ -151,13 +152,13 @@ func explain(l *layers, keys []string) *explanation {
 }
 
 // shown is a path in a sentence.
-func shown(keys []string) string { return "/" + strings.TrimPrefix(joinPath(keys), "/") }
+func shown(keys []string) string { return "/" + strings.TrimPrefix(jsonpath.Join(keys), "/") }
 
 // descend goes on to the next key. Of the files that have it a stronger one replaces those before,
 // unless all are objects, which are merged.
 func (e *explanation) descend(left []contender, depth int) (next []contender) {
 	for _, c := range left {
-		value := child(c.value, e.keys[depth])
+		value := jsonpath.Child(c.value, e.keys[depth])
 		if value == nil {
 			if r := e.over[c.file]; r.hidden {
 				e.files[c.file].Role, e.files[c.file].Why = Hides, "replaces "+r.path+" as a whole, and has no "+shown(e.keys)

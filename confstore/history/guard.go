@@ -11,6 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/log"
+	"confcenter/internal/jsonpath"
 	"confcenter/kv"
 	"confcenter/meta"
 	"confcenter/op"
@@ -206,9 +207,9 @@ func (g *guarded) undoes(ctx context.Context, d *log.Document, next []byte, sinc
 	if err != nil || len(changed) == 0 || next == nil {
 		return err == nil && len(changed) > 0, count, err
 	}
-	above := aboveAll(changed)
+	touched := jsonpath.SetOf(changed)
 	err = compare(r, now.File, next, func(path string, _ Difference, _, _ []byte) {
-		lost = lost || touches(path, changed, above)
+		lost = lost || touched.Touches(path)
 	})
 	return lost, count, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -20,6 +21,15 @@ type By struct {
 	Commit  string `json:"commit,omitempty"` // of git, if the file came with one
 	Token   string `json:"token,omitempty"`  // of the request
 	Time    int64  `json:"time"`             // ms since 1970
+}
+
+// ByOf is an actor to the log, which may be nil.
+func ByOf(a *access.Actor, now time.Time) By {
+	b := By{Time: now.UnixMilli()}
+	if a != nil {
+		b.Author, b.Origin, b.Peer, b.Comment, b.Commit, b.Token = a.By(), a.Origin, a.Address, a.Comment, a.Commit, a.Token
+	}
+	return b
 }
 
 // Kind is what a change did to a document.

@@ -26,6 +26,13 @@ import (
 // MarksName is the file of Marks in the data directory.
 const MarksName = "config.placed"
 
+// File is the file of a version that is in place.
+type File struct {
+	Name     string
+	Revision kv.Revision
+	State    string // of its repository, if it was found on disk, before it was read; "": not known
+}
+
 // Identity shows with one stat whether a file is the one that was placed.
 type Identity struct {
 	Inode               uint64

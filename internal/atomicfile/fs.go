@@ -88,3 +88,11 @@ type File interface {
 	// unknown and a second Sync may succeed without meaning it; do not try again.
 	Sync() error
 }
+
+// Cause returns the innermost text of an error, without paths, which peers must not see.
+func Cause(err error) string {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -148,7 +149,7 @@ const maxToken = 1 << 20
 // Log calls fn for each file that a commit has changed the contents of, with the hash of these; "":
 // it has removed it. The newest commit comes first, of all that head is made of. Commits that may
 // not have changed a file, because their parents are not there, are left out. fn returns false to
-// end it.
+// end it. It is called for files besides these paths, too, if they are more than a command line can have.
 func (r *Repository) Log(ctx context.Context, head string, paths []string, fn func(c *Commit, path, blob string) bool) error {
 	args := []string{
 		"log", "-z", "-c", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-relative",
@@ -156,7 +157,7 @@ func (r *Repository) Log(ctx context.Context, head string, paths []string, fn fu
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := r.command(ctx, append(args, paths...)...)
+	c := r.command(ctx, append(args, pathspecs(paths)...)...)
 	pipe, err := c.StdoutPipe()
 	if err != nil {
 		return err
@@ -178,6 +179,28 @@ func (r *Repository) Log(ctx context.Context, head string, paths []string, fn fu
 		return errors.Join(err, c.Wait())
 	}
 	return failed(c, c.Wait())
+}
+
+// What paths a command line has at most; beyond, git is asked for the directory that has them.
+const (
+	mostPaths     = 100
+	mostPathBytes = 32 << 10
+)
+
+func pathspecs(paths []string) []string {
+	size, common := 0, ""
+	for i, p := range paths {
+		if size += len(p); i == 0 {
+			common = path.Dir(p)
+		}
+		for common != "." && !strings.HasPrefix(p, common+"/") {
+			common = path.Dir(common)
+		}
+	}
+	if len(paths) > mostPaths || size > mostPathBytes {
+		return []string{common}
+	}
+	return paths
 }
 
 // tokens are texts that end with a zero byte.

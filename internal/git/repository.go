@@ -76,12 +76,6 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// Lock is the file that is there while a git command changes the work tree.
-func (r *Repository) Lock() string { return filepath.Join(r.Dir, "index.lock") }
-
-// Index is the file that git writes when it has changed the work tree.
-func (r *Repository) Index() string { return filepath.Join(r.Dir, "index") }
-
 // State is other text when the newest commit may be another: a few files are looked at, as they are
 // written by whatever moves HEAD.
 func (r *Repository) State() string {

@@ -1,4 +1,4 @@
-// Package health is what a store says of the disk below it.
+// Package health is what a store says of the disk below it, and of what people should look at.
 package health
 
 import "time"

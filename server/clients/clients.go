@@ -8,7 +8,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/clock"
 	"confcenter/protocol"
 	"confcenter/server/tcp/gate"
@@ -30,7 +30,7 @@ type Handlers struct {
 
 // profiles is what WHOAMI's answer is made from.
 type profiles interface {
-	Snapshot() *confstore.Snapshot
+	Snapshot() *snapshot.Snapshot
 	Epoch() string
 }
 

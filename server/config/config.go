@@ -11,6 +11,8 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
+	"confcenter/internal/health"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/memory"
 	"confcenter/meta"
@@ -42,15 +44,15 @@ type Config struct {
 
 // Store is what the server needs of a config store.
 type Store interface {
-	Snapshot() *confstore.Snapshot
+	Snapshot() *snapshot.Snapshot
 	Epoch() string
-	Problems() []confstore.Problem
+	Problems() []health.Problem
 	// NeverGood is the file of that name, which may omit ".json", if it is there and was never good.
 	NeverGood(name []byte) *confstore.Broken
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	// Subscribe calls fn until cancel.
-	Subscribe(fn func(*confstore.Batch)) (cancel func())
+	Subscribe(fn func(*snapshot.Batch)) (cancel func())
 }
 
 // Add makes g serve the documents of store. Follow starts the pushes.
@@ -66,7 +68,7 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 		protocol.BookCfgChange: {Handle: f.subscribe},
 	})
 	g.Keep(gate.OfConfig, func(*gate.Local) any {
-		return &hub{subs: make(map[string][]*subscription), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
+		return &hub{subs: make(map[string][]*subscription), backlog: snapshot.NewBacklog(g.Group.Limits.Backlog)}
 	})
 	return f
 }
@@ -84,7 +86,7 @@ func (f *Handlers) Unfollow() {
 // getConfig answers from the snapshot, without waiting and without allocating.
 func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q := s.Local.Req.ConfigQuery()
-	node, _ := s.TakePrepared().(*confstore.Node)
+	node, _ := s.TakePrepared().(*snapshot.Node)
 	if node == nil {
 		node = f.store.Snapshot().Find(q.File)
 	}
@@ -150,7 +152,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 
 // reveal answers with the sealed values that the peer may know; of the others with their marks. Without
 // a value there is none at the path, unless it leads into one that is sealed.
-func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQuery, node *confstore.Node, value []byte, end string) {
+func (f *Handlers) reveal(s *gate.Session, h protocol.Header, q protocol.ConfigQuery, node *snapshot.Node, value []byte, end string) {
 	mtime := node.Mtime(q.Inherit)
 	if value != nil && len(value) < loop.WholeFrame {
 		out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
@@ -273,7 +275,7 @@ func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byt
 			list.Size = len(names)
 			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
 		}
-		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !r.May().Names(p.Name) })
+		problems := slices.DeleteFunc(f.store.Problems(), func(p health.Problem) bool { return !r.May().Names(p.Name) })
 		list.Size = detailSize(snap, problems)
 		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
 		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, r.May()) })
@@ -282,7 +284,7 @@ func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byt
 }
 
 // nameList lists the names that may be told.
-func nameList(snap *confstore.Snapshot, r *edge.Request) []byte {
+func nameList(snap *snapshot.Snapshot, r *edge.Request) []byte {
 	if r.Rights == nil {
 		return snap.NameList()
 	}
@@ -290,7 +292,7 @@ func nameList(snap *confstore.Snapshot, r *edge.Request) []byte {
 }
 
 // detailSize is about what files and problems take until and in a reply.
-func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
+func detailSize(snap *snapshot.Snapshot, problems []health.Problem) int {
 	size := memory.VersionCost * (1 + len(problems))
 	for _, name := range snap.Names() {
 		size += memory.VersionCost + len(name) + len(snap.Node(name).Broken())
@@ -301,7 +303,7 @@ func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
 	return size
 }
 
-func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, may op.May) []byte {
+func appendDetail(dst []byte, snap *snapshot.Snapshot, found []health.Problem, may op.May) []byte {
 	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
 		if !may.Names(name) {

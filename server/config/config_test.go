@@ -14,6 +14,7 @@ import (
 	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/atomicfile/atomicfiletest"
 	"confcenter/kvstore/memory"
 	"confcenter/protocol"
@@ -52,7 +53,7 @@ func (k *docKit) deafen() {
 }
 
 // post has the loop tell of b in its next turn.
-func (k *docKit) post(b *confstore.Batch) { k.docs.publish(b) }
+func (k *docKit) post(b *snapshot.Batch) { k.docs.publish(b) }
 
 // book subscribes and returns what was answered, pushes included.
 func book(s *docKit, body string) string {
@@ -62,10 +63,10 @@ func book(s *docKit, body string) string {
 }
 
 // change writes a.json and returns the batch, which no one has been told of yet.
-func change(t *testing.T, s *docKit, contents string) *confstore.Batch {
-	batch := make(chan *confstore.Batch, 8)
+func change(t *testing.T, s *docKit, contents string) *snapshot.Batch {
+	batch := make(chan *snapshot.Batch, 8)
 	store := s.store
-	store.Subscribe(func(b *confstore.Batch) {
+	store.Subscribe(func(b *snapshot.Batch) {
 		select {
 		case batch <- b:
 		default:
@@ -181,7 +182,7 @@ func TestPartsLookedUpCountInTheTurn(t *testing.T) {
 
 	snap := s.store.Snapshot()
 	node := snap.Node("a.json")
-	f := &fanOut{hub: followerOf(s.Session).hub, batch: &confstore.Batch{Seq: snap.Seq() + 1, Snapshot: snap, Changes: []confstore.Change{{Name: "a.json", Node: node, Prev: node, Own: true}}}}
+	f := &fanOut{hub: followerOf(s.Session).hub, batch: &snapshot.Batch{Seq: snap.Seq() + 1, Snapshot: snap, Changes: []snapshot.Change{{Name: "a.json", Node: node, Prev: node, Own: true}}}}
 	turns := 1
 	for {
 		if _, done := f.Deliver(s.Loop, 100); done {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/roster"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
@@ -16,8 +16,8 @@ import (
 // hub has the subscriptions of one loop: which of its sessions follow which file. It
 // belongs to the loop.
 type hub struct {
-	subs    map[string][]*subscription      // by full file name, in any order; subscription.place is the place
-	backlog *follow.Queue[*confstore.Batch] // any goroutine: what fanOuts in the mailbox are going to push
+	subs    map[string][]*subscription     // by full file name, in any order; subscription.place is the place
+	backlog *follow.Queue[*snapshot.Batch] // any goroutine: what fanOuts in the mailbox are going to push
 }
 
 func (h *hub) add(sub *subscription) {
@@ -75,7 +75,7 @@ func followerOf(s *gate.Session) *follower {
 
 // publish posts a batch of the store to the loops. The store calls it before it completes
 // the writer, so a writer that has subscribed gets the push before the reply.
-func (f *Handlers) publish(b *confstore.Batch) {
+func (f *Handlers) publish(b *snapshot.Batch) {
 	for _, c := range b.Changes {
 		if !c.Own {
 			continue
@@ -98,9 +98,9 @@ type fanOut struct {
 	hub   *hub
 	exact bool // a changed base is pushed under its own name only
 
-	batch  *confstore.Batch // nil: not taken from the backlog yet
-	change int              // next change to push
-	subs   []*subscription  // of the current change; nil: not begun
+	batch  *snapshot.Batch // nil: not taken from the backlog yet
+	change int             // next change to push
+	subs   []*subscription // of the current change; nil: not begun
 	next   int
 	sent   int // in this turn, parts looked up included
 	frame  encodedPush
@@ -149,7 +149,7 @@ func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
 
 // tell sends sub what it needs to know about c. It returns false if a worker must prepare
 // the document first.
-func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) (ready bool) {
+func (f *fanOut) tell(l *loop.Loop, c *snapshot.Change, sub *subscription) (ready bool) {
 	if sub.dead || sub.since >= f.batch.Seq || !(c.Own || sub.inherit) {
 		return true
 	}
@@ -190,7 +190,7 @@ func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) (rea
 // basesToTell are the bases that are pushed under their own names to a follower of c. A
 // name without a file has no version that would make a client fetch it, so if _meta.json
 // gives it other bases, theirs are used.
-func basesToTell(c *confstore.Change) []string {
+func basesToTell(c *snapshot.Change) []string {
 	switch {
 	case !c.BasesListChanged || c.Node.Known():
 		return c.Bases
@@ -234,7 +234,7 @@ func (f *fanOut) first(s *gate.Session, file string) bool {
 
 // pathChanged compares a part of the document before and after, once for all that follow
 // it.
-func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (changed, ready bool) {
+func (f *fanOut) pathChanged(l *loop.Loop, c *snapshot.Change, key pathKey) (changed, ready bool) {
 	if changed, done := f.paths[key]; done {
 		return changed, true
 	}
@@ -256,7 +256,7 @@ func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (ch
 			defer l.Release()
 			// The loop is on hold, so nothing else is at f: its followers are told.
 			defer l.Group.Contain(func() { f.paths[key] = true })
-			for _, node := range []*confstore.Node{c.Node, c.Prev} {
+			for _, node := range []*snapshot.Node{c.Node, c.Prev} {
 				if node != nil {
 					node.Prepare(key.inherit, true)
 				}
@@ -268,7 +268,7 @@ func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (ch
 	return changed, true
 }
 
-func lookUp(n *confstore.Node, key pathKey) (value []byte, found, ready bool) {
+func lookUp(n *snapshot.Node, key pathKey) (value []byte, found, ready bool) {
 	if n == nil {
 		return nil, false, true
 	}

@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/memory"
 	"confcenter/meta"
 	"confcenter/op"
@@ -104,7 +105,7 @@ func (f *Handlers) noSuchFile(s *gate.Session, h protocol.Header, want protocol.
 
 // monitored is the text of CppCloud's answer. The names of bases are told only to those who may
 // read them.
-func monitored(file string, node *confstore.Node, inherit bool, may op.May) string {
+func monitored(file string, node *snapshot.Node, inherit bool, may op.May) string {
 	var b strings.Builder
 	b.WriteString("monitor ")
 	if inherit && node != nil {

@@ -17,6 +17,7 @@ import (
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/jsontext"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -48,8 +49,8 @@ func (g *Gateway) configRoutes() []route {
 // fileState is a file as the API shows it.
 type fileState struct {
 	name  string
-	node  *confstore.Node // nil or not Known if it was never valid
-	fault string          // why the current file cannot be served
+	node  *snapshot.Node // nil or not Known if it was never valid
+	fault string         // why the current file cannot be served
 
 	broken *confstore.Broken // what is wrong with it now, if it was looked at; nil: nothing
 }
@@ -63,7 +64,7 @@ const (
 
 // fileOf returns the state of a file in a snapshot, or false if there is no such
 // file. A name that only inherits is not a file.
-func fileOf(store *confstore.Store, now *confstore.Snapshot, name string) (fileState, bool) {
+func fileOf(store *confstore.Store, now *snapshot.Snapshot, name string) (fileState, bool) {
 	f := fileState{name: name, node: now.Node(name)}
 	if f.node != nil && f.node.Known() {
 		f.fault = f.node.Broken()
@@ -82,12 +83,12 @@ func (g *Gateway) file(name string) (fileState, bool) {
 }
 
 // filesOf returns all files, sorted by name.
-func filesOf(store *confstore.Store, now *confstore.Snapshot) []fileState {
+func filesOf(store *confstore.Store, now *snapshot.Snapshot) []fileState {
 	return filesAfter(store, now, "", math.MaxInt)
 }
 
 // filesAfter returns the files after a name, sorted by name, but no more than most.
-func filesAfter(store *confstore.Store, now *confstore.Snapshot, after string, most int) []fileState {
+func filesAfter(store *confstore.Store, now *snapshot.Snapshot, after string, most int) []fileState {
 	names, faults := now.Names(), store.Faults()
 	first, _ := slices.BinarySearch(names, after+"\x00")
 	names = names[first:]
@@ -384,7 +385,7 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	}
 	origins, complete := node.Origins()
 	if w.Rights != nil {
-		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.May().Names(o.Name) })
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o snapshot.Origin) bool { return !w.May().Names(o.Name) })
 	}
 	size := len(text) + entryOverhead
 	for i := range origins {

@@ -14,6 +14,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/kvstore/memory"
 )
 
@@ -157,7 +158,7 @@ func requireOverHTTP(t *testing.T, actor *access.Actor) {
 func TestConfigWritersAreNamed(t *testing.T) {
 	k := startConfig(t, nil)
 	told := make(chan *access.Actor, 2)
-	k.files.Subscribe(func(b *confstore.Batch) { told <- b.Changes[0].Actor })
+	k.files.Subscribe(func(b *snapshot.Batch) { told <- b.Changes[0].Actor })
 	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{}`).status)
 	requireOverHTTP(t, <-told)
 	require.Equal(t, 200, k.do("DELETE", fileQuery("a.json"), "").status)

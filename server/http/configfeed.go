@@ -2,12 +2,13 @@ package http
 
 import (
 	"confcenter/confstore"
+	"confcenter/confstore/snapshot"
 	"confcenter/kv/follow"
 )
 
 // configFeed feeds the streams of configuration changes.
 type configFeed struct {
-	*follow.Newest[*confstore.Snapshot]
+	*follow.Newest[*snapshot.Snapshot]
 	store *confstore.Store
 	start uint64 // sequence at the start of the feed
 }

@@ -79,7 +79,7 @@ func (o *Options) Serve(ctx context.Context, out, messages io.Writer, version st
 	if srv.Landing != nil {
 		line.Str("landing", srv.Landing.Name())
 	}
-	line.Str("conf", o.conf).Int("files", liveFiles(srv.Documents.Snapshot())).
+	line.Str("conf", o.conf).Int("files", srv.Documents.Snapshot().Count().Files).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.tcp.ServerID).Int("max_connections", o.tcp.MaxConnections).Int("http_max_connections", o.http.MaxConnections).Int("max_unidentified", o.admission.Unidentified).Str("version", version).
 		Msg("ready")
@@ -131,16 +131,6 @@ type Unusable struct{ Err error }
 func (e Unusable) Error() string { return e.Err.Error() }
 
 func (e Unusable) Unwrap() error { return e.Err }
-
-func liveFiles(snapshot *confstore.Snapshot) int {
-	count := 0
-	for _, name := range snapshot.Names() {
-		if !snapshot.Node(name).Deleted() {
-			count++
-		}
-	}
-	return count
-}
 
 // running is what the lifecycle needs of a started server.
 type running interface {

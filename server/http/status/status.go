@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/op"
 )
@@ -67,10 +66,10 @@ type (
 		Problems []problemBody `json:"problems"`
 	}
 	problemBody struct {
-		Kind  confstore.Kind `json:"kind"`
-		Name  string         `json:"name"`
-		Text  string         `json:"text"`
-		Since int64          `json:"since_ms"`
+		Kind  string `json:"kind"`
+		Name  string `json:"name"`
+		Text  string `json:"text"`
+		Since int64  `json:"since_ms"`
 	}
 	latencyBody struct {
 		Kind    string       `json:"kind"` // memory, worker, write or http

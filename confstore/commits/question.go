@@ -1,8 +1,9 @@
-package confstore
+package commits
 
 import (
 	"context"
-	"path"
+	"maps"
+	"slices"
 	"strings"
 
 	"confcenter/access"
@@ -12,9 +13,9 @@ import (
 
 // question is what is asked of one repository about versions that were found on disk.
 type question struct {
-	*commits
+	*Finder
 	repository *git.Repository
-	trees      *workTrees
+	trees      *git.Trees
 	list       []*found // by revision
 
 	head   string
@@ -27,13 +28,13 @@ type question struct {
 func (q *question) ask(ctx context.Context) error {
 	believed := q.list[:0:0]
 	for _, f := range q.list {
-		if q.trees.believes(q.repository.Owner, f.name) {
+		if q.trees.Believes(q.repository, f.Name) {
 			believed = append(believed, f)
 		} else {
 			f.done = true
 		}
 	}
-	if q.list = believed; len(q.list) == 0 && !q.trees.believes(q.repository.Owner, "") {
+	if q.list = believed; len(q.list) == 0 && !q.trees.Believes(q.repository, "") {
 		return nil
 	}
 	if err := q.look(ctx); err != nil || len(q.paths) == 0 {
@@ -67,12 +68,12 @@ func (q *question) look(ctx context.Context) error {
 	var names []string
 	paths := make([]string, len(q.list))
 	for i, f := range q.list {
-		within, ok := q.trees.within(q.repository, f.name)
-		if !ok || strings.Contains(within, "\n") {
+		within := q.trees.Within(q.repository, f.Name)
+		if strings.Contains(within, "\n") {
 			within = "" // which no file is
 		}
 		if paths[i] = within; f.blob == "" && !f.deleted {
-			v, err := q.log.Version(ctx, f.name, f.n)
+			v, err := q.cfg.Log.Version(ctx, f.Name, f.n)
 			if err != nil {
 				return err
 			}
@@ -119,15 +120,15 @@ func (q *question) see() {
 		if f.asked {
 			continue
 		}
-		f.moved = f.state != "" && f.state != state
+		f.moved = f.State != "" && f.State != state
 		known := false
-		if f.before, known = q.before[f.name]; !known && !f.start {
+		if f.before, known = q.before[f.Name]; !known && !f.start {
 			f.before = q.first[dir]
 		}
 	}
 	for _, f := range q.list {
-		if !f.asked && f.state == state {
-			q.before[f.name] = q.head
+		if !f.asked && f.State == state {
+			q.before[f.Name] = q.head
 		}
 		f.asked = true
 	}
@@ -139,7 +140,7 @@ func (q *question) search(ctx context.Context) error {
 	for _, list := range q.paths {
 		left += len(list)
 	}
-	return q.repository.Log(ctx, q.head, q.pathspecs(), func(c *git.Commit, path, blob string) bool {
+	return q.repository.Log(ctx, q.head, slices.Collect(maps.Keys(q.paths)), func(c *git.Commit, path, blob string) bool {
 		for _, f := range q.paths[path] {
 			if q.came[f] == nil && f.blob == blob {
 				q.came[f] = c
@@ -150,34 +151,11 @@ func (q *question) search(ctx context.Context) error {
 	})
 }
 
-// What paths a command line has at most; beyond, git is asked for the directory that has them.
-const (
-	mostPaths     = 100
-	mostPathBytes = 32 << 10
-)
-
-func (q *question) pathspecs() (list []string) {
-	size, common := 0, ""
-	for p := range q.paths {
-		if size += len(p); len(list) == 0 {
-			common = path.Dir(p)
-		}
-		for common != "." && !strings.HasPrefix(p, common+"/") {
-			common = path.Dir(common)
-		}
-		list = append(list, p)
-	}
-	if len(list) > mostPaths || size > mostPathBytes {
-		list = []string{common}
-	}
-	return list
-}
-
 func (q *question) byDocument() map[string][]*found {
 	lists := map[string][]*found{}
 	for _, f := range q.list {
 		if q.came[f] != nil {
-			lists[f.name] = append(lists[f.name], f)
+			lists[f.Name] = append(lists[f.Name], f)
 		}
 	}
 	return lists
@@ -236,7 +214,7 @@ const mostNamed = 1000
 // named reports whether a commit has been named for another version of a document.
 func (q *question) named(ctx context.Context, f *found, hash string) (bool, error) {
 	for before, looked := int64(0), 0; looked < mostNamed; {
-		list, err := q.log.Versions(ctx, f.name, before, 64)
+		list, err := q.cfg.Log.Versions(ctx, f.Name, before, 64)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}
@@ -245,11 +223,11 @@ func (q *question) named(ctx context.Context, f *found, hash string) (bool, erro
 			if before = v.N; v.N == f.n || v.Hash != f.hash || v.Deleted != f.deleted {
 				continue
 			}
-			change, err := q.log.Change(ctx, v.Seq)
+			change, err := q.cfg.Log.Change(ctx, v.Seq)
 			if err != nil {
 				return false, err
 			}
-			by, err := q.log.Who(ctx, v, &change)
+			by, err := q.cfg.Log.Who(ctx, v, &change)
 			if err != nil || by.Commit == hash {
 				return true, err
 			}

@@ -1,4 +1,4 @@
-package confstore
+package revisions
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/log"
+	"confcenter/confstore/snapshot"
+	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/kv/follow"
 	"confcenter/meta"
@@ -21,20 +23,20 @@ type past struct {
 	// set at the beginning
 	ctx     context.Context
 	log     *log.Log
-	now     *exact
+	now     *Exact
 	filters []kv.Filter
-	most    int64 // see Revisions.most
+	most    int64 // see New
 
 	docs  map[string]contents // that are others now
-	rules *rules
+	rules *snapshot.Rules
 	lines timelines // what is still to come
 	made  int64     // bytes of merged contents, of the current revision
 }
 
 // changesSince makes the changes after a revision from the log, as far as it has them and none is too
 // much.
-func changesSince(ctx context.Context, log *log.Log, now *exact, filters []kv.Filter, after kv.Revision, maxBytes int, most int64) (list []kv.Change, err error) {
-	p := &past{ctx: ctx, log: log, now: now, filters: filters, most: most, docs: map[string]contents{}, rules: now.snapshot.rules}
+func changesSince(ctx context.Context, log *log.Log, now *Exact, filters []kv.Filter, after kv.Revision, maxBytes int, most int64) (list []kv.Change, err error) {
+	p := &past{ctx: ctx, log: log, now: now, filters: filters, most: most, docs: map[string]contents{}, rules: now.Snapshot.Rules()}
 	if err := p.begin(after); err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func changesSince(ctx context.Context, log *log.Log, now *exact, filters []kv.Fi
 
 // begin goes back to what there was at a revision.
 func (p *past) begin(after kv.Revision) error {
-	rules := []*rules{p.now.snapshot.rules}
+	rules := []*snapshot.Rules{p.now.Snapshot.Rules()}
 	if p.inherits() && p.newer(meta.FileName, after) {
 		older, err := p.olderRules(after)
 		if err != nil {
@@ -81,8 +83,8 @@ func (p *past) begin(after kv.Revision) error {
 
 // newer reports whether a document has versions after a revision.
 func (p *past) newer(name string, after kv.Revision) bool {
-	n := p.now.snapshot.Node(name)
-	return n.known() && n.own.revision() > after
+	n := p.now.Snapshot.Node(name)
+	return n.Known() && n.Revision(false) > after
 }
 
 // inherits reports whether a filter is about resolved documents.
@@ -95,14 +97,14 @@ func (p *past) match(ns, name string) bool {
 }
 
 // olderRules are those in force at a revision, and all since.
-func (p *past) olderRules(after kv.Revision) (list []*rules, err error) {
+func (p *past) olderRules(after kv.Revision) (list []*snapshot.Rules, err error) {
 	v, err := p.log.At(p.ctx, meta.FileName, after)
 	if err != nil {
 		return nil, err
 	}
-	first, _ := parseRules(nil)
+	first, _ := snapshot.ParseRules(nil)
 	if text := versionContents(v).text; text != nil {
-		if r, err := parseRules(text); err == nil {
+		if r, err := snapshot.ParseRules(text); err == nil {
 			first = r
 		}
 	}
@@ -118,7 +120,7 @@ func (p *past) olderRules(after kv.Revision) (list []*rules, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if r, err := parseRules(c.text); err == nil {
+		if r, err := snapshot.ParseRules(c.text); err == nil {
 			list = append(list, r)
 		}
 	}
@@ -126,12 +128,12 @@ func (p *past) olderRules(after kv.Revision) (list []*rules, err error) {
 }
 
 // concerned are the documents that have a say in what matches a filter.
-func (p *past) concerned(list []*rules) map[string]struct{} {
+func (p *past) concerned(list []*snapshot.Rules) map[string]struct{} {
 	names := map[string]struct{}{}
 	resolved := func(name string) {
 		names[name] = struct{}{}
 		for _, r := range list {
-			bases, _ := r.meta.Bases(name)
+			bases, _ := r.Meta.Bases(name)
 			for _, base := range bases {
 				names[base] = struct{}{}
 			}
@@ -149,9 +151,9 @@ func (p *past) concerned(list []*rules) map[string]struct{} {
 			add(f.Text)
 			continue
 		}
-		every := [][]string{p.now.snapshot.names}
+		every := [][]string{p.now.Snapshot.Names()}
 		for _, r := range list {
-			every = append(every, r.meta.Names())
+			every = append(every, r.Meta.Names())
 		}
 		for _, list := range every {
 			i, _ := slices.BinarySearch(list, f.Text)
@@ -176,14 +178,14 @@ func (p *past) step() (kv.Change, error) {
 			p.docs[name] = c
 			continue
 		}
-		if was := p.own(name); c.text != nil && was != nil && was.text != nil && bytes.Equal(c.text, readableText(was.text)) {
+		if was := p.own(name); c.text != nil && was != nil && was.text != nil && bytes.Equal(c.text, jsontext.Readable(was.text)) {
 			c.text = was.text // it is spelled differently, which is no change
 		}
 		edits[name] = c
 	}
 	next := p.rules
 	if c, changed := edits[meta.FileName]; changed {
-		if r, err := parseRules(c.text); err == nil {
+		if r, err := snapshot.ParseRules(c.text); err == nil {
 			next = r
 		}
 	}
@@ -191,7 +193,7 @@ func (p *past) step() (kv.Change, error) {
 }
 
 // apply makes edits what there is, and returns what that means for the filters.
-func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) (kv.Change, error) {
+func (p *past) apply(rev kv.Revision, edits map[string]contents, next *snapshot.Rules) (kv.Change, error) {
 	p.made = 0
 	type id struct{ ns, name string }
 	before := map[id]contents{}
@@ -203,16 +205,16 @@ func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) (k
 	for name := range edits {
 		note(Own, name)
 		note(Resolved, name)
-		for _, r := range [...]*rules{p.rules, next} {
-			for _, heir := range r.heirs[name] {
+		for _, r := range [...]*snapshot.Rules{p.rules, next} {
+			for _, heir := range r.Heirs[name] {
 				note(Resolved, heir)
 			}
 		}
 	}
 	if next != p.rules {
-		for _, r := range [...]*rules{p.rules, next} {
-			for _, name := range r.meta.Names() {
-				if p.rules.listDigest(name) != next.listDigest(name) {
+		for _, r := range [...]*snapshot.Rules{p.rules, next} {
+			for _, name := range r.Meta.Names() {
+				if p.rules.ListDigest(name) != next.ListDigest(name) {
 					note(Resolved, name)
 				}
 			}
@@ -239,11 +241,11 @@ func (p *past) own(name string) *contents {
 		}
 		return &c
 	}
-	n := p.now.snapshot.Node(name)
-	if !n.known() {
+	n := p.now.Snapshot.Node(name)
+	if !n.Known() {
 		return nil
 	}
-	c := n.own.contents()
+	c := contentsOf(Own, n)
 	return &c
 }
 
@@ -255,7 +257,7 @@ func (p *past) contents(ns, name string) contents {
 		}
 		return *own
 	}
-	bases, _ := p.rules.meta.Bases(name)
+	bases, _ := p.rules.Meta.Bases(name)
 	var parts []contents
 	for _, base := range bases {
 		if c := p.own(base); c != nil {
@@ -269,13 +271,13 @@ func (p *past) contents(ns, name string) contents {
 	if p.made > p.most {
 		return contents{} // of a revision that apply refuses
 	}
-	return merged(own, parts, p.rules.meta.Deep(name))
+	return merged(own, parts, p.rules.Meta.Deep(name))
 }
 
 func versionContents(v log.Version) contents {
 	c := contents{mtime: v.Served, rev: v.Revision, resealed: v.Resealed}
 	if v.N > 0 && !v.Deleted {
-		c.text = compactText(v.File)
+		c.text = jsontext.Compact(v.File)
 	}
 	return c
 }
@@ -309,7 +311,7 @@ func (p *past) read(name string, n int64) ([]log.Version, error) {
 }
 
 func (p *past) upToNow(page []log.Version) []log.Version {
-	if i := slices.IndexFunc(page, func(v log.Version) bool { return v.Revision > p.now.revision }); i >= 0 {
+	if i := slices.IndexFunc(page, func(v log.Version) bool { return v.Revision > p.now.Revision }); i >= 0 {
 		return page[:i]
 	}
 	return page

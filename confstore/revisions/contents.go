@@ -1,4 +1,4 @@
-package confstore
+package revisions
 
 import (
 	"bytes"
@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/confstore/snapshot"
 	"confcenter/internal/jsonpath"
 	"confcenter/kv"
 )
 
-// contents are what a document is to those who follow Revisions.
+// contents are what a document is to those who follow them.
 type contents struct {
 	text  []byte      // compact; nil: there is nothing
 	mtime int32       // the greatest of its file and of those it inherits from
@@ -20,35 +21,9 @@ type contents struct {
 }
 
 // contentsOf may take as long as a merge.
-func contentsOf(ns string, n *Node) contents {
-	if n == nil {
-		return contents{}
-	}
-	var c contents
-	if n.own != nil {
-		c = n.own.contents()
-	}
-	if ns == Own {
-		return c
-	}
-	for _, part := range n.parts {
-		c.mtime, c.rev = max(c.mtime, part.served), max(c.rev, part.revision())
-	}
-	if len(n.parts) == 0 && !n.live() {
-		return c // it inherits nothing that there is
-	}
-	for ready := false; !ready; {
-		if c.text, ready = n.Contents(true); !ready {
-			n.Prepare(true, false)
-		}
-	}
-	return c
-}
-
-func (d *document) contents() contents {
-	c := contents{text: d.text, mtime: d.served, rev: d.revision()}
-	if d.deleted {
-		c.text = nil
+func contentsOf(ns string, n *snapshot.Node) (c contents) {
+	if n != nil {
+		c.text, c.mtime, c.rev = n.Whole(ns != Own)
 	}
 	return c
 }

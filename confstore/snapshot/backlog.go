@@ -1,4 +1,4 @@
-package confstore
+package snapshot
 
 import (
 	"cmp"
@@ -18,14 +18,14 @@ func NewBacklog(limit int64) *follow.Queue[*Batch] {
 }
 
 // Weight is what a batch weighs in a backlog.
-func (b *Batch) Weight() int64 { return weight(b.Changes) }
+func (b *Batch) Weight() int64 { return Weight(b.Changes) }
 
 // unshared is about how many documents' worth of memory a batch retains besides its changes: the parts of
 // the snapshot that it does not share with the next.
 const unshared = 10
 
-// weight is roughly how many bytes a batch retains if all of it has changed again meanwhile.
-func weight(changes []Change) int64 {
+// Weight is roughly how many bytes a batch retains if all of it has changed again meanwhile.
+func Weight(changes []Change) int64 {
 	n := int64(unshared * memory.DocumentCost)
 	for i := range changes {
 		n += memory.DocumentCost
@@ -58,7 +58,7 @@ func (b *Batch) Complete() {
 		node := cmp.Or(b.Snapshot.Node(name), &Node{name: name}) // _meta.json no longer has it
 		c := changeOf(b.Prev.Node(name), node, func(name string) bool {
 			before, now := b.Prev.Node(name), b.Snapshot.Node(name)
-			return now.known() && (!before.known() || before.own.served != now.own.served)
+			return now.Known() && (!before.Known() || before.own.served != now.own.served)
 		})
 		c.Actor = actor
 		b.Changes = append(b.Changes, c)

@@ -1,18 +1,12 @@
-package confstore
+package snapshot
 
 import (
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"confcenter/confstore/log"
 	"confcenter/internal/jsonpath"
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
-	"confcenter/meta"
 )
 
 // document is a name's own contents at one version. It is immutable, and shared by the nodes of all
@@ -56,33 +50,35 @@ type Node struct {
 	resolved  int32
 	listSeq   uint64 // of the change of _meta.json that gave it its list, if that was seen happen
 	merged    *form  // nil without bases
-	limits    *limits
+	limits    *Limits
 	answers   answers
-}
-
-// limits are the parts of a store that its nodes need.
-type limits struct {
-	inline, index int
-	cache         *cache
 }
 
 // Name is the path relative to the directory, ".json" included.
 func (n *Node) Name() string { return n.name }
 
 // Known reports whether the name is, or was, a document. It is false for a ghost: a
-// name without a file that inherits from others by _meta.json.
-func (n *Node) Known() bool { return n.own != nil }
+// name without a file that inherits from others by _meta.json. It is false for nil.
+func (n *Node) Known() bool { return n != nil && n.own != nil }
 
-// known and live also work on a nil node.
-func (n *Node) known() bool { return n != nil && n.own != nil }
-func (n *Node) live() bool  { return n.known() && !n.own.deleted }
+// Live reports whether there is a document. It is false for nil.
+func (n *Node) Live() bool { return n.Known() && !n.own.deleted }
 
-// liveText is the own text of a node that is live, and may be nil; else nil.
-func (n *Node) liveText() []byte {
-	if !n.live() {
+// Text is the own compact text of a document; nil, also for nil, if there is none. It is shared.
+func (n *Node) Text() []byte {
+	if !n.Live() {
 		return nil
 	}
 	return n.own.text
+}
+
+// Hash is the digest of the file that the document is served from; zero, also for nil, if there is
+// none.
+func (n *Node) Hash() log.Digest {
+	if !n.Known() {
+		return log.Digest{}
+	}
+	return n.own.hash
 }
 
 // Deleted reports whether the document was removed and only its tombstone is left.
@@ -176,6 +172,37 @@ func (n *Node) Contents(inherit bool) (text []byte, ready bool) {
 		return nil, false
 	}
 	return n.merge(), true
+}
+
+// Whole returns the text, own or with the bases merged in, however long that takes; nil: there is nothing.
+// mtime and rev are the greatest of the documents that it is made of.
+func (n *Node) Whole(inherit bool) (text []byte, mtime int32, rev kv.Revision) {
+	if n.own != nil {
+		text, mtime, rev = n.Text(), n.own.served, n.own.revision()
+	}
+	if !inherit {
+		return text, mtime, rev
+	}
+	for _, part := range n.parts {
+		mtime, rev = max(mtime, part.served), max(rev, part.revision())
+	}
+	if len(n.parts) == 0 && !n.Live() {
+		return text, mtime, rev // it inherits nothing that there is
+	}
+	for ready := false; !ready; {
+		if text, ready = n.Contents(true); !ready {
+			n.merge()
+		}
+	}
+	return text, mtime, rev
+}
+
+// MergedSize is at most what the text takes with the bases merged in; 0, also for nil, if it has none.
+func (n *Node) MergedSize() int {
+	if n == nil || !n.inherits() {
+		return 0
+	}
+	return n.mergeSize()
 }
 
 func (n *Node) mergeSize() int {
@@ -287,150 +314,73 @@ func (n *Node) Origins() (origins []Origin, complete bool) {
 	return origins, complete
 }
 
-// shardCount is a compromise: a change copies one shard of the nodes and this many pointers.
-const shardCount = 256
-
-// Snapshot is all documents at one moment. It never changes, and any number of goroutines may use
-// it for as long as they like.
-type Snapshot struct {
-	seq    uint64
-	rules  *rules
-	shards [shardCount]map[string]*Node
-	names  []string // known ones, sorted
-
-	nameListOnce sync.Once
-	nameList     []byte
-	countOnce    sync.Once
-	counted      Stats
+// inherit sets the node's bases from r.
+func (n *Node) inherit(r *Rules) {
+	n.bases, n.listed = r.Meta.Bases(n.name)
+	n.list, n.deep = r.ListDigest(n.name), r.Meta.Deep(n.name)
 }
 
-func emptySnapshot() *Snapshot {
-	none, _ := parseRules(nil)
-	return &Snapshot{rules: none}
-}
-
-// Seq rises with each published change and goes on rising across restarts.
-func (s *Snapshot) Seq() uint64 { return s.seq }
-
-// Meta returns the _meta.json in force: the last valid one, nil if there is none.
-func (s *Snapshot) Meta() *meta.Meta { return s.rules.meta }
-
-// Find returns the node of name or, if name does not end in ".json", of name with ".json"; nil if
-// there is none. It finds ghosts too, see Node.Known.
-func (s *Snapshot) Find(name []byte) *Node {
-	if n := s.shards[shardOf(name)][string(name)]; n != nil {
-		return n
+// resolve sets the documents of the bases; doc returns nil for an unknown one. prev may be nil.
+func (n *Node) resolve(prev *Node, doc func(base string) *document) {
+	n.resolved = n.floor
+	if n.own != nil {
+		n.resolved = max(n.resolved, n.own.served)
 	}
-	if len(name) > maxNameBytes || len(name) >= len(suffix) && string(name[len(name)-len(suffix):]) == suffix {
-		return nil
+	for _, base := range n.bases {
+		if d := doc(base); d != nil {
+			n.parts, n.partNames = append(n.parts, d), append(n.partNames, base)
+			n.resolved = max(n.resolved, d.served)
+		}
 	}
-	var buf [maxNameBytes + len(suffix)]byte
-	full := append(append(buf[:0], name...), suffix...)
-	return s.shards[shardOf(full)][string(full)]
+	if len(n.bases) > 0 || n.listed && n.own == nil {
+		n.merged = new(form)
+		if prev != nil && prev.merged != nil && prev.own == n.own && prev.deep == n.deep && slices.Equal(prev.parts, n.parts) {
+			n.merged = prev.merged
+		}
+	}
 }
 
-// Node returns the node of exactly this name, nil if there is none.
-func (s *Snapshot) Node(name string) *Node { return s.shards[shardOf(name)][name] }
-
-// SeqOf returns the Seq of name's node, and whether it is known; 0 if there is none.
-func (s *Snapshot) SeqOf(name string) (seq uint64, known bool) {
-	if n := s.Node(name); n != nil {
-		return n.Seq(), n.Known()
+// Sealed reports whether the document, or one that it inherits from, has values that are sealed.
+// It is cheap.
+func (n *Node) Sealed(inherit bool) bool {
+	if n.own != nil && n.own.sealed {
+		return true
 	}
-	return 0, false
+	if inherit {
+		for _, part := range n.parts {
+			if part.sealed {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// Names are the known names in byte order, tombstones included, ghosts not. The
-// slice is shared and must not be changed.
-func (s *Snapshot) Names() []string { return s.names }
-
-// NameList is the finished list of names that CppCloud's GETCFGNAME answers:
-// {"name":[flag,mtime],...}, compact, in byte order, flag 0 for tombstones. It is
-// made at the first call, which takes about a millisecond per 10,000 names, and
-// shared.
-func (s *Snapshot) NameList() []byte {
-	s.nameListOnce.Do(func() {
-		s.nameList = s.AppendNames(make([]byte, 0, 2+32*len(s.names)), func(string) bool { return true })
+// WithBroken returns a snapshot in which a node, which there is, has another Broken text. It is what is
+// served from then on.
+func (s *Snapshot) WithBroken(n *Node, fault string) *Snapshot {
+	b := newBuilder(s)
+	b.put(&Node{
+		name: n.name, own: n.own, broken: fault, listed: n.listed, bases: n.bases, parts: n.parts, partNames: n.partNames, deep: n.deep,
+		list: n.list, floor: n.floor, resolved: n.resolved, listSeq: n.listSeq, merged: n.merged, limits: n.limits,
 	})
-	return s.nameList
+	n.retireAnswers()
+	return b.finish()
 }
 
-// AppendNames appends a list like NameList of the names that wanted selects.
-func (s *Snapshot) AppendNames(dst []byte, wanted func(name string) bool) []byte {
-	dst = append(dst, '{')
-	first := len(dst)
-	for _, name := range s.names {
-		if !wanted(name) {
-			continue
-		}
-		if len(dst) > first {
-			dst = append(dst, ',')
-		}
-		dst = s.Node(name).appendListItem(dst)
+// Remembered is the state of the document, which is Known, for the log; file is the file's bytes.
+func (n *Node) Remembered(file []byte) log.Version {
+	v := log.Version{Name: n.name, Served: n.own.served, Given: n.own.given, Deleted: n.own.deleted}
+	if !n.own.deleted {
+		v.File = file
 	}
-	return append(dst, '}')
+	return v
 }
 
-func (n *Node) appendListItem(dst []byte) []byte {
-	dst = jsontext.AppendQuote(dst, n.name)
-	if n.Deleted() {
-		dst = append(dst, ":[0,"...)
-	} else {
-		dst = append(dst, ":[1,"...)
-	}
-	dst = strconv.AppendInt(dst, int64(n.Mtime(false)), 10)
-	return append(dst, ']')
+// List is the node's list of bases for the log; false: it never had one.
+func (n *Node) List() (list log.List, listed bool) {
+	return log.List{Name: n.name, Floor: n.floor, Digest: n.list}, n.floor != 0 || n.list != log.Digest{}
 }
 
-// shardOf is FNV-1a. Names come from people who may write files, so an even spread is all that it
-// has to provide.
-func shardOf[T string | []byte](name T) uint8 {
-	h := uint32(2166136261)
-	for i := 0; i < len(name); i++ {
-		h = (h ^ uint32(name[i])) * 16777619
-	}
-	return uint8(h ^ h>>8 ^ h>>16 ^ h>>24)
-}
-
-// builder makes the next snapshot from one that others may be reading.
-type builder struct {
-	next  *Snapshot
-	fresh [shardCount]bool // shards that are ours already
-	added []string         // names that became known
-}
-
-func newBuilder(from *Snapshot) *builder {
-	return &builder{next: &Snapshot{seq: from.seq, rules: from.rules, shards: from.shards, names: from.names}}
-}
-
-func (b *builder) shard(name string) map[string]*Node {
-	i := shardOf(name)
-	if !b.fresh[i] {
-		b.fresh[i] = true
-		if b.next.shards[i] == nil {
-			b.next.shards[i] = make(map[string]*Node)
-		} else {
-			b.next.shards[i] = maps.Clone(b.next.shards[i])
-		}
-	}
-	return b.next.shards[i]
-}
-
-func (b *builder) put(n *Node) {
-	shard := b.shard(n.name)
-	if old := shard[n.name]; n.Known() && (old == nil || !old.Known()) {
-		b.added = append(b.added, n.name)
-	}
-	shard[n.name] = n
-}
-
-func (b *builder) remove(name string) { delete(b.shard(name), name) }
-
-func (b *builder) finish() *Snapshot {
-	if len(b.added) > 0 {
-		names := append(slices.Clone(b.next.names), b.added...)
-		slices.SortFunc(names, strings.Compare)
-		b.next.names = names
-	}
-	return b.next
-}
+// Recorded notes the revision under which the document, which is Known, has come into the log.
+func (n *Node) Recorded(rev kv.Revision) { n.own.setRevision(rev) }
