@@ -237,7 +237,13 @@ func (t *Tokens) UseSession(id string) {
 	t.use(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen[id] = t.cfg.Clock.Steady().UnixMilli()
+	t.seen[id] = seen{t.cfg.Clock.Steady().UnixMilli(), max(t.seen[id].day, t.cfg.Clock.Now().UnixMilli())}
+}
+
+// seen is when a session was last used here, in ms.
+type seen struct {
+	steady int64 // by the monotonic clock
+	day    int64 // by the time of day; what is written down that is later is of another server
 }
 
 // SessionUntil is when the session with that id ends unless it is used, in ms since 1970. ok is
@@ -262,13 +268,14 @@ func (t *Tokens) session(id string) *session {
 // holds reports whether a session has not ended, and until when it does not.
 func (t *Tokens) holds(id string, s *session) (until int64, ok bool) {
 	t.mu.Lock()
-	seen, known := t.seen[id]
+	here, known := t.seen[id]
 	t.mu.Unlock()
-	if !known { // that clock began with the process, as the time of day at which uses before it were written down
-		seen = t.lastUse(id)
+	used := t.lastUse(id)
+	if known { // else that clock began with the process, as the time of day at which uses before it were written down
+		used = here.steady + max(0, used-here.day)
 	}
 	made := s.ends - (s.Expires - s.Made)
-	left := min(s.ends, max(made, seen)+t.cfg.Sessions.Idle.Milliseconds()) - t.cfg.Clock.Steady().UnixMilli()
+	left := min(s.ends, max(made, used)+t.cfg.Sessions.Idle.Milliseconds()) - t.cfg.Clock.Steady().UnixMilli()
 	until = t.cfg.Clock.Now().UnixMilli() + left
 	switch {
 	case left <= 0, s.Token != "" && !t.Valid(s.Token), s.Issuer != "" && s.Issuer != t.cfg.Sessions.Issuer:

@@ -72,7 +72,7 @@ type Tokens struct {
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
-	seen map[string]int64 // guarded by mu: the same of sessions by the monotonic clock, as long as they last
+	seen map[string]seen  // guarded by mu: the same of sessions, as long as they last
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]
@@ -106,7 +106,7 @@ func Open(store embedded.Store, cfg Config) *Tokens {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
+	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]seen{}}
 	t.names, t.proofs, t.makings = names{store, &t.cfg}, proofs{t}, makings{store}
 	return t
 }
