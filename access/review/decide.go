@@ -98,15 +98,17 @@ func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, co
 	}
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	for {
+	for again := false; ; again = true {
 		rec, things, err := r.find(c, number)
 		if err == nil {
 			err = may(c, rec, things)
 		}
 		switch {
 		case err != nil:
-		case rec.State == as && rec.Decider.Identity.Name == c.name: // who asks again
-			return rec.decision(), nil
+		case rec.State == as && rec.Decider.Identity.Name == c.name: // who asks again, or what another server has finished
+			if !again {
+				return rec.decision(), nil
+			}
 		case rec.State == Approving && as != Approved, rec.State.decided():
 			err = codes.Errorf(codes.Conflict, "change %d is %s already, by %s", number, rec.State, rec.Decider.Identity.Name)
 		case as == Approved:
