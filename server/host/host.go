@@ -2,7 +2,7 @@
 // runs what they do by themselves.
 //
 // Several hosts may be open on one state. What a model judges something by is a condition of what it then
-// writes, what it remembers of the state it follows, and what each does by itself is done once.
+// writes, what it remembers of the state it follows, and what one does by itself does no harm if others do it, too.
 package host
 
 import (
