@@ -96,6 +96,8 @@ func thing(op *kv.Op, r *kv.OpResult) string {
 	switch class, rest, named := strings.Cut(op.NS[1:], "/"); {
 	case class == "landing", op.NS == kv.AccessNamespace, kv.Archived(op.NS), kv.OfAudit(op.NS): // who keeps tokens, sessions and keys notes what is done to them
 		return ""
+	case op.NS == kv.ReviewNamespace && op.Kind == kv.OpIncr: // by nothing, for its bounds
+		return ""
 	case named:
 		return class + ":" + rest + "/" + name
 	default:

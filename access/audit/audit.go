@@ -58,11 +58,12 @@ type Audit struct {
 	notes notes
 
 	booking sync.Mutex
-	books   books     // guarded by booking
-	open    int64     // guarded by booking: bytes of lines in no stretch, of before the start
-	from    uint64    // guarded by booking: bytes written since the start that are in a stretch
-	deleted int64     // guarded by booking: the newest line that is gone from the disk
-	quiet   time.Time // guarded by booking: until then the log need not tell of early again
+	books   books       // guarded by booking: as the state had them last; other servers on it write them, too
+	booked  kv.Revision // guarded by booking: the revision that wrote these
+	open    int64       // guarded by booking: bytes of lines in no stretch, of before from; below 0: to be counted
+	from    uint64      // guarded by booking: bytes written since the start that are in a stretch
+	deleted int64       // guarded by booking: the newest line that is gone from the disk
+	quiet   time.Time   // guarded by booking: until then the log need not tell of early again
 
 	gone   atomic.Int64  // the newest line that is no longer shown
 	pruned atomic.Uint64 // lines removed since the start
@@ -77,12 +78,7 @@ func Open(store kv.Archive, cfg Config) *Audit {
 	cfg.MaxEvents, cfg.MaxSums = cmp.Or(cfg.MaxEvents, 8192), cmp.Or(cfg.MaxSums, 512)
 	a := &Audit{cfg: cfg, store: store}
 	a.notes.init(&a.cfg)
-	if e, _ := store.Get([]byte(kv.AuditNamespace), []byte(bookKey)); e != nil {
-		if err := json.Unmarshal(e.Value.Data, &a.books); err != nil {
-			a.damage = codes.Errorf(codes.Storage, "the books of the audit are damaged: %w; restore the data directory from a backup", err)
-		}
-	}
-	a.gone.Store(a.books.Pruned.head().Seq)
+	a.open, a.damage = -1, a.readBooks()
 	for _, s := range cfg.Sinks {
 		a.exports = append(a.exports, &export{audit: a, sink: s})
 	}
@@ -105,7 +101,7 @@ func (a *Audit) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if err := a.count(ctx); err != nil {
+	if err := a.begin(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -248,19 +244,51 @@ func (m *mark) head() Head {
 	return h
 }
 
-// count counts the lines that are in no stretch.
-func (a *Audit) count(ctx context.Context) error {
+// readBooks reads the books unless they are as they were. booking is held.
+func (a *Audit) readBooks() error {
+	e, _ := a.store.Get([]byte(kv.AuditNamespace), []byte(bookKey))
+	if e == nil || e.Mod == a.booked {
+		return nil
+	}
+	var b books
+	if err := json.Unmarshal(e.Value.Data, &b); err != nil {
+		return codes.Errorf(codes.Storage, "the books of the audit are damaged: %w; restore the data directory from a backup", err)
+	}
+	a.books, a.booked, a.open = b, e.Mod, -1
+	a.gone.Store(b.Pruned.head().Seq)
+	return nil
+}
+
+// booksNow are the books as they are now.
+func (a *Audit) booksNow() (books, error) {
 	a.booking.Lock()
 	defer a.booking.Unlock()
-	a.open = 0
+	err := a.readBooks()
+	return a.books, err
+}
+
+// begin is the beginning of Run.
+func (a *Audit) begin(ctx context.Context) error {
+	a.booking.Lock()
+	defer a.booking.Unlock()
+	return a.count(ctx)
+}
+
+// count counts the lines that are in no stretch. booking is held.
+func (a *Audit) count(ctx context.Context) error {
+	open := int64(0)
 	_, a.from = a.cfg.Trail.Written()
 	for at := a.books.last().Seq; ; {
 		block, err := a.Read(ctx, at)
-		if err != nil || len(block.Lines) == 0 {
+		if err != nil {
 			return err
 		}
+		if len(block.Lines) == 0 {
+			a.open = open
+			return nil
+		}
 		at = block.Last
-		a.open += int64(len(block.Lines))
+		open += int64(len(block.Lines))
 	}
 }
 
@@ -272,17 +300,20 @@ func (b *books) last() Head {
 	return b.Pruned.head()
 }
 
-// saveBooks keeps the books, with what else is to be done together with that. booking is held.
+// saveBooks keeps the books, with what else is to be done together with that. booking is held. codes.Conflict:
+// another server has written them.
 func (a *Audit) saveBooks(ctx context.Context, b books, txn kv.Txn) error {
 	text, err := json.Marshal(&b)
 	if err != nil {
 		return err
 	}
-	txn.System = true
+	txn.If = []kv.Compare{{NS: kv.AuditNamespace, Key: bookKey, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(a.booked)}}
+	txn.System, txn.Must = true, true
 	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: kv.AuditNamespace, Key: bookKey, Value: kv.JSONValue(text)})
-	if _, err := kv.Commit(ctx, a.store, &txn); err != nil {
+	res, err := kv.Commit(ctx, a.store, &txn)
+	if err != nil {
 		return err
 	}
-	a.books = b
+	a.books, a.booked = b, res.Revision
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -148,11 +149,12 @@ func (e *export) copy(ctx context.Context) error {
 	return nil
 }
 
-// exported is what each sink has for good.
-func (a *Audit) exported() map[string]int64 {
+// exported is what each sink has for good, here or, as books say that were read, at another server.
+func (a *Audit) exported(known map[string]int64) map[string]int64 {
 	at := make(map[string]int64, len(a.exports))
+	maps.Copy(at, known)
 	for _, e := range a.exports {
-		at[e.sink.Name()] = e.settled.Load()
+		at[e.sink.Name()] = max(at[e.sink.Name()], e.settled.Load())
 	}
 	return at
 }

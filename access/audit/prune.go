@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -27,6 +28,22 @@ const (
 func (a *Audit) tidy(ctx context.Context) error {
 	a.booking.Lock()
 	defer a.booking.Unlock()
+	for {
+		if err := a.tidyBooks(ctx); codes.Of(err) != codes.Conflict {
+			return err
+		}
+	}
+}
+
+// tidyBooks is tidy. booking is held. codes.Conflict: another server was doing it, too.
+func (a *Audit) tidyBooks(ctx context.Context) error {
+	err := a.readBooks()
+	if err == nil && a.open < 0 {
+		err = a.count(ctx)
+	}
+	if err != nil {
+		return err
+	}
 	now, head := a.cfg.Clock.Now().UnixMilli(), a.cfg.Trail.Head()
 	_, written := a.cfg.Trail.Written()
 	open := a.open + int64(written-a.from)
@@ -45,11 +62,9 @@ func (a *Audit) tidy(ctx context.Context) error {
 			What: []string{Removed(last.Seq-pruned+1, last.Seq)}, Count: pruned,
 		}}
 	}
-	at := a.exported()
-	if ended || pruned > 0 || len(at) > 0 && !maps.Equal(at, b.Exported) {
-		if b.Exported = at; len(at) == 0 {
-			b.Exported = a.books.Exported
-		}
+	at := a.exported(b.Exported)
+	if ended || pruned > 0 || !maps.Equal(at, b.Exported) {
+		b.Exported = at
 		if err := a.saveBooks(ctx, b, txn); err != nil {
 			return err
 		}

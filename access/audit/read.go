@@ -159,9 +159,11 @@ func (a *Audit) Head(context.Context, *access.Actor, *HeadAsk) (*HeadAnswer, err
 	if err := a.refusal(); err != nil {
 		return nil, err
 	}
-	a.booking.Lock()
-	defer a.booking.Unlock()
-	return &HeadAnswer{Head: a.cfg.Trail.Head().String(), Pruned: a.books.Pruned.Head}, nil
+	b, err := a.booksNow()
+	if err != nil {
+		return nil, err
+	}
+	return &HeadAnswer{Head: a.cfg.Trail.Head().String(), Pruned: b.Pruned.Head}, nil
 }
 
 // VerifyAsk asks whether the lines are as they were written.
@@ -187,14 +189,15 @@ func (a *Audit) Verify(ctx context.Context, _ *access.Actor, q *VerifyAsk) (*Ver
 		return nil, err
 	}
 	for {
-		a.booking.Lock()
-		b := a.books
-		a.booking.Unlock()
+		b, err := a.booksNow()
+		if err != nil {
+			return nil, err
+		}
 		answer, err := a.verify(ctx, q, &b)
-		a.booking.Lock()
-		same := a.books.Pruned == b.Pruned
-		a.booking.Unlock()
-		if err != nil || answer.Fault == "" || same { // else lines were removed meanwhile
+		if err != nil || answer.Fault == "" {
+			return answer, err
+		}
+		if now, err := a.booksNow(); err != nil || now.Pruned == b.Pruned { // else lines were removed meanwhile
 			return answer, err
 		}
 	}

@@ -21,6 +21,7 @@ func (r *Reviews) approve(ctx context.Context, rec *record, things []thing, by *
 	if rec.State == Approving { // what a stop or a disk has cut short
 		return r.finish(ctx, rec, things)
 	}
+	unmade := r.cfg.Tokens.Unmade() // as of before it is judged by those that there are
 	b, err := r.body(rec)
 	if err != nil {
 		return err
@@ -32,7 +33,11 @@ func (r *Reviews) approve(ctx context.Context, rec *record, things []thing, by *
 	next := *rec
 	next.State, next.Decider = Approving, &decider
 	if b.Documents == nil {
-		return r.commit(ctx, rec, things, b, by)
+		err := r.commit(ctx, rec, things, b, by, unmade)
+		if b.Token != nil && codes.Of(err) == codes.Conflict && r.cfg.Tokens.Unmade().Number != unmade.Number {
+			err = errElsewhere
+		}
+		return err
 	}
 	if _, err := r.write(ctx, rec, &next, &kv.Txn{Then: []kv.Op{r.put(&next)}, Actor: by}); err != nil {
 		return err
@@ -40,8 +45,9 @@ func (r *Reviews) approve(ctx context.Context, rec *record, things []thing, by *
 	return r.finish(ctx, rec, things)
 }
 
-// commit makes a change of keys, or a token, in the transaction that says that it is approved.
-func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *body, by *access.Actor) error {
+// commit makes a change of keys, or a token if none was made meanwhile, in the transaction that says that it
+// is approved.
+func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *body, by *access.Actor, unmade kv.Compare) error {
 	decider := actorOf(by)
 	as := *rec
 	as.Decider = &decider
@@ -53,7 +59,7 @@ func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *bo
 		if err != nil {
 			return err
 		}
-		txn.If, txn.Then = []kv.Compare{kv.Absent(put.NS, put.Key)}, r.cfg.Tokens.Ops(put)
+		txn.If, txn.Then = []kv.Compare{kv.Absent(put.NS, put.Key), unmade}, r.cfg.Tokens.Ops(put)
 	} else {
 		if err := r.sameKeys(rec, b.Txn); err != nil {
 			return err
@@ -65,6 +71,7 @@ func (r *Reviews) commit(ctx context.Context, rec *record, things []thing, b *bo
 	}
 	rev, err := r.conclude(ctx, rec, things, Approved, by, 0, txn)
 	switch {
+	case errors.Is(err, errElsewhere):
 	case codes.Of(err) == codes.Conflict:
 		return outdated(rec)
 	case err == nil:

@@ -2,6 +2,7 @@ package review_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,46 @@ func TestAStopInTheMiddleOfAnApprovalLosesAndRepeatsNothing(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	}
+}
+
+// meddled are documents before each change of which something else happens.
+type meddled struct {
+	history.Documents
+	before func()
+}
+
+func (m *meddled) Change(req change.Request, done func(change.Result, error)) error {
+	m.before()
+	return m.Documents.Change(req, done)
+}
+
+// What one server is making another may find begun, and finish: it is made once, and both are told so.
+func TestTwoServersFinishAnApprovalOnce(t *testing.T) {
+	k := start(t)
+	other := review.Open(k.near, k.cfg)
+	other.Obey(k.access)
+	run := func() {
+		ctx, cancel := context.WithCancel(k.ctx)
+		ended := make(chan error)
+		go func() { ended <- other.Run(ctx) }()
+		require.Eventually(t, func() bool {
+			shown, err := other.Show(k.ctx, as("zoe"), &review.ShowAsk{Number: 1})
+			return err == nil && shown.State == review.Approved
+		}, time.Minute, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+	k.cfg.Documents = &meddled{k.docs, sync.OnceFunc(run)}
+	k.open()
+	number := k.held(k.apply(as("zoe"), "live/a.json", `{"a":2}`))
+	did, err := k.Approve(k.ctx, as("max"), &review.ApproveAsk{Number: number})
+	require.NoError(t, err)
+	require.Equal(t, review.Approved, did.State)
+	require.Equal(t, "token:max", did.Decider)
+	require.Positive(t, did.Revision)
+	require.Equal(t, `{"a":2}`, k.text("live/a.json"))
+	require.Equal(t, did.Revision, k.shown(as("zoe"), number).Revision)
+	require.Equal(t, []string{"hold", "approve"}, noted(k))
 }
 
 func TestAChangeIsShownWhileItIsDecided(t *testing.T) {

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"encoding/json" // our own records, which no peer has written
+	"errors"
 	"time"
 
 	"confcenter/access"
@@ -97,32 +98,43 @@ func (r *Reviews) decide(ctx context.Context, by *access.Actor, number int64, co
 	}
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	rec, things, err := r.find(c, number)
-	if err == nil {
-		err = may(c, rec, things)
-	}
-	switch {
-	case err != nil:
-	case rec.State == as && rec.Decider.Identity.Name == c.name: // who asks again
+	for again := false; ; again = true {
+		rec, things, err := r.find(c, number)
+		if err == nil {
+			err = may(c, rec, things)
+		}
+		switch {
+		case err != nil:
+		case rec.State == as && rec.Decider.Identity.Name == c.name: // who asks again, or what another server has finished
+			if !again {
+				return rec.decision(), nil
+			}
+		case rec.State == Approving && as != Approved, rec.State.decided():
+			err = codes.Errorf(codes.Conflict, "change %d is %s already, by %s", number, rec.State, rec.Decider.Identity.Name)
+		case as == Approved:
+			err = r.approve(ctx, rec, things, by)
+		default:
+			_, err = r.conclude(ctx, rec, things, as, by, 0, &kv.Txn{Actor: by})
+		}
+		if errors.Is(err, errElsewhere) {
+			continue
+		}
+		if rec != nil {
+			r.note(by, verbs[as], codes.Of(err), number, things)
+		}
+		if err != nil {
+			return nil, err
+		}
 		return rec.decision(), nil
-	case rec.State == Approving && as != Approved, rec.State.decided():
-		err = codes.Errorf(codes.Conflict, "change %d is %s already, by %s", number, rec.State, rec.Decider.Identity.Name)
-	case as == Approved:
-		err = r.approve(ctx, rec, things, by)
-	default:
-		_, err = r.conclude(ctx, rec, things, as, by, 0, &kv.Txn{Actor: by})
 	}
-	if rec != nil {
-		r.note(by, verbs[as], codes.Of(err), number, things)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return rec.decision(), nil
 }
 
+// errElsewhere is why a decision was not written down: another server has written something meanwhile by which
+// it was judged. It has to be judged again.
+var errElsewhere error = codes.Errorf(codes.Conflict, "another server has decided meanwhile")
+
 // conclude writes down a decision, together with what else is in txn, if the record is as it was
-// read. It returns the revision.
+// read. It returns the revision. errElsewhere.
 func (r *Reviews) conclude(ctx context.Context, rec *record, things []thing, as Status, by *access.Actor, made kv.Revision, txn *kv.Txn) (kv.Revision, error) {
 	if err := r.makeRoom(txn); err != nil {
 		return 0, err
@@ -142,30 +154,27 @@ func (r *Reviews) conclude(ctx context.Context, rec *record, things []thing, as 
 	txn.Then = append(txn.Then, rec.drops()...)
 	rev, err := r.write(ctx, rec, &next, txn)
 	if err == nil {
-		r.give(rec.Number)
 		rec.Revision = int64(max(made, 0))
 	}
 	return rev, err
 }
 
-// write applies a transaction that turns a record into next, which it then is.
+// write applies a transaction that turns a record into next, which it then is, unless it is not as it was read
+// any more: errElsewhere. codes.Conflict: something else that the transaction requires does not hold.
 func (r *shelf) write(ctx context.Context, rec, next *record, txn *kv.Txn) (kv.Revision, error) {
-	_, mod, err := r.record(rec.Number)
-	if err != nil {
-		return 0, err
-	}
 	key := keyOf(changePrefix, rec.Number)
-	txn.If = append(txn.If, kv.Compare{NS: kv.ReviewNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
+	txn.If = append(txn.If, kv.Compare{NS: kv.ReviewNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(rec.mod)})
 	txn.Must, txn.System = true, true
-	if mod == 0 {
-		return 0, gone(rec.Number)
-	}
 	res, err := r.store.Txn(ctx, txn)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		*rec = *next
+		rec.mod = res.Revision
+		return res.Revision, nil
 	}
-	*rec = *next
-	return res.Revision, nil
+	if codes.Of(err) == codes.Conflict && r.written(kv.ReviewNamespace, key) != rec.mod {
+		err = errElsewhere
+	}
+	return 0, err
 }
 
 // makeRoom has a transaction remove the oldest decisions beyond those that are kept.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json" // our own records, which no peer has written
-	"errors"
 	"strconv"
 	"strings"
 
@@ -18,25 +17,39 @@ import (
 	"confcenter/kv"
 )
 
-// newRecord counts a change that is to be held, and returns what is to be written to keep it.
-func (r *Reviews) newRecord(by *access.Actor, things []thing, b *body) (*record, []kv.Op, error) {
+// draft is a change that is to be held.
+type draft struct {
+	*record
+	by      *access.Actor
+	things  []thing
+	encoded []byte // what is to be done
+}
+
+// newDraft makes the record of a change that is to be held, but for its number.
+func (r *Reviews) newDraft(by *access.Actor, things []thing, b *body) (*draft, error) {
 	encoded, err := json.Marshal(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	now, keep := r.cfg.Clock.Now(), r.cfg.Keep
 	rec := &record{
 		State: Pending, By: actorOf(by), Made: now.UnixMilli(), Expires: now.Add(keep).UnixMilli(), Token: rand.Text(),
 		ends: r.cfg.Clock.Steady().Add(keep).UnixMilli(), Bytes: int64(len(encoded)), Parts: (len(encoded) + partBytes - 1) / partBytes, Count: int64(len(things)),
 	}
-	if rec.Number, err = r.take(by.Identity.Name, rec.Bytes, rec.ends); err != nil {
-		return nil, nil, err
+	return &draft{rec, by, things, encoded}, nil
+}
+
+// number counts a change that is to be held under the next number, and returns what is to be written to keep
+// it: what then comes of it kept is to be told, unless it is overtaken.
+func (r *Reviews) number(d *draft) ([]kv.Op, error) {
+	if err := r.take(d.record); err != nil {
+		return nil, err
 	}
-	ops, err := r.puts(rec, things, encoded)
+	ops, err := r.puts(d.record, d.things, d.encoded)
 	if err != nil {
-		r.give(rec.Number)
+		r.give(d.Number)
 	}
-	return rec, ops, err
+	return ops, err
 }
 
 // numberOf is the number of the record that a transaction wrote first.
@@ -47,18 +60,14 @@ func numberOf(res *kv.Result) int64 {
 
 // kept says what became of the attempt to hold a change: codes.Held if it is held, with the number
 // by which it is if it was asked for before, or else why not.
-func (r *Reviews) kept(rec *record, by *access.Actor, things []thing, res *kv.Result, err error) error {
+func (r *Reviews) kept(d *draft, res *kv.Result, err error) error {
+	r.give(d.Number)
 	if err != nil {
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			r.give(rec.Number)
-		}
 		return err
 	}
 	number := numberOf(res)
-	if number != rec.Number {
-		r.give(rec.Number)
-	} else {
-		r.note(by, "hold", codes.Held, number, things)
+	if number == d.Number {
+		r.note(d.by, "hold", codes.Held, number, d.things)
 	}
 	return access.HeldAs(number)
 }
@@ -77,17 +86,25 @@ const mostNoted = 10
 
 // hold keeps a change, and waits until that is durable. asked identifies what was asked for.
 func (r *Reviews) hold(ctx context.Context, by *access.Actor, things []thing, b *body, asked []byte) error {
-	rec, ops, err := r.newRecord(by, things, b)
+	d, err := r.newDraft(by, things, b)
 	if err != nil {
 		return err
 	}
-	txn := &kv.Txn{Then: ops, System: true, Actor: by}
+	txn := kv.Txn{System: true, Actor: by}
 	if by.Token != "" {
 		sum := sha256.Sum256([]byte(by.Identity.Name + "\x00" + by.Token))
 		txn.Token, txn.TokenNS, txn.Asked = hex.EncodeToString(sum[:]), kv.ReviewNamespace, asked
 	}
-	res, err := r.store.Txn(ctx, txn)
-	return r.kept(rec, by, things, res, err)
+	for {
+		keeps := txn // the store keeps it
+		if keeps.Then, err = r.number(d); err != nil {
+			return err
+		}
+		res, err := r.store.Txn(ctx, &keeps)
+		if !r.overtaken(d.Number, err) {
+			return r.kept(d, res, err)
+		}
+	}
 }
 
 // Hold implements confstore.Approval.

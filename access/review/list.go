@@ -89,7 +89,7 @@ func sees(c caller, rec *record, things []thing) bool {
 
 // find returns a change that c may know of. If there is none: codes.NotFound, no matter why.
 func (r *Reviews) find(c caller, number int64) (*record, []thing, error) {
-	rec, _, err := r.record(number)
+	rec, err := r.record(number)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,8 @@ type record struct {
 	Decided  int64  `json:"decided,omitempty"` // ms since 1970
 	Revision int64  `json:"revision,omitempty"`
 
-	ends int64 // Expires by the monotonic clock
+	ends int64       // Expires by the monotonic clock
+	mod  kv.Revision // that wrote it
 }
 
 // actor is an access.Actor as it is kept.
@@ -157,7 +158,8 @@ type prefix struct {
 	Text []byte `json:"text"` // it may end in the middle of a character
 }
 
-// puts are the operations that keep a change. The record is the first.
+// puts are the operations that keep a change, which fail with codes.OutOfBounds if its number or a higher one
+// was given before. The record is the first.
 func (r *shelf) puts(rec *record, things []thing, encoded []byte) ([]kv.Op, error) {
 	list, err := json.Marshal(things)
 	switch {
@@ -174,7 +176,10 @@ func (r *shelf) puts(rec *record, things []thing, encoded []byte) ([]kv.Op, erro
 		op.Value.Type = kv.Bytes
 		ops = append(ops, op)
 	}
-	return append(ops, kv.Op{Kind: kv.OpPut, NS: kv.ReviewNamespace, Key: lastKey, Value: kv.IntValue(rec.Number)}), nil
+	before := rec.Number - 1
+	return append(ops,
+		kv.Op{Kind: kv.OpIncr, NS: kv.ReviewNamespace, Key: lastKey, Max: &before}, // by nothing: a condition that no branch depends on
+		kv.Op{Kind: kv.OpPut, NS: kv.ReviewNamespace, Key: lastKey, Value: kv.IntValue(rec.Number)}), nil
 }
 
 func putText(key string, text []byte, left time.Duration) kv.Op {
@@ -230,24 +235,24 @@ type shelf struct {
 	clock clock.Clock
 }
 
-// record returns the record of a number, and the revision that wrote it; nil: there is none.
-func (r *shelf) record(number int64) (*record, kv.Revision, error) {
+// record returns the record of a number; nil: there is none.
+func (r *shelf) record(number int64) (*record, error) {
 	e := r.store.Get(kv.ReviewNamespace, keyOf(changePrefix, number))
 	if e == nil {
-		return nil, 0, nil
+		return nil, nil
 	}
 	rec, err := recordOf(e)
 	if err == nil && rec.ends <= r.clock.Steady().UnixMilli() {
-		return nil, 0, nil
+		return nil, nil
 	}
-	return rec, e.Mod, err
+	return rec, err
 }
 
 // recordOf reads a record. Of keys and tokens the change is the transaction that wrote it.
 func recordOf(e *kv.Entry) (*record, error) {
 	rec := new(record)
 	err := decode(e, rec)
-	rec.ends = cmp.Or(e.Ends, rec.Expires)
+	rec.ends, rec.mod = cmp.Or(e.Ends, rec.Expires), e.Mod
 	if rec.State == Approved && rec.Revision == 0 {
 		rec.Revision = int64(e.Mod)
 	}

@@ -77,22 +77,13 @@ type Reviews struct {
 
 	rules atomic.Pointer[Rules]
 
-	deciding sync.Mutex // held while a change is approved, rejected or withdrawn
+	deciding sync.Mutex // held while a change is approved, rejected or withdrawn here; others may do it elsewhere
 }
 
 // Open returns the reviews on a store, which must outlive them.
 func Open(store embedded.Store, cfg Config) *Reviews {
 	cfg = cfg.withDefaults()
-	r := &Reviews{shelf: shelf{store, cfg.Clock}, waiting: waiting{cfg: cfg, list: map[int64]weight{}, of: map[string]int64{}}}
-	r.last = r.readLast()
-	_ = r.eachRecord(0, func(rec *record) bool { // what cannot be read is not counted: a caller that asks for it is told why
-		r.last = max(r.last, rec.Number)
-		if !rec.State.decided() {
-			r.takeLocked(rec.Number, weight{rec.By.Identity.Name, rec.Bytes, rec.ends})
-		}
-		return true
-	})
-	return r
+	return &Reviews{shelf: shelf{store, cfg.Clock}, waiting: waiting{cfg: cfg, under: map[int64]weight{}}}
 }
 
 // Obey has changes held as rules mark them. Without rules there is no access control: nothing is
@@ -142,6 +133,6 @@ func (r *Reviews) Marked(name string) bool {
 func (r *Reviews) Used(context.Context) ([]op.Used, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expireLocked()
-	return []op.Used{{What: "changes", N: int64(len(r.list)), Limit: r.cfg.MaxChanges}, {What: "bytes", N: r.bytes, Limit: r.cfg.MaxBytes}}, nil
+	l, err := r.loadLocked("")
+	return []op.Used{{What: "changes", N: l.changes, Limit: r.cfg.MaxChanges}, {What: "bytes", N: l.bytes, Limit: r.cfg.MaxBytes}}, err
 }

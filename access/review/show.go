@@ -119,7 +119,7 @@ func (r *Reviews) Show(ctx context.Context, by *access.Actor, q *ShowAsk) (*Show
 // decidedNow reports whether the change was decided since the record was read, which removes what was
 // to be done.
 func (r *Reviews) decidedNow(rec *record) bool {
-	now, _, err := r.record(rec.Number)
+	now, err := r.record(rec.Number)
 	return err == nil && (now == nil || now.State.decided())
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json" // our own records, which no peer has written
+	"slices"
 
 	"confcenter/access/policy"
 	"confcenter/codes"
@@ -24,7 +25,9 @@ type Engine interface {
 
 // Store is the state store for code that writes on behalf of peers. A transaction that changes what is
 // marked becomes one that keeps it, in its place and under its conditions: if these do not hold it
-// is answered as ever, for nothing of it would be done. Its author is told codes.Held.
+// is answered as ever, for nothing of it would be done. Its author is told codes.Held. If another server on the
+// same state is the first to give its number it is handed over again with the next one, behind what has come
+// meanwhile.
 type Store struct {
 	Engine
 	reviews *Reviews
@@ -35,10 +38,9 @@ func (r *Reviews) Guard(engine Engine) *Store { return &Store{engine, r} }
 
 // keeping is a transaction in place of which another keeps it.
 type keeping struct {
-	asked  *kv.Txn
-	keeps  *kv.Txn
-	rec    *record
-	things []thing
+	*draft
+	asked *kv.Txn
+	keeps *kv.Txn
 }
 
 // Commit implements kv.Store.
@@ -50,14 +52,29 @@ func (s *Store) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	case k == nil:
 		return s.Engine.Commit(txn, done)
 	}
-	err = s.Engine.Commit(k.keeps, func(res *kv.Result, err error) {
-		if err = s.reviews.answer(k, res, err); err != nil {
+	return s.commit(k, done)
+}
+
+// commit commits what keeps a transaction.
+func (s *Store) commit(k *keeping, done func(*kv.Result, error)) error {
+	err := s.Engine.Commit(k.keeps, func(res *kv.Result, err error) {
+		if s.reviews.overtaken(k.Number, err) {
+			if err = s.reviews.renumber(k); err == nil {
+				err = s.commit(k, done)
+			}
+			if err == nil {
+				return
+			}
+		} else {
+			err = s.reviews.answer(k, res, err)
+		}
+		if err != nil {
 			res = nil
 		}
 		done(res, err)
 	})
 	if err != nil {
-		s.reviews.give(k.rec.Number)
+		s.reviews.give(k.Number)
 	}
 	return err
 }
@@ -81,7 +98,7 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 		}
 	}
 	if held != nil {
-		caller = &answering{caller, s.reviews, held}
+		caller = &answering{caller, s, held}
 		for w, k := range held {
 			w.Txn = k.keeps
 		}
@@ -92,7 +109,7 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 	for _, w := range writes[taken:n] { // they may be asked for again
 		if k := held[w]; k != nil {
 			w.Txn = k.asked
-			s.reviews.give(k.rec.Number)
+			s.reviews.give(k.Number)
 		}
 	}
 	err = cmp.Or(err, refused)
@@ -102,29 +119,56 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 // answering is the caller of transactions of which some are kept.
 type answering struct {
 	kv.Caller
-	reviews *Reviews
-	held    map[*kv.Write]*keeping // read only
+	store *Store
+	held  map[*kv.Write]*keeping // read only
 }
 
 // Committed implements kv.Caller.
 func (a *answering) Committed(list []*kv.Write) {
-	for _, w := range list {
-		if k := a.held[w]; k != nil {
-			w.Txn = k.asked
-			w.Err = a.reviews.answer(k, &w.Result, w.Err)
-		}
+	list = slices.DeleteFunc(list, func(w *kv.Write) bool {
+		k := a.held[w]
+		return k != nil && !a.answered(w, k)
+	})
+	if len(list) > 0 {
+		a.Caller.Committed(list)
 	}
-	a.Caller.Committed(list)
+}
+
+// answered answers a transaction that was to be kept, or hands it over again.
+func (a *answering) answered(w *kv.Write, k *keeping) bool {
+	r := a.store.reviews
+	if !r.overtaken(k.Number, w.Err) {
+		w.Txn, w.Err = k.asked, r.answer(k, &w.Result, w.Err)
+		return true
+	}
+	if w.Err = r.renumber(k); w.Err == nil {
+		w.Txn = k.keeps
+		_, w.Err = a.store.Engine.CommitEach(a, []*kv.Write{w})
+		if w.Err == nil {
+			return false
+		}
+		r.give(k.Number)
+	}
+	w.Txn = k.asked
+	return true
+}
+
+// renumber has a transaction kept under another number.
+func (r *Reviews) renumber(k *keeping) (err error) {
+	keeps := *k.keeps
+	keeps.Then, err = r.number(k.draft)
+	k.keeps = &keeps
+	return err
 }
 
 // answer is what is said of a transaction that was to be kept. Without an error its conditions did
 // not hold, and its other branch was taken.
 func (r *Reviews) answer(k *keeping, res *kv.Result, err error) error {
 	if err == nil && !res.Held {
-		r.give(k.rec.Number)
+		r.give(k.Number)
 		return nil
 	}
-	return r.kept(k.rec, k.asked.Actor, k.things, res, err)
+	return r.kept(k.draft, res, err)
 }
 
 // changesMarked reports whether operations change what is marked.
@@ -178,13 +222,14 @@ func (r *Reviews) keep(txn *kv.Txn) (*keeping, error) {
 		sum := sha256.Sum256(text)
 		asked = sum[:]
 	}
-	rec, ops, err := r.newRecord(txn.Actor, things, &body{Txn: t})
+	d, err := r.newDraft(txn.Actor, things, &body{Txn: t})
 	if err != nil {
 		return nil, err
 	}
 	keeps := *txn
-	keeps.Then, keeps.Asked, keeps.System = ops, asked, true
-	return &keeping{txn, &keeps, rec, things}, nil
+	keeps.Asked, keeps.System = asked, true
+	k := &keeping{d, txn, &keeps}
+	return k, r.renumber(k)
 }
 
 // The most that a transaction may have that is held, so that there is room for what it was

@@ -110,6 +110,17 @@ func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rot
 	if err := k.look(ctx); err != nil {
 		return nil, err
 	}
+	for {
+		rotated, err := k.rotate(ctx, by)
+		if codes.Of(err) != codes.Conflict {
+			return rotated, err
+		}
+	}
+}
+
+// rotate is Rotate with the secret keys that were taken. codes.Conflict: another server has made a data key.
+func (k *Keys) rotate(ctx context.Context, by *access.Actor) (*Rotated, error) {
+	unmade := k.unmade()
 	records, err := k.records()
 	switch {
 	case err != nil:
@@ -125,11 +136,12 @@ func (k *Keys) Rotate(ctx context.Context, by *access.Actor, _ *RotateAsk) (*Rot
 	if n := len(all); n > 0 {
 		next.Made = max(next.Made, all[n-1].Made+1) // it is the newest even if clocks went back
 	}
-	rev, err := k.keep(ctx, by, k.taken, &next, 0)
+	rev, err := k.add(ctx, by, k.taken, &next, unmade)
 	if err != nil {
 		return nil, err
 	}
 	k.ring.Store(NewRing(append(all, next)))
+	k.had = append(records, record{id: next.ID, rev: rev})
 	k.cfg.Log.Info().Str("key", next.ID).Msg("a new data key seals from now on")
 	return &Rotated{next.ID, int64(rev)}, nil
 }

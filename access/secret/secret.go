@@ -48,8 +48,9 @@ type Keys struct {
 	documents atomic.Pointer[Documents] // nil: not open yet
 	guarded   atomic.Bool               // there is access control
 
-	turn  sync.Mutex // held while keys are taken or made
+	turn  sync.Mutex // held while keys are taken or made here; other servers on the same state make some, too
 	taken *Wrapping  // guarded by turn: what the ring was opened with
+	had   []record   // guarded by turn: and what it was made of
 }
 
 // Open takes the data keys in a store, which must outlive Keys, and makes the first one. It does
@@ -85,11 +86,45 @@ func (k *Keys) Trouble() error {
 // again is how long trouble is left alone.
 const again = 10 * time.Second
 
-// Run looks for other secret keys, and tries again what was in the way, until the context ends.
+// Run looks for other secret keys, tries again what was in the way, and takes the data keys that other servers
+// make or wrap anew, until the context ends.
 func (k *Keys) Run(ctx context.Context) error {
+	if k.cfg.Source == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	w, err := k.store.Watch(ctx, kv.Filter{NS: kv.AccessNamespace, Text: keyPrefix}, 0)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	ctx, end := context.WithCancelCause(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { end(k.lookAgain(ctx)) })
+	both.Go(func() { end(k.follow(ctx, w)) })
+	both.Wait()
+	return context.Cause(ctx)
+}
+
+// follow takes the data keys that are not as they were taken, whenever a watch tells of some.
+func (k *Keys) follow(ctx context.Context, w embedded.Watch) error {
+	for {
+		if _, err := w.Next(ctx); err != nil {
+			return err
+		}
+		k.turn.Lock()
+		if records, err := k.records(); err != nil || !slices.EqualFunc(records, k.had, sameRecord) {
+			_ = k.look(ctx) // it is told
+		}
+		k.turn.Unlock()
+	}
+}
+
+// lookAgain looks for other secret keys from time to time.
+func (k *Keys) lookAgain(ctx context.Context) error {
 	for {
 		pause := k.cfg.Every
-		if k.Trouble() != nil && k.cfg.Source != nil {
+		if k.Trouble() != nil {
 			pause = cmp.Or(pause, again)
 		}
 		if pause == 0 {
@@ -133,12 +168,23 @@ func (k *Keys) take(ctx context.Context) error {
 		if w, err = k.cfg.Source(ctx); err != nil {
 			return err
 		}
-		if k.taken != nil && w.Equal(k.taken) {
-			return nil
+	}
+	for {
+		if err := k.takeBy(ctx, w); codes.Of(err) != codes.Conflict {
+			return err
 		}
 	}
+}
+
+// takeBy takes the data keys that a list of secret keys opens, and wraps them by its first, unless it is the
+// list of before; nil: there is none. codes.Conflict: another server was making or wrapping some.
+func (k *Keys) takeBy(ctx context.Context, w *Wrapping) error {
+	unmade := k.unmade()
 	records, err := k.records()
+	same := w != nil && k.taken != nil && w.Equal(k.taken)
 	switch {
+	case same && slices.EqualFunc(records, k.had, sameRecord):
+		return err
 	case err != nil:
 		return err
 	case w == nil && len(records) == 0:
@@ -147,11 +193,12 @@ func (k *Keys) take(ctx context.Context) error {
 		return codes.Errorf(codes.Forbidden, "there are %d data keys, and the secret key that opens them was not given (--secret-key-file)", len(records))
 	case len(records) == 0:
 		first := NewDataKey(k.cfg.Clock.Now())
-		if _, err := k.keep(ctx, nil, w, &first, 0); err != nil {
+		rev, err := k.add(ctx, nil, w, &first, unmade)
+		if err != nil {
 			return err
 		}
 		k.ring.Store(NewRing([]Key{first}))
-		k.taken = w
+		k.taken, k.had = w, []record{{id: first.ID, rev: rev}}
 		return nil
 	}
 	opened, failed := open(w, records)
@@ -163,14 +210,14 @@ func (k *Keys) take(ctx context.Context) error {
 	}
 	k.ring.Store(NewRing(opened))
 	for i := range records {
-		if records[i].By == w.First() {
+		if same || records[i].By == w.First() {
 			continue
 		}
-		if _, err := k.keep(ctx, nil, w, &opened[i], records[i].rev); err != nil {
+		if records[i].rev, err = k.wrap(ctx, w, &opened[i], records[i].rev); err != nil {
 			return err
 		}
 	}
-	k.taken = w
+	k.taken, k.had = w, records
 	return nil
 }
 
@@ -187,8 +234,13 @@ func open(w *Wrapping, records []record) (opened []Key, failed error) {
 	return opened, failed
 }
 
-// keyPrefix begins the keys of the namespace.
-const keyPrefix = "secret/"
+// The keys of the namespace: the data keys, and the id of the one that was made last. Who makes one writes
+// both, and only if the latter is as it was when the data keys were read: so that of two servers that find none
+// one makes the first, and no two the last that there may be.
+const (
+	keyPrefix = "secret/"
+	lastKey   = "sealing"
+)
 
 // record is a data key as it is kept.
 type record struct {
@@ -198,6 +250,8 @@ type record struct {
 	id  string
 	rev kv.Revision
 }
+
+func sameRecord(a, b record) bool { return a.id == b.id && a.rev == b.rev }
 
 // records are the data keys, oldest first.
 func (k *Keys) records() (list []record, err error) {
@@ -216,26 +270,46 @@ func (k *Keys) records() (list []record, err error) {
 	return list, nil
 }
 
-// keep writes a data key, which was last written at a revision; 0: it is new.
-func (k *Keys) keep(ctx context.Context, by *access.Actor, w *Wrapping, d *Key, was kv.Revision) (kv.Revision, error) {
+// unmade is the condition that no data key has been made since.
+func (k *Keys) unmade() kv.Compare {
+	var mod kv.Revision
+	if e := k.store.Get(kv.AccessNamespace, lastKey); e != nil {
+		mod = e.Mod
+	}
+	return as(lastKey, mod)
+}
+
+// as is the condition that a revision wrote a key last; 0: it is absent.
+func as(key string, mod kv.Revision) kv.Compare {
+	return kv.Compare{NS: kv.AccessNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)}
+}
+
+// wrap writes a data key anew, which was last written at a revision. codes.Conflict: it has been since.
+func (k *Keys) wrap(ctx context.Context, w *Wrapping, d *Key, was kv.Revision) (kv.Revision, error) {
+	return k.write(ctx, &kv.Txn{If: []kv.Compare{as(keyPrefix+d.ID, was)}}, w, d)
+}
+
+// add writes a new data key, unless another was made since unmade. codes.Conflict: one was.
+func (k *Keys) add(ctx context.Context, by *access.Actor, w *Wrapping, d *Key, unmade kv.Compare) (kv.Revision, error) {
+	last := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: lastKey, Value: kv.StringValue(d.ID)}
+	txn := &kv.Txn{If: []kv.Compare{unmade, as(keyPrefix+d.ID, 0)}, Then: []kv.Op{last}, Actor: by}
+	if by != nil {
+		txn.Note = []access.Event{{Kind: access.EventChange, Do: "rotate", What: []string{"secret:" + d.ID}}}
+	}
+	return k.write(ctx, txn, w, d)
+}
+
+// write writes a data key in a transaction.
+func (k *Keys) write(ctx context.Context, txn *kv.Txn, w *Wrapping, d *Key) (kv.Revision, error) {
 	value, err := json.Marshal(record{Wrapped: w.Wrap(d), Made: d.Made})
 	if err != nil {
 		return 0, err
 	}
-	key := keyPrefix + d.ID
-	same := kv.Compare{NS: kv.AccessNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(was)}
-	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: key, Value: kv.Value{Type: kv.JSON, Data: value}}
-	txn := &kv.Txn{If: []kv.Compare{same}, Then: []kv.Op{put}, Must: true, System: true, Actor: by}
-	if by != nil {
-		txn.Note = []access.Event{{Kind: access.EventChange, Do: "rotate", What: []string{"secret:" + d.ID}}}
-	}
+	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: keyPrefix + d.ID, Value: kv.Value{Type: kv.JSON, Data: value}})
+	txn.Must, txn.System = true, true
 	res, err := k.store.Txn(ctx, txn)
-	switch {
-	case err == nil:
-	case codes.Of(err) != codes.Conflict:
+	if err != nil {
 		return 0, err
-	default:
-		return 0, codes.Errorf(codes.Conflict, "the data key %.40q was changed by another request", d.ID)
 	}
 	return res.Revision, nil
 }

@@ -62,9 +62,6 @@ func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Id
 	}
 	name := strings.TrimPrefix(whose.Name, policy.ByToken)
 	taken := codes.Errorf(codes.Forbidden, "%s is the name of a token that someone else made, or was while the audit has lines about it: take another one, or ask an administrator", whose.Name)
-	if !t.names.free(name, id) {
-		return taken
-	}
 	for there, err := range t.all(ctx) {
 		switch {
 		case err != nil:
@@ -72,6 +69,9 @@ func (t *Tokens) mayMake(ctx context.Context, by *access.Actor, whose *access.Id
 		case there.Name == name && there.By != id.Name:
 			return taken
 		}
+	}
+	if !t.names.free(name, id) { // asked last: a token that is revoked meanwhile leaves its name
+		return taken
 	}
 	return nil
 }

@@ -65,9 +65,9 @@ func (n *names) room(by *access.Actor) error {
 	return err
 }
 
-// Ops are what is written when a token is made that put writes.
+// Ops are what is written when a token is made that put writes, if [Tokens.Unmade] holds.
 func (t *Tokens) Ops(put *kv.Op) []kv.Op {
-	ops := []kv.Op{*put}
+	ops := []kv.Op{*put, putMade(strings.TrimPrefix(put.Key, tokenPrefix))}
 	if r, err := readRecord(put.Value.Data); err == nil && put.TTL != 0 {
 		ops = append(ops, t.names.keep(r, put.TTL))
 	}

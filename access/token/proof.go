@@ -62,12 +62,15 @@ func (p proofs) disowned(name string) (ids []string) {
 	return ids
 }
 
-// disown has sessions, which are all of one name, count for nothing that was asked for in them.
-func (p proofs) disown(gone []kept) kv.Op {
+// disown has sessions, which are all of one name, count for nothing that was asked for in them, unless
+// others of that name come to it meanwhile.
+func (p proofs) disown(gone []kept) kv.Txn {
+	same := p.tokens.same(disownedPrefix + gone[0].Who)
 	ids := p.disowned(gone[0].Who)
 	for _, k := range gone {
 		ids = append(ids, k.id)
 	}
 	value, _ := json.Marshal(ids[max(0, len(ids)-mostDisowned):]) // it never fails
-	return kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: disownedPrefix + gone[0].Who, TTL: p.tokens.cfg.Waiting, Value: kv.Value{Type: kv.JSON, Data: value}}
+	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: same.Key, TTL: p.tokens.cfg.Waiting, Value: kv.Value{Type: kv.JSON, Data: value}}
+	return kv.Txn{If: []kv.Compare{same}, Then: []kv.Op{put}}
 }

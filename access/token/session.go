@@ -104,15 +104,31 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	if err != nil {
 		return nil, err
 	}
+	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, TTL: limits.Age, Value: kv.Value{Type: kv.JSON, Data: value}}
 	t.making.Lock()
 	defer t.making.Unlock()
-	there, err := t.sessions()
-	if err != nil {
-		return nil, err
-	}
+	return judged(func() (*Session, error) {
+		unmade := t.Unmade()
+		there, err := t.sessions()
+		if err != nil {
+			return nil, err
+		}
+		gone, err := there.giveWay(s.Who, limits)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := t.end(ctx, by, gone, kv.Txn{If: []kv.Compare{unmade}, Then: []kv.Op{put, putMade(id)}}, ""); err != nil {
+			return nil, err
+		}
+		return &Session{ID: id, Who: s.identity(id), Text: text, Until: min(s.Expires, now+limits.Idle.Milliseconds()), Expires: s.Expires}, nil
+	})
+}
+
+// giveWay are the sessions that end for another one of who. codes.Limit: there is no room.
+func (there *keptSessions) giveWay(who string, limits SessionLimits) ([]kept, error) {
 	gone, own := there.ended, []kept(nil)
 	for _, k := range there.open {
-		if k.Who == s.Who {
+		if k.Who == who {
 			own = append(own, k)
 		}
 	}
@@ -122,11 +138,7 @@ func (t *Tokens) OpenSession(ctx context.Context, by *access.Actor, start Start)
 	} else if int64(len(there.open)) >= limits.Most {
 		return nil, codes.Errorf(codes.Limit, "there are %d sessions, which is the limit: log out of those that no one uses, or raise it with --max-sessions", len(there.open))
 	}
-	ops := []kv.Op{{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: sessionPrefix + id, TTL: limits.Age, Value: kv.Value{Type: kv.JSON, Data: value}}}
-	if _, err := t.end(ctx, by, gone, ops, ""); err != nil {
-		return nil, err
-	}
-	return &Session{ID: id, Who: s.identity(id), Text: text, Until: min(s.Expires, now+limits.Idle.Milliseconds()), Expires: s.Expires}, nil
+	return gone, nil
 }
 
 // kept is a session with its id and its last use, in ms.
@@ -160,24 +172,24 @@ func (t *Tokens) sessions() (all keptSessions, err error) {
 	return all, nil
 }
 
-// end ends sessions, and does more in the first of its transactions. The audit calls it do; empty: it
-// is told what is done to the keys.
-func (t *Tokens) end(ctx context.Context, by *access.Actor, gone []kept, more []kv.Op, do string) (at kv.Revision, err error) {
-	for len(gone) > 0 || len(more) > 0 {
+// end ends sessions, after what more does, in the first of its transactions. codes.Conflict: the conditions
+// of that do not hold. The audit calls it do; empty: it is told what is done to the keys.
+func (t *Tokens) end(ctx context.Context, by *access.Actor, gone []kept, more kv.Txn, do string) (at kv.Revision, err error) {
+	for len(gone) > 0 || len(more.Then) > 0 {
 		part := gone[:min(len(gone), mostEnded)]
 		gone = gone[len(part):]
-		ops := more
-		more = nil
-		var notes []access.Event
+		txn := more
+		more = kv.Txn{}
+		txn.Must, txn.System, txn.Lessens, txn.Actor = true, true, do != "", by
 		for _, k := range part {
 			if do != "" {
-				notes = append(notes, access.Event{Kind: access.EventLogout, Do: do, What: []string{k.Who, "session:" + k.id}})
+				txn.Note = append(txn.Note, access.Event{Kind: access.EventLogout, Do: do, What: []string{k.Who, "session:" + k.id}})
 			}
 			for _, key := range [...]string{sessionPrefix + k.id, usedPrefix + k.id} {
-				ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key})
+				txn.Then = append(txn.Then, kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key})
 			}
 		}
-		result, err := t.store.Txn(ctx, &kv.Txn{Then: ops, System: true, Lessens: do != "", Actor: by, Note: notes})
+		result, err := t.store.Txn(ctx, &txn)
 		if err != nil {
 			return 0, err
 		}
@@ -225,7 +237,13 @@ func (t *Tokens) UseSession(id string) {
 	t.use(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen[id] = t.cfg.Clock.Steady().UnixMilli()
+	t.seen[id] = seen{t.cfg.Clock.Steady().UnixMilli(), max(t.seen[id].day, t.cfg.Clock.Now().UnixMilli())}
+}
+
+// seen is when a session was last used here, in ms.
+type seen struct {
+	steady int64 // by the monotonic clock
+	day    int64 // by the time of day; what is written down that is later is of another server
 }
 
 // SessionUntil is when the session with that id ends unless it is used, in ms since 1970. ok is
@@ -250,13 +268,14 @@ func (t *Tokens) session(id string) *session {
 // holds reports whether a session has not ended, and until when it does not.
 func (t *Tokens) holds(id string, s *session) (until int64, ok bool) {
 	t.mu.Lock()
-	seen, known := t.seen[id]
+	here, known := t.seen[id]
 	t.mu.Unlock()
-	if !known { // that clock began with the process, as the time of day at which uses before it were written down
-		seen = t.lastUse(id)
+	used := t.lastUse(id)
+	if known { // else that clock began with the process, as the time of day at which uses before it were written down
+		used = here.steady + max(0, used-here.day)
 	}
 	made := s.ends - (s.Expires - s.Made)
-	left := min(s.ends, max(made, seen)+t.cfg.Sessions.Idle.Milliseconds()) - t.cfg.Clock.Steady().UnixMilli()
+	left := min(s.ends, max(made, used)+t.cfg.Sessions.Idle.Milliseconds()) - t.cfg.Clock.Steady().UnixMilli()
 	until = t.cfg.Clock.Now().UnixMilli() + left
 	switch {
 	case left <= 0, s.Token != "" && !t.Valid(s.Token), s.Issuer != "" && s.Issuer != t.cfg.Sessions.Issuer:
@@ -350,29 +369,31 @@ func (t *Tokens) EndOwnSessions(ctx context.Context, by *access.Actor, who *acce
 func (t *Tokens) endThose(ctx context.Context, by *access.Actor, do string, disown bool, those func(*kept) (bool, error)) (*Ended, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	all, err := t.sessions()
-	if err != nil {
-		return nil, err
-	}
-	var gone []kept
-	for i := range all.open {
-		switch is, err := those(&all.open[i]); {
-		case err != nil:
+	return judged(func() (*Ended, error) {
+		all, err := t.sessions()
+		if err != nil {
 			return nil, err
-		case is:
-			gone = append(gone, all.open[i])
 		}
-	}
-	if len(gone) == 0 {
-		return nil, codes.Errorf(codes.NotFound, "there is no such session; list them to find its id")
-	}
-	var more []kv.Op
-	if disown {
-		more = append(more, t.disown(gone))
-	}
-	at, err := t.end(ctx, by, gone, more, do)
-	if err != nil {
-		return nil, err
-	}
-	return &Ended{Count: int64(len(gone)), Revision: int64(at)}, nil
+		var gone []kept
+		for i := range all.open {
+			switch is, err := those(&all.open[i]); {
+			case err != nil:
+				return nil, err
+			case is:
+				gone = append(gone, all.open[i])
+			}
+		}
+		if len(gone) == 0 {
+			return nil, codes.Errorf(codes.NotFound, "there is no such session; list them to find its id")
+		}
+		var more kv.Txn
+		if disown {
+			more = t.disown(gone)
+		}
+		at, err := t.end(ctx, by, gone, more, do)
+		if err != nil {
+			return nil, err
+		}
+		return &Ended{Count: int64(len(gone)), Revision: int64(at)}, nil
+	})
 }

@@ -2,6 +2,7 @@ package token_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,10 @@ func TestTheTextOfASessionIsNotKept(t *testing.T) {
 	defer view.Close()
 	page, err := view.List(kv.List{NS: kv.AccessNamespace})
 	require.NoError(t, err)
-	require.Len(t, page.Entries, 1)
-	require.NotContains(t, string(page.Entries[0].Value.Data), s.Text[21:])
+	require.Len(t, page.Entries, 2, "the session, and that it was made")
+	for _, e := range page.Entries {
+		require.NotContains(t, string(e.Value.Data), s.Text[21:])
+	}
 }
 
 func TestASessionEndsWhenItIsIdleOrOld(t *testing.T) {
@@ -268,4 +271,35 @@ func FuzzVerifySession(f *testing.F) {
 		_, err := tokens.VerifySession(text)
 		require.Equal(t, text == s.Text, err == nil)
 	})
+}
+
+// A session lasts as long as it is used at any of the servers.
+func TestASessionThatIsUsedAtAnotherServerLasts(t *testing.T) {
+	k := open(t, token.Config{Sessions: limits})
+	near := embedded.New(k.store, nil)
+	defer near.Close()
+	other := &kit{token.Open(near, token.Config{Sessions: limits, Clock: k.clock}), k.store, k.clock}
+	s := k.opened(t, person("ann@example.org"))
+	k.UseSession(s.ID)
+	ctx, cancel := context.WithCancel(t.Context())
+	idle, ended := k.clock.Waiters(), make(chan error)
+	go func() { ended <- other.Run(ctx) }()
+	for range 3 {
+		k.clock.BlockUntil(idle + 1)
+		k.clock.Advance(limits.Idle / 2)
+		k.clock.BlockUntil(idle + 1)
+		other.UseSession(s.ID)
+		used := k.clock.Now().UnixMilli()
+		k.clock.Advance(limits.Idle / 4)
+		require.Eventually(t, func() bool {
+			e, _ := k.store.Get([]byte(kv.AccessNamespace), []byte("used/"+s.ID))
+			return e != nil && string(e.Value.Data) == strconv.FormatInt(used, 10)
+		}, 10*time.Second, time.Millisecond)
+		k.holds(t, s, true)
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	k.clock.Advance(limits.Idle)
+	k.holds(t, s, false)
+	other.holds(t, s, false)
 }

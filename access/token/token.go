@@ -66,12 +66,13 @@ type Tokens struct {
 	cfg   Config
 	names names
 	proofs
+	makings
 
-	making sync.Mutex // held while a token or a session is made, so that the limit holds
+	making sync.Mutex // held while a token or a session is made, so that those of one server need not try again
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
-	seen map[string]int64 // guarded by mu: the same of sessions by the monotonic clock, as long as they last
+	seen map[string]seen  // guarded by mu: the same of sessions, as long as they last
 
 	judge atomic.Pointer[Judge]
 	hold  atomic.Pointer[Hold]
@@ -105,8 +106,8 @@ func Open(store embedded.Store, cfg Config) *Tokens {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.MaxTokens, cfg.Names = cmp.Or(cfg.MaxTokens, 10_000), cmp.Or(cfg.Names, 91*24*time.Hour)
 	cfg.Waiting, cfg.Sessions = cmp.Or(cfg.Waiting, 7*24*time.Hour), cfg.Sessions.withDefaults()
-	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]int64{}}
-	t.names, t.proofs = names{store, &t.cfg}, proofs{t}
+	t := &Tokens{store: store, cfg: cfg, used: map[string]int64{}, seen: map[string]seen{}}
+	t.names, t.proofs, t.makings = names{store, &t.cfg}, proofs{t}, makings{store}
 	return t
 }
 
@@ -236,39 +237,43 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
-	if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
-		return nil, err
-	}
-	there, err := count(t.store, tokenPrefix)
-	if err == nil && there >= t.cfg.MaxTokens {
-		err = codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := t.names.room(by); err != nil {
-		return nil, err
-	}
-	id, text := newText(tokenText)
-	now := t.cfg.Clock.Now().UnixMilli()
-	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: cmp.Or(by.Who(), by.String())}
-	if q.TTL != 0 {
-		r.Expires = now + q.TTL
-	}
-	value, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: tokenPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}
-	made := &Made{ID: id, Text: text, Expires: r.Expires}
-	if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
-		return made, err
-	}
-	put.TTL, put.Expires = time.Duration(q.TTL)*time.Millisecond, 0
-	if _, err := t.store.Txn(ctx, &kv.Txn{Then: t.Ops(&put), System: true, Actor: by, Note: noteOf("make", id, &r)}); err != nil {
-		return nil, err
-	}
-	return made, nil
+	return judged(func() (*Made, error) {
+		unmade := t.Unmade()
+		if err := t.mayMake(ctx, by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
+			return nil, err
+		}
+		there, err := count(t.store, tokenPrefix)
+		if err == nil && there >= t.cfg.MaxTokens {
+			err = codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that no one uses", there)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := t.names.room(by); err != nil {
+			return nil, err
+		}
+		id, text := newText(tokenText)
+		now := t.cfg.Clock.Now().UnixMilli()
+		r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: cmp.Or(by.Who(), by.String())}
+		if q.TTL != 0 {
+			r.Expires = now + q.TTL
+		}
+		value, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: tokenPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}
+		made := &Made{ID: id, Text: text, Expires: r.Expires}
+		if made.Held, err = t.held(ctx, by, &put); made.Held > 0 || err != nil {
+			return made, err
+		}
+		put.TTL, put.Expires = time.Duration(q.TTL)*time.Millisecond, 0
+		txn := &kv.Txn{If: []kv.Compare{unmade}, Then: t.Ops(&put), Must: true, System: true, Actor: by, Note: noteOf("make", id, &r)}
+		if _, err := t.store.Txn(ctx, txn); err != nil {
+			return nil, err
+		}
+		return made, nil
+	})
 }
 
 func (q *MakeAsk) check() error {

@@ -1,5 +1,8 @@
 // Package host opens the models of a cluster's state that a server has, on its own store, and
 // runs what they do by themselves.
+//
+// Several hosts may be open on one state. What a model judges something by is a condition of what it then
+// writes, what it remembers of the state it follows, and what one does by itself does no harm if others do it, too.
 package host
 
 import (
