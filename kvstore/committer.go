@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,8 @@ type committer struct {
 	store *Store
 	group group
 	timer clock.Timer
-	ended chan struct{} // closed when the goroutine has ended
+	news  <-chan struct{} // of the log; nil: it is not shared
+	ended chan struct{}   // closed when the goroutine has ended
 
 	trouble atomic.Pointer[health.Trouble] // why writing has ended; nil as long as it has not
 
@@ -71,6 +73,9 @@ func (c *committer) work() (ended bool) {
 			c.fail(s.log.Trouble().Err, nil)
 			return false
 		}
+		if s.shared != nil && !c.catchUp(nil) {
+			return false
+		}
 		group, ended := s.queue.take(s.cfg.GroupSize, s.cfg.GroupBytes)
 		if !c.commit(group) {
 			return false
@@ -114,6 +119,7 @@ func (c *committer) wait() {
 	select {
 	case <-c.store.queue.wake:
 	case <-c.store.log.Failed():
+	case <-c.news:
 	case <-c.timer.C():
 	}
 }
@@ -152,18 +158,30 @@ func (c *committer) commit(list []queued) bool {
 	s, g := c.store, &c.group
 	c.doing, c.told = list, 0
 	c.evaluate(list)
-	if len(g.commits) > 0 {
-		s.queue.depart(list, s.cfg.Clock.Now())
+	var since time.Time
+	for len(g.commits) > 0 {
+		if since.IsZero() {
+			since = s.cfg.Clock.Now()
+		}
+		s.queue.depart(list, since)
 		err := s.log.Append(g.commits)
 		if late := s.queue.arrive(); late {
 			s.cfg.Log.Warn().Err(err).Msg("the log answers again")
 			list, g.answers = stillWaiting(list, g.answers)
-			c.doing = list
+			c.doing, since = list, time.Time{}
 		}
-		if err != nil {
+		if err == nil {
+			break
+		}
+		if s.shared == nil || !errors.Is(err, ErrOvertaken) {
 			c.fail(err, list)
 			return false
 		}
+		g.abandon()
+		if !c.catchUp(list) {
+			return false
+		}
+		c.evaluate(list)
 	}
 	if len(g.answers) > 0 || len(g.commits) > 0 {
 		c.publish(list, g.answers)
@@ -177,7 +195,6 @@ func (c *committer) evaluate(list []queued) {
 	s, g := c.store, &c.group
 	now := s.cfg.Clock.Now()
 	g.begin(now, len(list))
-	s.tokens.forget(g.steady - s.cfg.TokenAge.Milliseconds())
 	c.expireLeases(now)
 	c.expireKeys(now)
 	for i := range list {
@@ -207,6 +224,12 @@ func (c *committer) publish(list []queued, answers []answer) {
 	}
 	s.index.publish(g.changes, g.counters.spaces, g.rev)
 	s.leases.publish(g.leases)
+	s.tokens.forget(g.oldest)
+	for i := range g.commits {
+		if token := g.commits[i].Token; token != nil {
+			s.tokens.keep(token)
+		}
+	}
 	g.counters.tell()
 	s.publishTrail(g.commits)
 	if len(g.commits) > 0 {
@@ -306,6 +329,9 @@ func newCommitter(s *Store, b *counters, newest kv.Revision) *committer {
 		group: group{cfg: &s.cfg, counters: b, tokens: s.tokens, terms: terms{writable: s.log.Writable}, rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
+	}
+	if s.shared != nil {
+		c.news = s.shared.Arrived()
 	}
 	return c
 }

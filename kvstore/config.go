@@ -16,6 +16,9 @@ import (
 // wide: settings, each with a default.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
+	// Name is the store's among those that share its log, and the same whenever it is opened again:
+	// it ends the leases that were granted under this name. It is not used over a log of its own.
+	Name string
 	// Log receives what no error reports: that writing has failed for good, or that the
 	// process was paused. The zero value discards it.
 	Log zerolog.Logger
@@ -72,7 +75,7 @@ type Config struct {
 	PauseAfter time.Duration
 
 	// Trail takes the audit's lines about transactions that someone asked for, which become
-	// durable with these; nil: there is no audit. It needs a log of its own. With TrailNotesOnly
+	// durable with these; nil: there is no audit. Stores that share a log write one chain. With TrailNotesOnly
 	// there are lines only about transactions that have a Note.
 	Trail          *audit.Trail
 	TrailNotesOnly bool

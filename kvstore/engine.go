@@ -15,6 +15,15 @@
 // keeps the versions of its revision (view.go). Past state (GetAt, History, Changes)
 // comes from the log.
 //
+// Several stores may share a log, a [SharedLog], each with all state in its own memory. A transaction is
+// evaluated by the store it came to and nowhere else. Its group is appended under one compare: the log
+// takes it if nothing was appended since what it was evaluated against. Otherwise the store takes its
+// evaluation back, applies what the others have appended, and evaluates those again who still wait
+// (shared.go). Evaluation therefore has no lasting effect: what is kept of tokens, leases, the audit's chain
+// and counts changes when a group is applied, the store's own and those of others alike. Times to live may
+// end at any store. A lease ends at, and is kept alive by, the store that granted it, its home; a store that
+// is not opened again leaves its leases. Tokens are forgotten by each store's own clock and settings.
+//
 // What must stay true, over each log:
 //
 //   - Acknowledged means on disk, and reads show nothing earlier. One committer decides the

@@ -16,10 +16,13 @@ import (
 // means that the result holds once the group is durable.
 func (g *group) apply(q *queued) (*kv.Result, error) {
 	txn := q.txn
+	var aged *Token
 	if txn.Token != "" {
-		if known := g.tokens.find(txn.TokenNS, txn.Token); known != nil {
+		known := g.tokens.find(txn.TokenNS, txn.Token)
+		if known != nil && known.own >= g.oldest {
 			return g.tokens.replay(known, txn, q.digest)
 		}
+		aged = known
 	}
 	g.start(kv.Delete)
 	g.noting = g.cfg.Trail != nil && txn.System && len(txn.Note) > 0 && len(txn.Then) == 0
@@ -39,7 +42,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 	}
 	if token != nil {
 		token.Result = appendResult(nil, txn, result, token.Revision)
-		g.tokens.add(token)
+		g.tokens.give(token, aged)
 	}
 	return result, nil
 }
@@ -374,7 +377,7 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 		return err
 	}
 	id, ttl := kv.LeaseID(g.rev+1), op.TTL.Round(time.Millisecond)
-	g.granted = l.grant(id, ttl, txn.Actor.Proved())
+	g.granted = l.grant(LeaseChange{ID: id, TTL: ttl, Owner: txn.Actor.Proved(), Home: l.here})
 	r.Lease = kv.Lease{ID: g.granted.id, TTL: ttl, Left: ttl}
 	return nil
 }

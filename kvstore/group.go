@@ -37,9 +37,8 @@ type group struct {
 
 	// of the group under way
 	proposal
-	rev     kv.Revision // newest revision given out
-	millis  int64       // the group's time, in ms since 1970
-	steady  int64       // the same by the monotonic clock
+	rev kv.Revision // newest revision given out
+	times
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
@@ -48,6 +47,13 @@ type group struct {
 	scratch // the transaction under way
 	lookAhead
 	spare
+}
+
+// times are the group's, in ms.
+type times struct {
+	millis int64 // since 1970
+	steady int64 // the same by the monotonic clock
+	oldest int64 // by this clock; tokens from before are too old
 }
 
 // terms are on what others have transactions committed.
@@ -95,6 +101,7 @@ type answer struct {
 // begin starts a group of at most about n transactions.
 func (g *group) begin(now time.Time, n int) {
 	g.millis, g.steady = now.UnixMilli(), g.cfg.Clock.Steady().UnixMilli()
+	g.oldest = g.steady - g.cfg.TokenAge.Milliseconds()
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
 	g.expired = 0
 	if g.cfg.Trail != nil {
@@ -321,7 +328,7 @@ func (s *spare) room(n int) []kv.Event {
 func (g *group) leaseChanges() []LeaseChange {
 	var list []LeaseChange
 	if g.granted != nil {
-		list = append(list, LeaseChange{ID: g.granted.id, TTL: g.granted.ttl, Owner: g.granted.owner})
+		list = append(list, LeaseChange{ID: g.granted.id, TTL: g.granted.ttl, Owner: g.granted.owner, Home: g.granted.home})
 		g.note(g.granted)
 	}
 	for _, l := range g.ending {

@@ -18,6 +18,7 @@ type lease struct {
 	id    kv.LeaseID
 	ttl   time.Duration    // set when it is granted or loaded
 	owner *access.Identity // likewise
+	home  string           // likewise
 
 	// committer only, with the group under way
 	keys   shrinking[*slot, *space] // empty without a map; written with the leases' mu held
@@ -40,6 +41,7 @@ type leases struct {
 	clock      clock.Clock
 	opened     time.Time     // by the monotonic clock
 	pauseAfter time.Duration // not above 0: pauses are not looked for
+	here       string        // the store's name: it ends leases that have it as their home
 
 	// committer only
 	cost int64 // of them all in memory
@@ -76,13 +78,13 @@ func (l *lease) reserved() bool {
 }
 
 // grant makes a lease, which becomes visible when it is published.
-func (l *leases) grant(id kv.LeaseID, ttl time.Duration, owner *access.Identity) *lease {
-	made := &lease{id: id, ttl: ttl, owner: owner, pos: -1}
+func (l *leases) grant(c LeaseChange) *lease {
+	made := &lease{id: c.ID, ttl: c.TTL, owner: c.Owner, home: c.Home, pos: -1}
 	l.cost += memory.LeaseCost
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byID.of[id] = made
-	l.countLocked(owner, 1)
+	l.byID.of[c.ID] = made
+	l.countLocked(c.Owner, 1)
 	return made
 }
 
@@ -104,12 +106,12 @@ func (l *leases) of(name string) int {
 }
 
 // learn is told what the log has of a lease that is there already.
-func (l *leases) learn(known *lease, ttl time.Duration, owner *access.Identity) {
+func (l *leases) learn(known *lease, c LeaseChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.countLocked(known.owner, -1)
-	l.countLocked(owner, 1)
-	known.ttl, known.owner = ttl, owner
+	l.countLocked(c.Owner, 1)
+	known.ttl, known.owner, known.home = c.TTL, c.Owner, c.Home
 }
 
 // drop forgets a lease.
@@ -201,7 +203,7 @@ func (l *leases) publish(changed []*lease) {
 
 func (l *leases) beginLocked(one *lease, now time.Duration) {
 	one.deadline = now + one.ttl
-	if one.pos < 0 {
+	if one.pos < 0 && one.home == l.here {
 		one.planned = one.deadline
 		l.ends.set(one)
 	}
@@ -288,7 +290,10 @@ func (l *leases) get(id kv.LeaseID, keep bool) (kv.Lease, error) {
 	if err != nil {
 		return kv.Lease{}, err
 	}
-	if keep {
+	switch away := one.home != l.here; {
+	case away && keep:
+		return kv.Lease{}, codes.Errorf(codes.NotImplemented, "lease %d is kept alive at server %q only, which has granted it", id, one.home)
+	case away, keep: // of one elsewhere it is not known how much is left
 		one.deadline = now + one.ttl
 	}
 	return one.describe(now), nil
@@ -301,7 +306,7 @@ func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 		return nil, errClosed()
 	}
 	one := l.byID.of[id]
-	if one == nil || !one.seen || !l.still && (one.over || one.deadline <= now && l.stoodLocked(now) == 0) {
+	if one == nil || !one.seen || !l.still && (one.over || one.home == l.here && one.deadline <= now && l.stoodLocked(now) == 0) {
 		return nil, kv.NoLease(id)
 	}
 	return one, nil

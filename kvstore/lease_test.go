@@ -259,7 +259,7 @@ func (c *slowClock) Steady() time.Time {
 func TestALateSignOfLifeIsNoPause(t *testing.T) {
 	c := &slowClock{Fake: clocktest.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
 	l := newLeases(c, 500*time.Millisecond)
-	l.publish([]*lease{l.grant(1, time.Minute, nil)})
+	l.publish([]*lease{l.grant(LeaseChange{ID: 1, TTL: time.Minute})})
 	require.Zero(t, l.running())
 	c.hold.Store(true)
 	late := make(chan time.Duration)
@@ -310,7 +310,7 @@ func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
 func TestNoLeaseEndsBeforeAPauseIsNoticed(t *testing.T) {
 	c := clocktest.NewFake(noon)
 	l := newLeases(c, 500*time.Millisecond)
-	one := l.grant(1, time.Second, nil)
+	one := l.grant(LeaseChange{ID: 1, TTL: time.Second})
 	l.publish([]*lease{one})
 	require.Zero(t, l.running())
 	c.Advance(10 * time.Second)

@@ -27,7 +27,7 @@ func (l *loading) entry(e *kv.Entry) {
 		return // an older program took it for an entry like any other
 	}
 	if e.Lease != 0 && l.counters.leases.byID.of[e.Lease] == nil {
-		l.counters.leases.grant(e.Lease, kv.MinLease, nil) // its TTL and owner come later
+		l.counters.leases.grant(LeaseChange{ID: e.Lease, TTL: kv.MinLease}) // the rest comes later
 	}
 	x := l.counters.index
 	sp := l.last
@@ -54,9 +54,9 @@ func (l *loading) lease(c LeaseChange) {
 		leases.drop(known)
 	case c.Ended:
 	case known != nil:
-		leases.learn(known, c.TTL, c.Owner)
+		leases.learn(known, c)
 	default:
-		leases.grant(c.ID, c.TTL, c.Owner)
+		leases.grant(c)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Log makes transactions durable and reads past state back: it is everything in an
-// engine that the Store is not. Only one Store writes to it.
+// engine that the Store is not. Only one Store writes to it, unless it is a SharedLog.
 //
 // One goroutine of the Store calls Append and Forget; the other methods may be called
 // from any goroutine. No method is called after Close.
@@ -100,6 +100,7 @@ type LeaseChange struct {
 	TTL   time.Duration // whole ms
 	Ended bool
 	Owner *access.Identity // who it was granted to; nil: it is not known who, or it has ended
+	Home  string           // the name of the store that granted it, see Config.Name; empty if the log is not shared
 }
 
 // Loader receives the contents of a log as it is loaded. Its functions are called one

@@ -60,12 +60,17 @@ func newModel(t *rapid.T, slice int) *model {
 	require.NoError(t, err)
 	s.index.slice = slice
 	m.store = s
-	s.Follow(func(b *kv.Batch) {
+	m.heed(t)
+	return m
+}
+
+// heed follows the store.
+func (m *model) heed(t *rapid.T) {
+	m.store.Follow(func(b *kv.Batch) {
 		for i := range b.Changes {
 			m.follow(t, &b.Changes[i])
 		}
 	})
-	return m
 }
 
 // follow checks the change against what is known and takes it in.

@@ -16,6 +16,7 @@ type Store struct {
 	// set at open
 	cfg       Config
 	log       Log
+	shared    SharedLog // the log; nil: it is the store's own
 	index     *index
 	leases    *leases
 	tokens    *tokens
@@ -89,6 +90,10 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		tokens:  known,
 		queue:   newQueue(cfg.MaxQueue, cfg.Queues, known),
 		reading: reading{slow: make(chan struct{}, cfg.MaxSlowReads)},
+	}
+	s.shared, _ = log.(SharedLog)
+	if s.shared != nil {
+		s.leases.here = cfg.Name
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	b := &counters{index: x, leases: s.leases, expiry: newExpiry(), held: account{pool: cfg.Store}}

@@ -23,12 +23,15 @@ type tokens struct {
 	byAge   minHeap[*holder] // by who has the oldest
 	queued  int              // in all queues
 	bytes   int64            // in memory, of those in the queues
+	aged    []*Token         // too old, and hidden by those of the group under way
 	out     kv.Revision      // all tokens up to it were dropped because there were too many; 0: none
 	evicted []kv.Revision    // those of others that were
 	count   atomic.Int64     // for Stats
 }
 
 type tokenName struct{ ns, name string }
+
+func (t *Token) name() tokenName { return tokenName{t.NS, t.Name} }
 
 // holder groups tokens by proved identity; all clients without one share one.
 type holder struct {
@@ -60,21 +63,49 @@ func (t *tokens) mostResult(who string) int64 {
 
 func (t *tokens) find(ns, name string) *Token { return t.byName.of[tokenName{ns, name}] }
 
-// add remembers a token and drops old ones while there are too many or they take too much
-// space, but never the one just added.
+// add remembers a token that has been applied already.
 func (t *tokens) add(token *Token) {
 	token.own = cmp.Or(token.own, token.Time)
-	a := t.holders[token.Who]
-	if a == nil {
-		a = &holder{who: token.Who, bytesAt: -1, ageAt: -1}
-		t.holders[a.who] = a
-	} else {
+	t.give(token, nil)
+	t.keep(token)
+}
+
+// give has a token found that the group under way gives out, in place of one that is too old, if
+// there is one. It is kept or taken back.
+func (t *tokens) give(token, aged *Token) {
+	if a := t.holders[token.Who]; a != nil {
 		token.Who = a.who // one text for many
 		if newest := a.queue[len(a.queue)-1]; newest.NS == token.NS {
 			token.NS = newest.NS
 		}
 	}
-	t.byName.of[tokenName{token.NS, token.Name}] = token
+	t.byName.of[token.name()] = token
+	if aged != nil {
+		t.aged = append(t.aged, aged)
+	}
+}
+
+// takeBack forgets the tokens that a group gave out.
+func (t *tokens) takeBack(group []Commit) {
+	for i := range group {
+		if token := group[i].Token; token != nil {
+			delete(t.byName.of, token.name())
+		}
+	}
+	for _, token := range t.aged {
+		t.byName.of[token.name()] = token
+	}
+	t.aged = emptied(t.aged)
+}
+
+// keep remembers a token that was given out and drops old ones while there are too many or they
+// take too much space, but never the one just added. The log has it, so it is not changed any more.
+func (t *tokens) keep(token *Token) {
+	a := t.holders[token.Who]
+	if a == nil {
+		a = &holder{who: token.Who, bytesAt: -1, ageAt: -1}
+		t.holders[a.who] = a
+	}
 	a.queue = append(a.queue, token)
 	t.weigh(a, tokenBytes(token))
 	for t.queued > t.limit || t.bytes > t.held.pool.Limit() {
@@ -111,6 +142,7 @@ func (t *tokens) weigh(a *holder, bytes int64) {
 // settled ends a group: it gives room back, and tells the pool what is in use.
 func (t *tokens) settled() {
 	t.byName.shrink(nil)
+	t.aged = emptied(t.aged)
 	t.held.tell(t.bytes)
 }
 
@@ -150,8 +182,7 @@ func (t *tokens) forgetOldest(h *holder) {
 	h.queue[0] = nil
 	h.queue = h.queue[1:] // append moves what is left, when there is no more room
 	t.weigh(h, -tokenBytes(oldest))
-	name := tokenName{oldest.NS, oldest.Name}
-	if t.byName.of[name] == oldest { // and not used again since it was loaded
+	if name := oldest.name(); t.byName.of[name] == oldest { // and not used again
 		delete(t.byName.of, name)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // The audit's lines about a group of transactions are written with the group, as archived
 // entries of its last commit: what was acknowledged has its line, and what has one took effect. The
-// chain goes on behind what the log has, so it needs a log of its own.
+// chain goes on behind what the log has, whichever store wrote that.
 
 // lineWriter writes the lines.
 type lineWriter struct {

@@ -77,7 +77,7 @@ func (t *Trail) Resume(h Head) {
 
 // Begin begins a group of transactions; lines that were not published are forgotten.
 func (t *Trail) Begin() {
-	if len(t.blocks) > 0 || t.next.Seq != t.head.Seq { // only the committer writes head
+	if len(t.blocks) > 0 || t.next != t.head { // only the committer writes head
 		t.next, t.blocks = t.head, nil
 	}
 }

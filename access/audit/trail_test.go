@@ -252,6 +252,24 @@ func TestATrailGoesOnBehindWhatIsDurable(t *testing.T) {
 	require.EqualValues(t, 7, b.Last)
 }
 
+// What another has written in the meantime counts, also if it is as many lines as were lost.
+func TestATrailGoesOnBehindWhatOthersWrote(t *testing.T) {
+	tr, other := audit.New(1<<20), audit.New(1<<20)
+	tr.Begin()
+	tr.Add(event(1), 1, 1)
+	require.Len(t, tr.Blocks(), 1, "which are not written")
+	other.Begin()
+	other.Add(event(2), 2, 2)
+	written := other.Blocks()[0]
+	require.NoError(t, tr.Published(written.Key(), written.Lines))
+	tr.Begin()
+	tr.Add(event(3), 3, 3)
+	c := audit.Checker{Whole: true}
+	for _, b := range []audit.Block{written, tr.Blocks()[0]} {
+		require.NoError(t, c.Add(audit.Lines(b.Lines)[0]))
+	}
+}
+
 func TestLargeGroupsHaveSeveralBlocks(t *testing.T) {
 	tr := audit.New(1 << 20)
 	tr.Begin()

@@ -32,31 +32,49 @@ type log struct {
 	full    bool
 	pulled  bool // the plug: nothing is taken any more
 
-	forgotten map[name]kv.Revision // the newest version of each key that was forgotten
+	forgotten forgotten
 }
 
 // name is a key with its namespace.
 type name struct{ ns, key string }
 
+// forgotten has the newest version of each key that was forgotten.
+type forgotten map[name]kv.Revision
+
+func (f forgotten) add(entries []*kv.Entry) {
+	for _, e := range entries {
+		f[name{e.NS, e.Key}] = e.Mod
+	}
+}
+
 func (l *log) Load(_ context.Context, load kvstore.Loader) (newest kv.Revision, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.loadLocked(load, l.forgotten), nil
+}
+
+// loadLocked passes all commits, less what was forgotten.
+func (l *log) loadLocked(load kvstore.Loader, forgotten forgotten) kv.Revision {
 	for _, c := range l.commits {
-		c = commitCopied(c) // the Store that was before may have readers yet
+		c = commitCopied(c) // the Store that has it already may have readers
 		c.Events = slices.DeleteFunc(c.Events, func(e kv.Event) bool {
-			return e.Entry.Mod <= l.forgotten[name{e.Entry.NS, e.Entry.Key}]
+			return e.Entry.Mod <= forgotten[name{e.Entry.NS, e.Entry.Key}]
 		})
 		load.Commit(&c)
 	}
-	return l.newestLocked(), nil
+	return l.newestLocked()
 }
 
 // commitCopied returns a copy of a commit, which the receiver may keep and change.
 func commitCopied(c kvstore.Commit) kvstore.Commit {
-	c.Events, c.Archive = slices.Clone(c.Events), nil
+	c.Events = slices.Clone(c.Events)
 	for i := range c.Events {
 		e := *c.Events[i].Entry
 		c.Events[i] = kv.Event{Kind: c.Events[i].Kind, Entry: &e}
+	}
+	if c.Token != nil {
+		token := *c.Token
+		c.Token = &token
 	}
 	return c
 }
@@ -78,6 +96,11 @@ func (l *log) Append(group []kvstore.Commit) error {
 	if l.pulled {
 		return errPulled
 	}
+	l.appendLocked(group)
+	return nil
+}
+
+func (l *log) appendLocked(group []kvstore.Commit) {
 	l.commits = append(l.commits, group...)
 	for i := range group {
 		l.bytes += changeSize(&group[i])
@@ -86,7 +109,6 @@ func (l *log) Append(group []kvstore.Commit) error {
 		l.bytes -= changeSize(&l.commits[l.first])
 		l.first++
 	}
-	return nil
 }
 
 func changeSize(c *kvstore.Commit) int64 {
@@ -103,11 +125,9 @@ func (l *log) Forget(entries []*kv.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.forgotten == nil {
-		l.forgotten = map[name]kv.Revision{}
+		l.forgotten = forgotten{}
 	}
-	for _, e := range entries {
-		l.forgotten[name{e.NS, e.Key}] = e.Mod
-	}
+	l.forgotten.add(entries)
 }
 
 func (l *log) Writable(uses kvstore.Room) error {

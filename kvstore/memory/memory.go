@@ -1,5 +1,5 @@
 // Package memory is the state store's engine without a disk: a kvstore.Store, like every engine, over a
-// log that is a list. It is for tests, and for the server of clienttest.
+// log that is a list. It is for tests, and for the server of clienttest. Shared is a list for several stores.
 package memory
 
 import (

@@ -141,7 +141,7 @@ func feedStops(s *subject) {
 	s.put("ns", "key", "2")
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(s, 1, told)
+	require.Equal(s, 1+s.Foreign, told)
 	require.Len(s, other.changesAfter(0), 2, "the others go on")
 }
 

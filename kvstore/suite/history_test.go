@@ -157,12 +157,12 @@ func changesEnd(s *subject) {
 	for i := range 10 {
 		s.put("ns", fmt.Sprint("key", i), strings.Repeat("x", 96))
 	}
-	from := s.Engine.Revision() - 10
+	from := s.Engine.Revision() - kv.Revision(10*(1+s.Foreign))
 	for bytes, most := range map[int]int{1: 1, 100: 1, 101: 2, 250: 3, 5000: 10} {
 		changes, err := s.Engine.Changes(s.Context(), from, bytes)
 		require.NoError(s, err)
 		require.NotEmpty(s, changes, "%d bytes", bytes)
-		require.LessOrEqual(s, len(changes), most, "%d bytes: an engine may count more than the entries", bytes)
+		require.LessOrEqual(s, len(withEvents(changes, 0)), most, "%d bytes: an engine may count more than the entries", bytes)
 	}
 }
 

@@ -32,6 +32,8 @@ type instance struct {
 	// steps of a tenth of a second and commits something after each: a longer step may look
 	// like a pause of the process, after which leases get their full time again.
 	Clock *clocktest.Fake
+	// Foreign is how many revisions of other stores come before each group of transactions of this one.
+	Foreign int
 	// Restart closes the engine and returns a new one on the same data.
 	Restart func() kvstore.Engine
 	// Kill ends the engine like a crash, with transactions still queued, and returns a new one
@@ -44,7 +46,7 @@ type instance struct {
 }
 
 // engines are those that pass the suite.
-var engines = map[string]opener{"memory": openMemory, "pebble": openPebble}
+var engines = map[string]opener{"memory": openMemory, "pebble": openPebble, "shared": openShared}
 
 // patience is how long the suite waits for something that must happen.
 const patience = time.Minute

@@ -191,7 +191,7 @@ func watchFromNothing(s *subject) {
 	s.kill()
 	s.put("ns", "key", "1")
 	s.then(kv.Op{Kind: kv.OpDelete, NS: "ns", Key: "key"})
-	want := []string{"1 put ns key 1", "2 delete ns key"}
+	want := []string{fmt.Sprintf("%d put ns key 1", 1+s.Foreign), fmt.Sprintf("%d delete ns key", 2*(1+s.Foreign))}
 	w := s.watch(follow.Request{Past: true})
 	w.await(2)
 	require.Equal(s, want, w.events())
