@@ -87,7 +87,7 @@ func (k *Keys) Trouble() error {
 const again = 10 * time.Second
 
 // Run looks for other secret keys, tries again what was in the way, and takes the data keys that other servers
-// make or wrap anew, until the context ends.
+// make or wrap again, until the context ends.
 func (k *Keys) Run(ctx context.Context) error {
 	if k.cfg.Source == nil {
 		<-ctx.Done()
@@ -284,7 +284,7 @@ func as(key string, mod kv.Revision) kv.Compare {
 	return kv.Compare{NS: kv.AccessNamespace, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)}
 }
 
-// wrap writes a data key anew, which was last written at a revision. codes.Conflict: it has been since.
+// wrap writes a data key again, which was last written at a revision. codes.Conflict: it has been since.
 func (k *Keys) wrap(ctx context.Context, w *Wrapping, d *Key, was kv.Revision) (kv.Revision, error) {
 	return k.write(ctx, &kv.Txn{If: []kv.Compare{as(keyPrefix+d.ID, was)}}, w, d)
 }
