@@ -284,7 +284,8 @@ type Store interface {
 	// Commit would have said of the next if those are not all. The caller is told of
 	// them in as few calls as possible.
 	CommitEach(caller Caller, writes []*Write) (taken int, err error)
-	// KeepAlive begins a lease's time again, and answers from memory. codes.LeaseGone.
+	// KeepAlive begins a lease's time again, and answers from memory. codes.LeaseGone;
+	// codes.NotImplemented at a store that shares its log with the one that granted the lease.
 	KeepAlive(ctx context.Context, id LeaseID) (Lease, error)
 	// Lease tells about a lease, from memory. codes.LeaseGone.
 	Lease(id LeaseID) (Lease, error)

@@ -76,7 +76,7 @@ var _ follow.Selective = (*Store)(nil)
 
 // New returns a Store of what now points at, of which each step is for Put. most is how many bytes of
 // merged contents, before and after, may be made of one revision: a base can have any number of heirs. A
-// follower that wants more of a revision begins anew.
+// follower that wants more of a revision is resynced.
 func New(log *log.Log, now *atomic.Pointer[Exact], most int64) *Store {
 	r := &Store{log: log, now: now, most: most, wake: make(chan struct{}, 1), held: memory.NewPool(MaxRecent)}
 	r.recent = follow.NewRecent(MaxRecent, r.held)
@@ -128,17 +128,17 @@ func (r *Store) Run(closing <-chan struct{}) {
 // meanwhile, the step is read back when it is needed.
 func (r *Store) tell(step *Step) {
 	r.mu.Lock()
-	nobody, before := r.wanted.Len() == 0, r.news
+	unwanted, before := r.wanted.Len() == 0, r.news
 	r.mu.Unlock()
 	change := kv.Change{Revision: step.Revision}
-	if !nobody && !r.compose(&change, step.Changes) {
+	if !unwanted && !r.compose(&change, step.Changes) {
 		r.lapses.Add(1)
 		step.Gap, change.Events = true, nil
 	}
 	batch := &kv.Batch{Changes: []kv.Change{change}, Reset: step.Gap}
 	r.mu.Lock()
 	r.told = step.Revision
-	if nobody || step.Gap || before != r.news {
+	if unwanted || step.Gap || before != r.news {
 		r.recent.Pass(step.Revision)
 	} else {
 		r.recent.Add(batch)

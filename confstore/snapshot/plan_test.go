@@ -199,5 +199,5 @@ func TestPlansStack(t *testing.T) {
 	require.Equal(t, start.seq+2, two.Next.seq)
 	require.Greater(t, two.Next.Node("heir.json").Mtime(false), one.Next.Node("heir.json").Mtime(true))
 	require.Equal(t, `{"b":2,"h":1}`, textOf(two.Next.Node("heir.json"), true))
-	require.Equal(t, `{"b":1}`, textOf(start.Node("heir.json"), true), "nobody has seen any of it")
+	require.Equal(t, `{"b":1}`, textOf(start.Node("heir.json"), true), "no one has seen any of it")
 }

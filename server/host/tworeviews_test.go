@@ -158,7 +158,7 @@ func TestTwoHostsGiveANameToOneThatWasHeld(t *testing.T) {
 	}
 	number := hold(root, "lead")
 	p.at.before("token/", func() { require.NoError(t, p.token(p.b, "ann", "other")) })
-	require.NoError(t, approve(number), "another token is in nobody's way")
+	require.NoError(t, approve(number), "another token is in no one's way")
 	number = hold(carl, "deploy")
 	p.at.before("token/", func() { require.NoError(t, p.token(p.b, "ann", "deploy")) })
 	require.Equal(t, codes.Forbidden, codes.Of(approve(number)))
